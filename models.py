@@ -1,0 +1,315 @@
+"""Tables, constraints and short named writes. Everything that only SQLite can do stands in `SQLite` below.
+
+Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are integers (they fit a signed
+64-bit column); raw token amounts are u64 and do not, so they are decimal text inside JSON or zero-padded text columns.
+JSON columns hold text made by `orjson`; who writes a column names its shape beside the field.
+"""
+import contextlib
+import datetime
+import secrets
+from pathlib import Path
+
+import apsw
+from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
+                    SQL, TextField)
+from playhouse.apsw_ext import APSWDatabase
+from playhouse.migrations import Runner
+from playhouse.pool import PooledDatabase
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+database = DatabaseProxy()
+
+
+class SQLite(PooledDatabase, APSWDatabase):
+    """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time, taken at BEGIN (IMMEDIATE).
+
+    apsw brings its own SQLite (3.54): versions before 3.51.3 can lose committed writes when two connections checkpoint a WAL.
+    STRICT tables know four types only, so the column types of other databases are mapped here.
+    """
+
+    field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
+
+    def __init__(self, path, busy_seconds=5):
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": int(busy_seconds * 1000), "cache_size": -16_000}
+        super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
+
+    def _add_conn_hooks(self, conn):
+        super()._add_conn_hooks(conn)
+        conn.convert_binding = _bind                          # the migration history's timestamps are the only datetimes
+
+    def _is_closed(self, conn):
+        try:
+            conn.total_changes()
+            return False
+        except apsw.ConnectionClosedError:
+            return True
+
+    @staticmethod
+    def version():
+        return apsw.sqlite_lib_version()
+
+
+def _bind(cursor, number, value):
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    raise TypeError(f"cannot bind {type(value).__name__}")
+
+
+def connect(config):
+    """Bind the models to this process's database and return it; connections open on first use, one a thread."""
+    if config.database_url:
+        raise NotImplementedError("DATABASE_URL: PostgreSQL is not supported yet")
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database.initialize(SQLite(config.database_path))
+    return database.obj
+
+
+def migrate(db=None):
+    """Apply what is missing of migrations/, in order; the names of those applied."""
+    with (db or database.obj).connection_context():
+        return Runner(db or database.obj, str(MIGRATIONS), table_name="schema_migration").up()
+
+
+@contextlib.contextmanager
+def writing():
+    """One short IMMEDIATE transaction. Nothing slow belongs inside: no network, no rendering."""
+    with database.atomic():
+        yield
+
+
+def is_busy(error):
+    """Did the database stay locked, or is the disk full? Then nothing was stored and the caller may retry."""
+    return isinstance(error, OperationalError)
+
+
+def new_uid(prefix):
+    """An opaque public id such as `bot_4fK...`: 96 random bits, never the database's integer."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+class Base(Model):
+    class Meta:
+        database = database
+        legacy_table_names = False
+        strict_tables = True
+
+
+# ---- people, personas, keys ------------------------------------------------------------------------------------------
+class Owner(Base):
+    id = AutoField()
+    uid = TextField(unique=True)
+    recovery_hash = TextField(null=True, unique=True)         # SHA-256 of the recovery code
+    created_at = BigIntegerField()
+
+
+class Bot(Base):
+    """An influencer of wallet mode."""
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    owner = ForeignKeyField(Owner, backref="bots")
+    handle = TextField(unique=True)                           # lower case, derived from the name
+    name = TextField()
+    bio = TextField(default="")
+    voice = TextField()                                       # JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}
+    avatar_url = TextField(null=True)
+    auto_post = BooleanField(default=False)
+    auto_post_since = BigIntegerField(null=True)              # only trades that happened later are posted
+    created_at = BigIntegerField()
+    retired_at = BigIntegerField(null=True)
+
+
+class Key(Base):
+    """An API key: only its hash is kept. A publishing key (scope `publish`) is bound to one bot."""
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    owner = ForeignKeyField(Owner, backref="keys")
+    bot = ForeignKeyField(Bot, null=True, backref="keys")
+    scope = TextField()                                       # read | publish
+    name = TextField(default="")
+    prefix = TextField()                                      # cnd_read_ | cnd_pub_
+    last4 = TextField()
+    hash = TextField(unique=True)                             # SHA-256, hex
+    created_at = BigIntegerField()
+    expires_at = BigIntegerField(null=True)
+    last_used_at = BigIntegerField(null=True)                 # coarse: written at most once a minute
+    revoked_at = BigIntegerField(null=True)
+
+
+# ---- what is watched --------------------------------------------------------------------------------------------------
+class Wallet(Base):
+    """A public address that is or was observed, and what observation made of it. The last five columns are derived by the fold."""
+
+    id = AutoField()
+    address = TextField(unique=True)
+    bot = ForeignKeyField(Bot, backref="wallets")             # who holds it now, else who held it last
+    created_at = BigIntegerField()
+    looked_at = BigIntegerField(null=True)                    # last completed look, and when the next is due
+    due_at = BigIntegerField(default=0)
+    observed_to = BigIntegerField(null=True)                  # block time up to which the node's view was seen
+    coverage = TextField(null=True)                           # JSON, the Coverage object of the interface
+    results = TextField(null=True)                            # JSON, the results object of Bot
+    positions = TextField(null=True)                          # JSON, the openPositions list of Bot
+    last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
+    realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
+
+
+class Attachment(Base):
+    """Which bot held which wallet from when to when. At most one open row per wallet and per bot."""
+
+    id = AutoField()
+    bot = ForeignKeyField(Bot, backref="attachments")
+    wallet = ForeignKeyField(Wallet, backref="attachments")
+    ownership = TextField(default="claimed")                  # claimed | proven
+    attached_at = BigIntegerField()
+    detached_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ()
+
+
+Attachment.add_index(Attachment.index(Attachment.wallet, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_wallet"))
+Attachment.add_index(Attachment.index(Attachment.bot, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_bot"))
+
+
+class Address(Base):
+    """One watched address of a wallet: itself or a token account it ever owned. The coverage ledger of accounting.md section 4."""
+
+    id = AutoField()
+    wallet = ForeignKeyField(Wallet, backref="addresses")
+    address = TextField()
+    head_slot = BigIntegerField(null=True)                    # everything listed up to here has been seen at least once
+    walks = IntegerField(default=0)                           # full walks ended so far
+    walk_new = IntegerField(null=True)                        # what the last full walk listed that was not known
+    walked_at = BigIntegerField(null=True)
+    walk_cursor = TextField(null=True)                        # JSON of a full walk under way, so that a restart goes on
+    endpoint = TextField(null=True)                           # label of the endpoint that served the last walk
+    moved = BooleanField(default=True)                        # the node's balance is not the ledger's: walk it now
+    misses = IntegerField(default=0)                          # walks in a row that did not explain the node's balance
+
+    class Meta:
+        indexes = ((("wallet", "address"), True), (("address",), False))
+
+
+class Receipt(Base):
+    """A finalized receipt as the node gave it (zlib of the JSON), stored once for all wallets it names."""
+
+    id = AutoField()
+    signature = TextField(unique=True)
+    slot = BigIntegerField()
+    tx_index = IntegerField(null=True)                        # place in the block
+    block_time = BigIntegerField(null=True)
+    body = BlobField()
+    endpoint = TextField()
+    stored_at = BigIntegerField()
+
+
+class Sighting(Base):
+    """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it could not be taken in."""
+
+    id = AutoField()
+    wallet = ForeignKeyField(Wallet, backref="sightings")
+    signature = TextField()
+    slot = BigIntegerField()
+    tx_index = IntegerField(null=True)
+    state = TextField(default="pending")                      # pending | stored
+    tries = IntegerField(default=0)
+    due_at = BigIntegerField(default=0)
+    problem = TextField(null=True)
+    seen_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("wallet", "signature"), True), (("wallet", "state", "due_at"), False), (("signature",), False))
+
+
+# ---- what was derived ---------------------------------------------------------------------------------------------------
+class Trade(Base):
+    """One receipt as it concerns one wallet. Derived: `rebuild` makes the same rows from the stored receipts."""
+
+    id = AutoField()                                          # order of arrival: followers page by it
+    uid = TextField(unique=True)                              # from wallet and signature: survives every refold
+    wallet = ForeignKeyField(Wallet, backref="trades")
+    signature = TextField()
+    slot = BigIntegerField()
+    tx_index = IntegerField(null=True)
+    place = IntegerField(default=0)                           # sorts inside a slot: tx_index, or 0
+    block_time = BigIntegerField(null=True)
+    kind = TextField()
+    venue = TextField(null=True)
+    mint = TextField(null=True)
+    token_changes = TextField()                               # JSON [[mint, raw change, decimals]...], by mint
+    sol_change = BigIntegerField()                            # lamports
+    fee = BigIntegerField()
+    tip = BigIntegerField()
+    rent = BigIntegerField()
+    realized = TextField()                                    # matched | partial | unmatched | not_applicable
+    result = BigIntegerField(null=True)
+    proceeds = BigIntegerField(null=True)
+    cost = BigIntegerField(null=True)
+    matched_raw = TextField()
+    unmatched_raw = TextField()
+    lots = TextField()                                        # JSON [[trade uid or null, raw amount, lamports or null]...]
+    flags = TextField()                                       # JSON list of words, sorted
+    digest = TextField()                                      # of all derived columns: a refold writes only what differs
+
+    class Meta:
+        indexes = ((("wallet", "signature"), True), (("slot", "place", "id"), False), (("wallet", "slot", "place", "id"), False),
+                   (("kind", "block_time"), False))
+
+
+class TradeMint(Base):
+    """Which tokens a trade moved: the filter by mint and the activity of a token read this."""
+
+    id = AutoField()
+    trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
+    mint = TextField()
+    side = TextField(null=True)                               # buy | sell, for buys, sells and swaps
+    slot = BigIntegerField()
+    place = IntegerField(default=0)
+
+    class Meta:
+        indexes = ((("mint", "slot", "place", "trade"), False), (("mint", "side", "slot", "place", "trade"), False))
+
+
+class Post(Base):
+    """What an influencer said. The words stay as they were; only `status` and what belongs to it moves, by observation alone."""
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    bot = ForeignKeyField(Bot, backref="posts")
+    source = TextField()                                      # bot | observer
+    channel = TextField()                                     # api | studio | observer
+    key = ForeignKeyField(Key, null=True)
+    event_id = TextField()
+    body = TextField()
+    mint = TextField(null=True)
+    symbol = TextField(null=True)
+    signature = TextField(null=True)
+    reason = TextField(null=True)
+    sanitized = BooleanField(default=False)
+    wallet = ForeignKeyField(Wallet, null=True)               # the wallet it is judged against, for ever
+    status = TextField(default="none")                        # none | pending | verified | mismatch | not_found
+    status_reason = TextField(null=True)
+    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
+    checked_at = BigIntegerField(null=True)
+    event_at = BigIntegerField()
+    created_at = BigIntegerField()
+    hidden_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
+
+
+class Job(Base):
+    """One row per background job: what health tells about it."""
+
+    name = TextField(primary_key=True)                        # observer | scout | paper
+    state = TextField()                                       # ok | failing | off
+    heartbeat_at = BigIntegerField(null=True)
+    last_success_at = BigIntegerField(null=True)
+    last_error = TextField(null=True)
+    details = TextField(default="{}")                         # JSON, the job's own
+
+
+TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job)

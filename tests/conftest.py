@@ -1,0 +1,48 @@
+"""What tests share: an empty migrated database, the shared receipts where they exist, and a node that replays them."""
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import config
+import models
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A Config over a folder of the test's own; no job runs."""
+    return config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)
+
+
+@pytest.fixture
+def db(settings):
+    """An empty database with all migrations, bound to the models and open on this thread."""
+    database = models.connect(settings)
+    models.migrate(database)
+    with database.connection_context():
+        yield database
+    database.close_all()
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder ../shared; tests that need it are skipped where it is absent."""
+    if not (SHARED / "receipts" / "truth.csv").exists():
+        pytest.skip("../shared is not here")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def history(shared):
+    """The recorded history: {"venue", "wallets", "transactions": [...], ...}."""
+    with gzip.open(shared / "node" / "history.json.gz", "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+@pytest.fixture(scope="session")
+def expected(shared):
+    """What each wallet of the history earned, by the oracle that shares no code with us."""
+    return json.loads((shared / "node" / "expected.json").read_text())["wallets"]
