@@ -36,7 +36,7 @@ WHERE b.retired_at IS NULL ORDER BY b.id
 TOTALS_SINCE = """
 SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*),
        COUNT(CASE WHEN t.realized = 'matched' THEN 1 END), COUNT(CASE WHEN t.realized = 'partial' THEN 1 END),
-       COUNT(CASE WHEN t.realized = 'unmatched' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
+       COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
 """
 
