@@ -30,7 +30,8 @@ class SQLite(PooledDatabase, APSWDatabase):
     field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
 
     def __init__(self, path, busy_seconds=5):
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": int(busy_seconds * 1000), "cache_size": -16_000}
+        self.busy_ms = int(busy_seconds * 1000)
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -16_000}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
     def _add_conn_hooks(self, conn):
@@ -43,6 +44,16 @@ class SQLite(PooledDatabase, APSWDatabase):
             return False
         except apsw.ConnectionClosedError:
             return True
+
+    @contextlib.contextmanager
+    def impatient(self):
+        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
+        connection = self.connection()
+        connection.set_busy_timeout(0)
+        try:
+            yield
+        finally:
+            connection.set_busy_timeout(self.busy_ms)
 
     @staticmethod
     def version():
@@ -79,7 +90,7 @@ def writing():
 
 def is_busy(error):
     """Did the database stay locked, or is the disk full? Then nothing was stored and the caller may retry."""
-    return isinstance(error, OperationalError)
+    return isinstance(error, OperationalError) and not isinstance(error.__context__, apsw.SQLError)
 
 
 def new_uid(prefix):
