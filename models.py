@@ -317,7 +317,7 @@ class Quote(Base):
     """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
 
     source = TextField(null=True)                             # dexscreener | geckoterminal
-    price_sol = TextField(null=True)                          # only where the pair is quoted in SOL
+    price_sol = TextField(null=True)                          # DexScreener: only of pairs quoted in SOL
     price_usd = TextField(null=True)
     liquidity_usd = TextField(null=True)
     pool_sol = TextField(null=True)                           # the SOL side of the pool, in SOL
