@@ -1,6 +1,4 @@
 """How `app.py run` serves: one worker with threads; the background jobs live in the worker that holds the lock."""
-import importlib.util
-
 import config as settings
 
 _config = settings.load()
@@ -20,12 +18,10 @@ limit_request_field_size = 8190
 
 
 def post_worker_init(worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.start(_config)
+    import jobs
+    jobs.start(_config)
 
 
 def worker_exit(server, worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.stop()
+    import jobs
+    jobs.stop()

@@ -211,11 +211,11 @@ class Scout:
         self.pools = Feed("GeckoTerminal new pools", Pace(5, 25, monotonic))
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic))
         self.safety = Feed("mint accounts")
-        self.trade_cursor = 0
-        self._remember()
+        self.trade_cursor, self.remembers = 0, False
 
     def run_tick(self, now_ms):
-        """One pass over everything. What providers do wrong is told in table Job; only trouble with the database is raised."""
+        """One pass over everything: (problem or None, details for health as JSON text). Only trouble with the database is raised."""
+        self._remember()
         started = self.monotonic()
 
         def clock():
@@ -232,7 +232,7 @@ class Scout:
         self._use_pools(pools, now_ms, clock)
         self._read_mints(clock)
         prune(clock())
-        self._report(clock())
+        return self._report()
 
     def _attempt(self, feed, clock, read):
         """One go at a feed, if its pace allows; `read` gives the number of entries that made no sense. The cache keeps what it had."""
@@ -311,25 +311,25 @@ class Scout:
     def _feeds(self):
         return {"dexscreenerProfiles": self.profiles, "dexscreenerBoosts": self.boosts, "geckoterminalNewPools": self.pools, "dexscreenerPrices": self.prices}
 
-    def _report(self, now_ms):
+    def _report(self):
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
-        details = {"intervalSeconds": self.interval, "discovery": {**discovery, "feeds": {name: sum_feeds([feed]) for name, feed in feeds.items()}},
-                   "safety": safety, "tracked": Token.select().where(Token.tracked_at.is_null(False)).count()}
-        error = "; ".join(part["lastError"] for part in (discovery, safety) if part["lastError"]) or None
-        row = {"state": "failing" if error else "ok", "heartbeat_at": now_ms, "last_error": error, "details": orjson.dumps(details).decode(),
-               **({} if error else {"last_success_at": now_ms})}
-        with models.writing():
-            Job.insert(name="scout", **row).on_conflict(conflict_target=[Job.name], update=row).execute()
+        problem = "; ".join(part["lastError"] for part in (discovery, safety) if part["lastError"]) or None
+        return problem, orjson.dumps({
+            "intervalSeconds": self.interval, "tracked": Token.select().where(Token.tracked_at.is_null(False)).count(), "safety": safety,
+            "discovery": {**discovery, "feeds": {name: sum_feeds([feed]) for name, feed in feeds.items()}}}).decode()
 
     def _remember(self):
-        """When each feed last went well, from before a restart."""
+        """At the first tick: when each feed last went well before the restart."""
+        if self.remembers:
+            return
         row = Job.get_or_none(Job.name == "scout")
         details = orjson.loads(row.details) if row else {}
         told = {"safety": details.get("safety"), **details.get("discovery", {}).get("feeds", {})}
         for name, feed in {"safety": self.safety, **self._feeds()}.items():
             if told.get(name):
                 feed.attempted_at, feed.success_at = told[name]["lastAttemptAt"], told[name]["lastSuccessAt"]
+        self.remembers = True
 
 
 def sum_feeds(feeds):
