@@ -1,5 +1,4 @@
 """How `app.py run` serves: workers with threads; the background jobs live in the one worker that holds the lock."""
-import importlib.util
 import logging.config
 
 import config as settings
@@ -25,12 +24,10 @@ limit_request_field_size = 8190
 
 
 def post_worker_init(worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.start(_config)
+    import jobs
+    jobs.start(_config)
 
 
 def worker_exit(server, worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.stop()
+    import jobs
+    jobs.stop()
