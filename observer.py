@@ -5,23 +5,23 @@ history and fetches receipts that are listed and not yet stored. Network first, 
 than the answer that was on its way.
 """
 import base64
+import functools
 import hashlib
 import re
 import time
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 from base58 import b58encode
 from peewee import fn
 
-import books as bookkeeping
 import models
 from books import Books, pack, unpack
-from chain.coverage import Progress, is_explained, needs_order
+from chain.coverage import Progress, is_explained
 from chain.entries import Entry, read_entry
 from chain.programs import table
-from chain.receipts import TOKEN_PROGRAMS, BadReceipt, parse_receipt
+from chain.receipts import TOKEN_PROGRAMS, parse_receipt
 from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
 from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
 
@@ -30,6 +30,9 @@ OVERLAP_SLOTS = 512                    # below the covered head: what a lagging 
 SLICE = 20                             # receipts fetched for one wallet before the next has its turn
 WALK_EVERY = 86_400_000                # ms between full walks
 HEAL_FIRST, HEAL_LATEST = 30_000, 6 * 3_600_000
+RECHECK_EVERY = 60_000                 # ms
+FOLD_SHARE = 9                         # a fold that took a second is not repeated for nine: at most a tenth of the time goes there
+MOST_NAMED = 50                        # refused receipts that coverage names
 LONGEST_SLEEP = 300.0                  # seconds: a sleeping wallet is looked at no less often than this
 STUCK_AFTER = 5                        # tries
 ACCOUNTS_A_CALL = 100
@@ -62,55 +65,73 @@ class Observer:
         self.problem = None                               # of the last tick, for health
         self._holdings = defaultdict(dict)                # wallet id -> address -> Holding
         self._misses = defaultdict(dict)                  # wallet id -> address -> finished looks in a row that did not explain it
-        self._blocks_asked = set()
+        self._new = defaultdict(list)                     # wallet id -> entries stored and not folded yet
+        self._fold_after, self._heal_wait = {}, {}
+        self._compared_at, self._timed_at = {}, 0
+        self._blocks_untold = set()                       # slots whose block no node would give
 
     def run_tick(self, now):
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
         end = self.clock() + max(2.0, self.config.observer_interval_seconds)
         wallets, self.problem = self._list_due(now), None
-        more = False
         try:
+            more = self._look(wallets, end, now)
             for wallet in wallets:
-                self._prepare(wallet, now)
-            self._compare_balances(wallets)
-            for wallet in wallets:
-                self._list_heads(wallet, now)
-            more = self._work_through(wallets, end, now)
-        except RpcError as error:
-            self.problem, more = str(error), True
-        for wallet in wallets:
-            self._finish(wallet, now, more)
-        return more
+                self._finish(wallet, now, more)
+            return more
+        except BaseException:
+            self.books = Books()                          # the database may not hold what memory does: fold again from there
+            raise
 
     def _list_due(self, now):
         query = Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), Wallet.due_at <= now).order_by(Wallet.due_at)
         return list(query)
+
+    def _look(self, wallets, end, now):
+        try:
+            for wallet in wallets:
+                self._attempt(self._prepare, wallet, now)
+            self._compare_balances(wallets, now)
+            for wallet in wallets:
+                self._attempt(self._list_heads, wallet, now)
+            return self._work_through(wallets, end, now)
+        except Unavailable as error:
+            self.problem = str(error)
+            return True
+
+    def _attempt(self, work, wallet, now):
+        """One wallet's trouble must not keep the others waiting; only when no endpoint answers the pass is over."""
+        try:
+            return work(wallet, now)
+        except Unavailable:
+            raise
+        except RpcError as error:
+            self.problem = str(error)
+            return False
 
     def _work_through(self, wallets, end, now):
         """Slices of work in turn, so that one long back-fill does not starve the others."""
         turns = deque(wallets)
         while turns and self.clock() < end:
             wallet = turns.popleft()
-            if self._work_on(wallet, now):
+            if self._attempt(self._work_on, wallet, now):
                 turns.append(wallet)
         return bool(turns)
 
     def _work_on(self, wallet, now):
         """One slice: receipts that are listed, else a page of a walk. Returns whether there is more to do at once."""
-        new, asked = self._fetch_slice(wallet, now)
-        if not asked and not self._walk_on(wallet, now):
+        if not self._fetch_slice(wallet, now) and not self._walk_on(wallet, now):
             return False
-        self._index_slots(wallet, new)
+        self._index_slots(wallet)
         self._latch_whole(wallet)
-        self.books.take(wallet, self._with_places(wallet, new))
-        self._publish(wallet, now)
+        if self.clock() >= self._fold_after.get(wallet.id, 0):
+            self._publish(wallet, now)
         return True
 
     # ---- before the look ---------------------------------------------------------------------------------------------------
     def _prepare(self, wallet, now):
         if wallet.rules != self.rules:
             self._read_again(wallet)
-        self.books.take(wallet)
         if wallet.accounts_at is None or now - wallet.accounts_at > WALK_EVERY:
             self._list_token_accounts(wallet, now)
 
@@ -131,13 +152,10 @@ class Observer:
         wallet.accounts_at = now
 
     def _add_addresses(self, wallet, addresses):
-        known = {a for a, in Address.select(Address.address).where(Address.wallet == wallet.id).tuples()}
-        fresh = [a for a in dict.fromkeys(addresses) if a not in known]
+        fresh = sorted(set(addresses) - list_addresses(wallet.id))
         if fresh:
-            with models.writing():
-                Address.insert_many([{"wallet": wallet.id, "address": a} for a in fresh]).on_conflict_ignore().execute()
+            Address.insert_many([{"wallet": wallet.id, "address": a} for a in fresh]).on_conflict_ignore().execute()
             self._read_unowned(wallet, fresh)
-        return fresh
 
     def _read_unowned(self, wallet, fresh):
         """Entries of 2021 receipts that did not know whose these accounts were."""
@@ -226,115 +244,139 @@ class Observer:
 
     # ---- fetching ------------------------------------------------------------------------------------------------------------------
     def _fetch_slice(self, wallet, now):
-        """([Entry, ...] stored, how many were asked for): what a post waits for first, then the head, then the back-fill from its beginning."""
+        """Fetch what a post waits for first, then the head, then the back-fill from its beginning; how many were asked for."""
         waiting = Post.select(Post.signature).where(Post.wallet == wallet.id, Post.status.in_(["pending", "not_found"]), Post.signature.is_null(False))
         pending = (Sighting.wallet == wallet.id) & (Sighting.state == "pending") & (Sighting.due_at <= now)
         rows = list(Sighting.select().where(pending, Sighting.signature.in_(waiting)).limit(SLICE))
         if not rows:
             rows = list(Sighting.select().where(pending).order_by(Sighting.head.desc(), Sighting.slot, Sighting.tx_index, Sighting.id).limit(SLICE))
-        return [entry for entry in (self._fetch(wallet, row, now) for row in rows) if entry], len(rows)
+        for row in rows:
+            self._fetch(wallet, row, now)
+        return len(rows)
 
     def _fetch(self, wallet, row, now):
-        """The Entry of one sighting, stored with its receipt; None where the node does not give it yet or what it gives is refused."""
+        """Store the receipt of one sighting and its Entry, or put it off where the node does not give it or what it gives is refused."""
         try:
             receipt = self._find_receipt(row.signature) or self._fetch_receipt(row.signature, now)
         except BadAnswer as error:
             return self._put_off(row, now, str(error))
         if receipt is None:
             return self._put_off(row, now, None)
-        known = {a for a, in Address.select(Address.address).where(Address.wallet == wallet.id).tuples()}
+        known = list_addresses(wallet.id)
         entry = read_entry(receipt, wallet.address, self.programs, known)
         index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
         Sighting.update(state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None).where(Sighting.id == row.id).execute()
-        own = [b.address for b in entry.balances if b.address not in known]
-        if own:
-            self._add_addresses(wallet, own)
-        return Entry.load(entry.dump(), index)
+        self._new[wallet.id].append(replace(entry, tx_index=index))
+        self._add_addresses(wallet, {b.address for b in entry.balances} - known)
 
     def _find_receipt(self, signature):
         body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
         return None if body is None else parse_receipt(unpack(body), signature)
 
-    def _fetch_receipt(self, signature, now, avoid=None):
+    def _fetch_receipt(self, signature, now):
         """Ask a node for a receipt and store it; None for one it does not have yet."""
-        params = [signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}]
-        (raw, receipt), label = self.rpc.call("getTransaction", params, lambda raw: _check_receipt(raw, signature), avoid=avoid)
+        raw, receipt, label = self._ask_receipt(signature)
         if receipt is None:
             return None
         row = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}
         Receipt.insert(signature=signature, **row).on_conflict_ignore().execute()
         return receipt
 
+    def _ask_receipt(self, signature, avoid=None):
+        """(raw JSON, Receipt, endpoint); the first two None for one the node does not have yet."""
+        params = [signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}]
+        (raw, receipt), label = self.rpc.call("getTransaction", params, lambda raw: _check_receipt(raw, signature), avoid=avoid)
+        return raw, receipt, label
+
     def _put_off(self, row, now, problem):
         """Not yet here, or refused: kept pending, asked for again after a growing pause, for days."""
         pause = min(3600, 2 ** row.tries) * 1000
         Sighting.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(Sighting.id == row.id).execute()
 
-    def _index_slots(self, wallet, new):
+    def _index_slots(self, wallet):
         """Ask for the block where several receipts of a slot lack their place in it."""
-        for slot in {entry.slot for entry in new if entry.tx_index is None}:
-            entries = [Entry.load(text, index) for text, index in Sighting.select(Sighting.entry, Sighting.tx_index).where(
-                Sighting.wallet == wallet.id, Sighting.slot == slot, Sighting.state == "stored").tuples()]
-            if needs_order(entries) and slot not in self._blocks_asked:
-                self._blocks_asked.add(slot)
+        for slot in {entry.slot for entry in self._new[wallet.id] if entry.tx_index is None} - self._blocks_untold:
+            same = Sighting.select(Sighting.tx_index).where(Sighting.wallet == wallet.id, Sighting.slot == slot, Sighting.state == "stored")
+            if same.count() > 1:
                 self._index_slot(slot)
 
     def _index_slot(self, slot):
         config = {**FINALIZED, "transactionDetails": "signatures", "rewards": False, "maxSupportedTransactionVersion": 1}
         try:
             places, _ = self.rpc.call("getBlock", [slot, config], _check_block)
-        except (BadAnswer, Refused, Unavailable):
-            return                                        # the chain of balances then has to tell the order
-        for row in Sighting.select().where(Sighting.slot == slot):
-            if row.signature in places:
-                Sighting.update(tx_index=places[row.signature]).where(Sighting.id == row.id).execute()
-                self.books.forget(row.wallet_id)
-
-    @staticmethod
-    def _with_places(wallet, new):
-        """The entries with the places that a block may have told meanwhile."""
-        if all(entry.tx_index is not None for entry in new):
-            return new
-        places = dict(Sighting.select(Sighting.signature, Sighting.tx_index).where(Sighting.wallet == wallet.id, Sighting.signature.in_([e.signature for e in new])).tuples())
-        return [Entry.load(entry.dump(), places[entry.signature]) for entry in new]
+        except (BadAnswer, Refused):
+            self._blocks_untold.add(slot)                 # the chain of balances then has to tell the order
+            return
+        for row in Sighting.select().where(Sighting.slot == slot, Sighting.tx_index.is_null()):
+            Sighting.update(tx_index=places.get(row.signature)).where(Sighting.id == row.id).execute()
+            self.books.forget(row.wallet_id)
 
     # ---- the node's balances against the books ------------------------------------------------------------------------------------------
-    def _compare_balances(self, wallets):
-        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night."""
-        rows = [(wallet, a) for wallet in wallets for a, in Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0).tuples()]
-        for start in range(0, len(rows), ACCOUNTS_A_CALL):
-            part = rows[start:start + ACCOUNTS_A_CALL]
-            params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
-            (slot, accounts), _ = self.rpc.call("getMultipleAccounts", params, lambda result: _check_holdings(result, len(part)))
-            for (wallet, address), account in zip(part, accounts):
-                self._holdings[wallet.id][address] = _read_holding(account, wallet.address, address, slot)
-        if rows:
-            self._tell_time(wallets, max(h.slot for wallet in wallets for h in self._holdings[wallet.id].values()))
+    def _compare_balances(self, wallets, now):
+        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night.
 
-    def _tell_time(self, wallets, slot):
-        """The block time up to which the chain was seen."""
+        A wallet without token accounts needs it rarely: its own head is listed at every look anyway.
+        """
+        rows = []
+        for wallet in wallets:
+            addresses = [a for a, in Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0).tuples()]
+            if len(addresses) > 1 or False in self._verdicts(wallet).values() or now - self._compared_at.get(wallet.id, 0) >= RECHECK_EVERY:
+                rows += [(wallet, a) for a in addresses]
+        for start in range(0, len(rows), ACCOUNTS_A_CALL):
+            slot = self._compare_part(rows[start:start + ACCOUNTS_A_CALL], now)
+            self._tell_time(wallets, slot, now)
+
+    def _compare_part(self, part, now):
+        params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
+        read = functools.partial(_check_holdings, owned=[(wallet.address, a) for wallet, a in part])
+        try:
+            (slot, holdings), _ = self.rpc.call("getMultipleAccounts", params, read)
+        except (BadAnswer, Refused) as error:
+            self.problem = str(error)
+            return None
+        for (wallet, address), holding in zip(part, holdings):
+            self._holdings[wallet.id][address] = holding
+            self._compared_at[wallet.id] = now
+        return slot
+
+    def _tell_time(self, wallets, slot, now):
+        """The block time up to which the chain was seen, now and then: posts whose signature never shows wait for it."""
+        if slot is None or now - self._timed_at < RECHECK_EVERY:
+            return
+        self._timed_at = now
         try:
             seconds, _ = self.rpc.call("getBlockTime", [slot], _check_time)
         except (BadAnswer, Refused):
             return                                        # a skipped slot has none: the next look tells
         for wallet in wallets:
-            if seconds and self._holdings[wallet.id]:
+            if seconds and self._compared_at.get(wallet.id) == now:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
 
     def _verdicts(self, wallet):
         """address -> True (explained), False, or None (the node is behind the books) as of the last look."""
-        seen = self.books.take(wallet).seen
-        return {a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in self._holdings[wallet.id].items()}
+        holdings = self._holdings.get(wallet.id)
+        if not holdings:
+            return {}
+        seen = self._book(wallet).seen
+        return {a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()}
+
+    def _book(self, wallet):
+        """The wallet's books with all that is stored."""
+        begun = self.clock()
+        book = self.books.take(wallet, self._new.pop(wallet.id, ()))
+        self._fold_after[wallet.id] = self.clock() + FOLD_SHARE * (self.clock() - begun)
+        return book
 
     # ---- after the look -----------------------------------------------------------------------------------------------------------------
     def _finish(self, wallet, now, more):
-        book = self.books.take(wallet)
+        book = self._book(wallet)
         self._count_misses(wallet)
         if book.gaps or any(n > 1 for n in self._misses[wallet.id].values()):
             self._heal(wallet, book, now)
+        else:
+            self._heal_wait.pop(wallet.id, None)
         self._publish(wallet, now)
-        last = Trade.select(fn.MAX(Trade.block_time)).where(Trade.wallet == wallet.id).scalar()
-        Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(last, now)))).where(Wallet.id == wallet.id).execute()
+        Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(wallet, now)))).where(Wallet.id == wallet.id).execute()
 
     def _count_misses(self, wallet):
         if Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending").exists():
@@ -343,23 +385,25 @@ class Observer:
         for address, verdict in self._verdicts(wallet).items():
             misses[address] = 0 if verdict else misses.get(address, 0) + (verdict is False)
 
-    def _pause(self, last_time, now):
-        """Seconds to the next look: wallets that traded lately are looked at more often, none less than every LONGEST_SLEEP."""
-        idle = now / 1000 - last_time if last_time else 0
-        factor = 1 if idle < 3600 else 2 if idle < 86_400 else 4
+    def _pause(self, wallet, now):
+        """Seconds to leave a wallet alone: none while it trades or a post waits, at most LONGEST_SLEEP when it sleeps."""
+        last = Trade.select(fn.MAX(Trade.block_time)).where(Trade.wallet == wallet.id).scalar()
+        idle = now / 1000 - last if last else 0
+        if idle < 3600 or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists():
+            return 0
         interval = self.config.observer_interval_seconds
-        return 0 if factor == 1 else min(interval * (factor - 1), max(LONGEST_SLEEP, interval))
+        return min(interval * (1 if idle < 86_400 else 3), max(LONGEST_SLEEP, interval))
 
     def _heal(self, wallet, book, now):
         """Walk everything again and fetch the receipts around each gap from another endpoint; ever more rarely while it does not help."""
         if wallet.heal_at > now:
             return
-        self.say(f"{wallet.address}: walking again around {len(book.gaps)} gaps")
+        self.say(f"{wallet.address}: walking again, {len(book.gaps)} gaps")
         Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
         for gap in book.gaps[:SLICE]:
             self._doubt(wallet, (gap.from_slot, gap.to_slot), now)
-        pause = min(HEAL_LATEST, max(HEAL_FIRST, 2 * (now - (wallet.looked_at or now))))
-        Wallet.update(heal_at=now + pause).where(Wallet.id == wallet.id).execute()
+        wait = self._heal_wait[wallet.id] = min(HEAL_LATEST, 2 * self._heal_wait.get(wallet.id, HEAL_FIRST // 2))
+        Wallet.update(heal_at=now + wait).where(Wallet.id == wallet.id).execute()
 
     def _doubt(self, wallet, slots, now):
         """A node may have given a wrong receipt: ask another one, and take its answer where they differ."""
@@ -367,12 +411,11 @@ class Observer:
             return
         rows = Receipt.select().join(Sighting, on=Receipt.signature == Sighting.signature).where(Sighting.wallet == wallet.id, Receipt.slot.in_(slots))
         for row in rows:
-            params = [row.signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}]
             try:
-                (raw, receipt), label = self.rpc.call("getTransaction", params, lambda raw: _check_receipt(raw, row.signature), avoid=row.endpoint)
+                raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
             except RpcError:
-                continue
-            if receipt and raw["meta"] != unpack(row.body)["meta"]:
+                continue                                  # the gap stays, and is doubted again
+            if receipt and receipt != parse_receipt(unpack(row.body)):
                 Receipt.update(body=pack(raw), endpoint=label, stored_at=now).where(Receipt.id == row.id).execute()
                 for sighting in Sighting.select().where(Sighting.signature == row.signature):
                     read_entries_again(Wallet.get_by_id(sighting.wallet_id), self.programs, [row.signature])
@@ -380,26 +423,40 @@ class Observer:
 
     def _progress(self, wallet):
         addresses = list(Address.select().where(Address.wallet == wallet.id))
-        pending = list(Sighting.select(Sighting.slot, Sighting.tries, Sighting.problem).where(Sighting.wallet == wallet.id, Sighting.state == "pending").tuples())
-        verdicts, seen = self._verdicts(wallet), self.books.take(wallet).seen
-        holdings, misses = self._holdings[wallet.id], self._misses[wallet.id]
-        unexplained = tuple((a, seen[a].slot if a in seen else 0, holdings[a].slot) for a, n in sorted(misses.items()) if n > 1)
+        mine = Sighting.wallet == wallet.id
+        pending = mine & (Sighting.state == "pending")
+        refused = Sighting.select(Sighting.slot, Sighting.problem).where(pending, Sighting.problem.is_null(False)).order_by(Sighting.slot).limit(MOST_NAMED)
+        holdings, misses, seen = self._holdings[wallet.id], self._misses[wallet.id], self._book(wallet).seen
         return Progress(looked=any(a.walks or a.walk_cursor for a in addresses), listed=wallet.whole and all(a.walks for a in addresses),
-                        confirmed=all(a.walks > 1 and a.walk_new == 0 for a in addresses), closed=len(verdicts) == len(addresses) and False not in verdicts.values(),
-                        pending=len(pending), stuck=sum(tries >= STUCK_AFTER or problem is not None for _, tries, problem in pending),
-                        refused=tuple((slot, problem) for slot, _, problem in pending if problem), unexplained=unexplained,
-                        capped=Sighting.select().where(Sighting.wallet == wallet.id).count() >= self.config.max_receipts_per_wallet)
+                        confirmed=all(a.walks > 1 and a.walk_new == 0 for a in addresses), closed=self._is_closed(wallet, addresses),
+                        pending=Sighting.select().where(pending).count(), refused=tuple(refused.tuples()),
+                        stuck=Sighting.select().where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False)).count(),
+                        unexplained=tuple((a, seen[a].slot if a in seen else 0, holdings[a].slot) for a, n in sorted(misses.items()) if n > 1),
+                        capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet)
+
+    def _is_closed(self, wallet, addresses):
+        """Were the node's balances those of the books at the last look? An account that appeared after it has no say yet."""
+        verdicts, seen, holdings = self._verdicts(wallet), self._book(wallet).seen, self._holdings[wallet.id]
+        if not verdicts or False in verdicts.values():
+            return False
+        looked = max(h.slot for h in holdings.values())
+        return all(a.address in verdicts or (a.address in seen and seen[a.address].slot > looked) for a in addresses)
 
     def _publish(self, wallet, now):
-        book, progress = self.books.take(wallet), self._progress(wallet)
+        book, progress = self._book(wallet), self._progress(wallet)
         self.books.publish(wallet, progress, now)
         self.say(f"{wallet.address}: {book.count} receipts, {progress.pending} pending, {book.totals.trades} trades")
+
+
+def list_addresses(wallet_id):
+    """The watched addresses of a wallet: itself and every token account it was ever seen to own."""
+    return {a for a, in Address.select(Address.address).where(Address.wallet == wallet_id).tuples()}
 
 
 # ---- reading again -------------------------------------------------------------------------------------------------------------------------
 def read_entries_again(wallet, programs, signatures=None):
     """Read a wallet's entries anew from the stored receipts; how many changed."""
-    known = {a for a, in Address.select(Address.address).where(Address.wallet == wallet.id).tuples()}
+    known = list_addresses(wallet.id)
     query = Sighting.select(Sighting, Receipt.body).join(Receipt, on=Receipt.signature == Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored")
     changed = []
     for row in (query if signatures is None else query.where(Sighting.signature.in_(signatures))):
@@ -418,7 +475,7 @@ def _check_page(result):
         raise ValueError("no list of signatures")
     rows = {}
     for one in result:
-        signature, slot, index = one["signature"], one["slot"], one.get("transactionIndex")
+        signature, slot, index = (one.get(name) for name in ("signature", "slot", "transactionIndex")) if isinstance(one, dict) else (None, None, None)
         if not (isinstance(signature, str) and SIGNATURE.fullmatch(signature) and type(slot) is int and slot >= 0 and (index is None or type(index) is int)):
             raise ValueError("a malformed signature entry")
         rows[signature] = (signature, slot, index)
@@ -436,13 +493,14 @@ def _check_accounts(result):
         raise ValueError("no list of token accounts") from error
 
 
-def _check_holdings(result, count):
+def _check_holdings(result, owned):
+    """(slot, [Holding, ...]) for `owned`: [(wallet, address), ...]."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
-        if type(slot) is not int or len(accounts) != count:
+        if type(slot) is not int or len(accounts) != len(owned):
             raise ValueError("not one answer for each account")
-        return slot, accounts
-    except (TypeError, KeyError) as error:
+        return slot, [_read_holding(account, *pair, slot) for pair, account in zip(owned, accounts)]
+    except (TypeError, KeyError, IndexError) as error:
         raise ValueError("no list of accounts") from error
 
 

@@ -24,14 +24,6 @@ def order_entries(entries):
     return ordered
 
 
-def needs_order(entries):
-    """Slots in which a wallet has several receipts and some lack their place in the block."""
-    slots = {}
-    for entry in entries:
-        slots.setdefault(entry.slot, []).append(entry.tx_index)
-    return sorted(slot for slot, places in slots.items() if len(places) > 1 and None in places)
-
-
 def _after(entry):
     return {b.address: (b.after, b.lamports_after) for b in entry.balances}
 
