@@ -17,6 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 import models
 from models import Job
 from observer import Observer
+from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
 log = logging.getLogger("candor.jobs")
@@ -54,20 +55,25 @@ class Jobs:
         except BlockingIOError:
             return
         self._scheduler.remove_job("lead")
-        for name, seconds, tick in self._list_jobs():
+        for name, seconds, lock, tick in self._list_jobs():
             if seconds:
-                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now())
+                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, lock, tick], next_run_time=models.utc_now())
             else:
                 with models.database.connection_context():
                     models.note_job(name, "off", _now())
 
     def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> details for health), ...]"""
-        observer = Observer(self.config)
-        return [("observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now))]
+        """[(name, seconds between runs, the lock it works under, tick(now) -> (problem or None, details for health)), ...]
 
-    def _run(self, name, tick):
-        with models.database.connection_context(), working(self.config):
+        The scout keeps tables of its own and waits for providers: it works beside the others.
+        """
+        observer = Observer(self.config)
+        scout = Scout(self.config, observer.rpc)
+        return [("observer", self.config.observer_interval_seconds, lambda: working(self.config), lambda now: run_observer(observer, now)),
+                ("scout", self.config.scout_interval_seconds, contextlib.nullcontext, scout.run_tick)]
+
+    def _run(self, name, lock, tick):
+        with models.database.connection_context(), lock():
             now = _now()
             problem, details = tick(now)
             models.note_job(name, "failing" if problem else "ok", _now(), problem, details)

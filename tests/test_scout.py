@@ -335,6 +335,15 @@ def test_absurd_prices_are_passed_on_and_marked(world):
 def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
     assert shown.list_market(NOW) == ([], None)
     assert shown.show_market_health(NOW)["discovery"]["state"] == shown.show_market_health(NOW)["safety"]["state"] == "waiting"
+    assert shown.explain_empty(NOW) == "the scout has not looked at the market yet"
+
+
+def test_an_empty_market_says_why(world):
+    world.tick()
+    assert shown.explain_empty(world.now) == "the scout has found nothing yet"
+    world.market.answer(POOLS, status=500)
+    world.tick()
+    assert shown.explain_empty(world.now) == "the scout has found nothing yet; GeckoTerminal new pools: answered HTTP 500"
 
 
 def test_a_restart_remembers_when_things_went_well(world):
