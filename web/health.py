@@ -7,6 +7,7 @@ from peewee import PeeweeException
 
 from config import VERSION
 from models import database
+from web.market import show_market_health
 from web.serialize import show_time
 
 blueprint = Blueprint("health", __name__)
@@ -41,7 +42,7 @@ def check_health(config, now):
     states = {job["state"] for job in (observer, scout, engine)}
     return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
-            "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": scout,
+            "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
             "database": {"ok": True, "sqlite": database.version(), "journal": database.execute_sql("PRAGMA journal_mode").fetchone()[0]}, "version": VERSION}
 
 

@@ -3,7 +3,7 @@ import orjson
 from flask import Blueprint, Response, current_app, g, request
 
 from ratelimit import list_limits, show_windows
-from web import gate, leaderboard, paging, posts, queries
+from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
 from web.problem import Problem, invalid
 from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
@@ -170,7 +170,9 @@ def show_leaderboard():
 
 @blueprint.get("/market")
 def list_market():
-    return respond_list([], paging.read_limit(request.args), note="the scout has not looked at the market yet")
+    limit, scope = paging.read_limit(request.args), ("market",)
+    entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
+    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
 
 
 @blueprint.get("/me")
