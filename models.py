@@ -30,7 +30,8 @@ class SQLite(PooledDatabase, APSWDatabase):
     field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
 
     def __init__(self, path, busy_seconds=5):
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": int(busy_seconds * 1000), "cache_size": -16_000}
+        self.busy_ms = int(busy_seconds * 1000)
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -16_000}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
     def _add_conn_hooks(self, conn):
@@ -43,6 +44,16 @@ class SQLite(PooledDatabase, APSWDatabase):
             return False
         except apsw.ConnectionClosedError:
             return True
+
+    @contextlib.contextmanager
+    def impatient(self):
+        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
+        connection = self.connection()
+        connection.set_busy_timeout(0)
+        try:
+            yield
+        finally:
+            connection.set_busy_timeout(self.busy_ms)
 
     @staticmethod
     def version():
@@ -79,7 +90,7 @@ def writing():
 
 def is_busy(error):
     """Did the database stay locked, or is the disk full? Then nothing was stored and the caller may retry."""
-    return isinstance(error, OperationalError)
+    return isinstance(error, OperationalError) and not isinstance(error.__context__, apsw.SQLError)
 
 
 def new_uid(prefix):
@@ -301,6 +312,66 @@ class Post(Base):
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
 
 
+# ---- the market ---------------------------------------------------------------------------------------------------------
+class Quote(Base):
+    """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
+
+    source = TextField(null=True)                             # dexscreener | geckoterminal
+    price_sol = TextField(null=True)                          # only where the pair is quoted in SOL
+    price_usd = TextField(null=True)
+    liquidity_usd = TextField(null=True)
+    pool_sol = TextField(null=True)                           # the SOL side of the pool, in SOL
+    volume24h_usd = TextField(null=True)
+    absurd = TextField(null=True)                             # why not to believe the price: not_positive | jump
+
+
+class Token(Quote):
+    """A mint that was discovered or that an observed wallet moved, with its last quote. Symbol and name are hostile text."""
+
+    id = AutoField()
+    mint = TextField(unique=True)
+    symbol = TextField(null=True)
+    name = TextField(null=True)
+    decimals = IntegerField(null=True)
+    found_by = TextField(null=True)                           # dexscreener | geckoterminal | wallets; null: known only because a trade moved it
+    discovered_at = BigIntegerField(null=True)
+    tracked_at = BigIntegerField(null=True)                   # priced and listed since then; null: not any more, or never
+    held = BooleanField(default=False)                        # a paper position is open in it: it stays tracked
+    asked_at = BigIntegerField(default=0)                     # when a price provider was last asked about it
+    quoted_at = BigIntegerField(null=True)                    # when the quote above was taken
+    pair_url = TextField(null=True)
+    pair_created_at = BigIntegerField(null=True)
+    checks = TextField(null=True)                             # JSON [{key, label, status, detail, checkedAt}...]
+    checked_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ((("tracked_at", "discovered_at", "id"), False),)
+
+
+class Snapshot(Quote):
+    """One quote, kept for paper mode until `expires_at`, which is decided when it is taken; see scout.keep_until."""
+
+    id = AutoField()                                          # rises with taken_at
+    token = ForeignKeyField(Token, backref="snapshots", index=False)
+    taken_at = BigIntegerField()
+    expires_at = BigIntegerField(null=True, index=True)       # null: pinned, a decision or a fill names it, never thinned
+
+    class Meta:
+        indexes = ((("token", "taken_at"), False),)
+
+
+def pin_snapshots(ids):
+    """Keep these snapshots for ever."""
+    Snapshot.update(expires_at=None).where(Snapshot.id.in_(list(ids))).execute()
+
+
+def replace_held(mints):
+    """Exactly these mints have an open paper position; they stay tracked whatever their volume."""
+    Token.update(held=False).where(Token.held & Token.mint.not_in(list(mints))).execute()
+    Token.update(held=True).where(~Token.held & Token.mint.in_(list(mints))).execute()
+
+
+# ---- the jobs -----------------------------------------------------------------------------------------------------------
 class Job(Base):
     """One row per background job: what health tells about it."""
 
@@ -312,4 +383,4 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job)
+TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot)

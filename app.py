@@ -1,0 +1,66 @@
+"""Candor: the web application and its command line (`app.py --help`)."""
+import argparse
+import os
+import re
+import sys
+
+import config as settings
+from web.problem import Problem
+
+MAX_BODY = 64 * 1024
+
+
+def create_app(config=None):
+    """The WSGI application over `config` (read from the environment when None). Its database must be migrated."""
+    from flask import Flask
+
+    import models
+    from web import errors, health, v1
+
+    config = config or settings.load()
+    database = models.connect(config)
+    app = Flask(__name__)
+    app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False,
+                      SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_SECURE=config.base_url.startswith("https:"))
+    app.url_map.strict_slashes = True
+    errors.init_app(app)
+    app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
+    for blueprint in (v1.blueprint, health.blueprint):
+        app.register_blueprint(blueprint)
+    return app
+
+
+# ---- the command line ---------------------------------------------------------------------------------------------------
+class Parser(argparse.ArgumentParser):
+    """Errors never repeat what was typed: it may be a pasted secret."""
+
+    def error(self, message):
+        message = re.sub(r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit argument)\b.*?(\(choose from .*)?$", r"\1 \3", message, flags=re.S)
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message.strip()}\n")
+
+
+def build_parser():
+    """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
+    from cli import people, server
+
+    parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (server, people):
+        module.add_commands(commands)
+    return parser
+
+
+def main(argv=None):
+    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage."""
+    args = build_parser().parse_args(argv)
+    os.umask(0o077)
+    try:
+        return args.run(settings.load(), args) or 0
+    except (Problem, settings.BadSetting) as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""One receipt as it concerns one wallet: the line that goes into the wallet's books. Pure; kept as JSON so that folding needs no parsing."""
+import json
+from dataclasses import astuple, dataclass
+
+from chain.kinds import decide_kind
+from chain.programs import TIP_ACCOUNTS
+from chain.receipts import Balance, read_effect
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Amounts in lamports or raw units. `tokens`: ((mint, raw change, decimals), ...). `balances`: own accounts before and after.
+
+    `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's, for orders only: an escrow is one.
+    `unowned`: token accounts whose owner the receipt does not tell; if one turns out to be the wallet's, the entry is read again.
+    """
+
+    signature: str
+    slot: int
+    tx_index: int | None
+    block_time: int | None
+    kind: str
+    venue: str | None
+    mint: str | None
+    flags: tuple
+    residues: tuple
+    sol: int
+    fee: int
+    tip: int
+    rent: int
+    tokens: tuple
+    balances: tuple
+    others: tuple = ()
+    unowned: tuple = ()
+
+    def dump(self):
+        return json.dumps(astuple(self), separators=(",", ":"))
+
+    @staticmethod
+    def load(text):
+        values = [tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)]
+        values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
+        return Entry(*values)
+
+
+BALANCES = list(Entry.__dataclass_fields__).index("balances")
+
+
+def _tuples(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def read_entry(receipt, wallet, programs, known=frozenset()):
+    """Entry of a Receipt for a wallet. `known`: the wallet's token accounts seen in other receipts."""
+    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+    kind = decide_kind(receipt, effect, programs)
+    flags = set(kind.flags) | ({"owner_inferred"} if effect.inferred else set()) | ({"sponsored_rent"} if effect.sponsored else set())
+    return Entry(signature=receipt.signature, slot=receipt.slot, tx_index=receipt.tx_index, block_time=receipt.block_time, kind=kind.kind, venue=kind.venue,
+                 mint=kind.mint, flags=tuple(sorted(flags)), residues=kind.residues, sol=effect.sol, fee=effect.fee, tip=effect.tip, rent=effect.rent,
+                 tokens=effect.tokens, balances=effect.balances, others=_others(receipt, effect) if kind.kind.startswith("order_") else (), unowned=effect.unowned)
+
+
+def _others(receipt, effect):
+    rows = []
+    for address, (before, after) in sorted(receipt.tokens.items()):
+        if address not in effect.own:
+            rows.append((address, (before or after).mint, before.amount if before else 0, after.amount if after else 0))
+    return tuple(rows)

@@ -1,0 +1,336 @@
+"""First in, first out, in integers: from a wallet's entries in chain order to lots, results and gaps. Pure.
+
+Rules: accounting.md sections 3 and 4. A `Book` takes entries one after another; taking them again from the start gives the same book.
+"""
+from bisect import insort
+from dataclasses import dataclass, field
+
+from chain.kinds import TRADES
+from chain.receipts import WRAPPED_SOL
+
+
+@dataclass
+class Lot:
+    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that brought it; None where none was observed."""
+
+    number: int
+    origin: str | None
+    amount: int
+    cost: int | None
+    left: int
+    left_cost: int | None
+
+    def __lt__(self, other):
+        return self.number < other.number
+
+    def cut(self, quantity):
+        """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets what is left."""
+        self.left -= quantity
+        if self.cost is None:
+            return Slice(self, quantity, None)
+        cost = self.cost * quantity // self.amount if self.left else self.left_cost
+        self.left_cost -= cost
+        return Slice(self, quantity, cost)
+
+
+@dataclass(frozen=True)
+class Slice:
+    lot: Lot
+    amount: int
+    cost: int | None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Slots between two receipts around a break in the chain of balances (closed interval), and why."""
+
+    from_slot: int
+    to_slot: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What the books made of one entry. `status`: matched | partial | unmatched | not_applicable; amounts None where unknown.
+
+    `lots`: ((origin signature or None, raw amount, lamports or None), ...) a sale took.
+    """
+
+    entry: object
+    flags: tuple = ()
+    status: str = "not_applicable"
+    result: int | None = None
+    proceeds: int | None = None
+    cost: int | None = None
+    matched: int = 0
+    unmatched: int = 0
+    lots: tuple = ()
+
+
+@dataclass
+class Totals:
+    realized: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    volume: int = 0
+    trades: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The last that a receipt said of an own account."""
+
+    slot: int
+    mint: str | None
+    amount: int
+    lamports: int
+
+
+def share(total, parts):
+    """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
+    whole, given = sum(parts), []
+    for part in parts[:-1]:
+        given.append(total * part // whole)
+    return given + [total - sum(given)]
+
+
+@dataclass
+class Book:
+    """The books of one wallet.
+
+    `whole`: has the whole history been listed? Until then every sale stands after an open gap. `gaps` are the breaks of the chain of balances.
+    """
+
+    whole: bool = True
+    lots: dict = field(default_factory=dict)              # mint -> [Lot, ...] with something left, oldest first
+    decimals: dict = field(default_factory=dict)
+    escrows: dict = field(default_factory=dict)           # escrow token account -> [Slice, ...]
+    seen: dict = field(default_factory=dict)              # own address -> Seen
+    gaps: list = field(default_factory=list)
+    openings: set = field(default_factory=set)            # mints with inventory older than what was observed
+    opened: bool = False                                  # some own account held something before its first receipt
+    totals: Totals = field(default_factory=Totals)
+    first_slot: int | None = None
+    last_slot: int | None = None
+    _born: bool = False                                   # before the first receipt every own balance was 0
+    _broken_all: bool = False
+    _broken: set = field(default_factory=set)             # mints whose history has an open gap
+    _count: int = 0
+
+    # ---- one entry ----------------------------------------------------------------------------------------------------
+    def take(self, entry):
+        """Book one entry; entries must come in chain order. Returns Booked."""
+        if self.first_slot is None:
+            self.first_slot = entry.slot
+            self._born = not any(b.before or b.lamports_before for b in entry.balances)
+        self.last_slot = entry.slot
+        for balance in entry.balances:
+            self._check_chain(entry, balance)
+        for mint, _, decimals in entry.tokens:
+            self.decimals[mint] = decimals
+        booked = self._book(entry)
+        self._count_in(booked)
+        return booked
+
+    def _book(self, entry):
+        rose = {m: c for m, c, _ in entry.tokens if c > 0}
+        fell = {m: -c for m, c, _ in entry.tokens if c < 0}
+        if entry.kind == "sell":
+            return self._book_sale(entry, *fell.popitem(), rose)
+        if entry.kind == "swap":
+            return self._book_swap(entry, fell, rose)
+        if entry.kind == "buy":
+            self._put(entry.mint, entry.signature, rose.pop(entry.mint), -entry.sol)
+        elif entry.kind.startswith("order_"):
+            return self._book_order(entry, fell, rose)
+        elif entry.kind == "failed":
+            return Booked(entry, entry.flags)
+        for mint, amount in fell.items():
+            self._cut(mint, amount)
+        self._put_unknown(entry, rose)
+        return Booked(entry, entry.flags)
+
+    def _book_sale(self, entry, mint, amount, residues):
+        slices = self._cut(mint, amount)
+        self._put_unknown(entry, residues)
+        if not self.whole or self._broken_all or mint in self._broken:
+            return Booked(entry, _flags(entry, "incomplete_history"), "unmatched", unmatched=amount)
+        flags = _flags(entry, *(["opening_inventory_unknown"] if any(s.lot.origin is None for s in slices) else []))
+        lots = tuple((s.lot.origin, s.amount, s.cost) for s in slices)
+        known = [(s, p) for s, p in zip(slices, share(entry.sol, [s.amount for s in slices])) if s.cost is not None]
+        if not known:
+            return Booked(entry, flags, "unmatched", unmatched=amount, lots=lots)
+        matched, proceeds, cost = sum(s.amount for s, _ in known), sum(p for _, p in known), sum(s.cost for s, _ in known)
+        return Booked(entry, flags, "matched" if matched == amount else "partial", proceeds - cost, proceeds, cost, matched, amount - matched, lots)
+
+    def _book_swap(self, entry, fell, rose):
+        (given_mint, given), = fell.items()
+        slices = self._cut(given_mint, given)
+        if given_mint in self._broken:
+            self._broken.add(entry.mint)                  # the cost it carries over may be another lot's
+        carried = self._carry(entry, entry.mint, slices, rose.pop(entry.mint), -entry.sol)
+        self._put_unknown(entry, rose)
+        return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
+
+    def _carry(self, entry, mint, slices, amount, spent):
+        """Lots of `mint` that carry the cost of the slices given for them, and their share of the SOL spent."""
+        groups, whole = [[]], sum(s.amount for s in slices)
+        for one in slices:
+            groups[-1].append(one)
+            if amount * sum(s.amount for s in groups[-1]) // whole:
+                groups.append([])                         # enough for a unit; else it joins the next
+        groups = [g for g in groups if g]
+        if len(groups) > 1 and not amount * sum(s.amount for s in groups[-1]) // whole:
+            groups[-2:] = [groups[-2] + groups[-1]]
+        sizes = [sum(s.amount for s in group) for group in groups]
+        carried = False
+        for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes)):
+            cost = None if any(s.cost is None for s in group) else sum(s.cost for s in group) + part
+            carried = carried or cost is not None
+            self._put(mint, entry.signature, got, cost)
+        return carried
+
+    # ---- orders: an escrow keeps its lots --------------------------------------------------------------------------------
+    def _book_order(self, entry, fell, rose):
+        for mint, amount in fell.items():
+            slices, address = self._cut(mint, amount), _escrow_of(entry, mint)
+            if entry.kind == "order_open" and address:
+                self.escrows.setdefault(address, []).extend(slices)
+        left = [s for address, _, before, after in entry.others if address in self.escrows for s in self._release(address, before - after)]
+        if entry.kind == "order_cancel":
+            self._put_back(entry, left, rose)
+        elif entry.kind == "order_fill" and left and len(rose) == 1:
+            (mint, amount), = rose.items()
+            carried = self._carry(entry, mint, left, amount, 0)
+            return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
+        self._put_unknown(entry, rose)
+        return Booked(entry, entry.flags)
+
+    def _release(self, address, quantity):
+        """Slices that left an escrow, oldest first."""
+        kept, out = self.escrows.pop(address), []
+        for one in kept:
+            part = min(one.amount, max(0, quantity))
+            quantity -= part
+            first = None if one.cost is None else one.cost * part // one.amount
+            if part:
+                out.append(Slice(one.lot, part, first))
+            if part < one.amount:
+                rest = Slice(one.lot, one.amount - part, None if first is None else one.cost - first)
+                self.escrows.setdefault(address, []).append(rest)
+        return out
+
+    def _put_back(self, entry, slices, rose):
+        """What comes back keeps its cost and its place in the queue; more than that is of unknown cost."""
+        for one in slices:
+            mint = next((m for m, lots in rose.items() if lots >= one.amount), None)
+            if mint is None:
+                continue
+            rose[mint] -= one.amount
+            insort(self.lots.setdefault(mint, []), Lot(one.lot.number, one.lot.origin, one.amount, one.cost, one.amount, one.cost))
+            if not rose[mint]:
+                del rose[mint]
+
+    # ---- lots ----------------------------------------------------------------------------------------------------------
+    def _put(self, mint, origin, amount, cost):
+        if amount:
+            self._count += 1
+            self.lots.setdefault(mint, []).append(Lot(self._count, origin, amount, cost, amount, cost))
+
+    def _put_unknown(self, entry, rose):
+        for mint, amount in rose.items():
+            self._put(mint, entry.signature, amount, None)
+
+    def _cut(self, mint, amount):
+        """Slices of the oldest lots. More than there is cannot happen where the chain holds; elsewhere it is of unknown origin."""
+        lots, slices = self.lots.get(mint, []), []
+        while amount and lots:
+            part = min(lots[0].left, amount)
+            slices.append(lots[0].cut(part))
+            amount -= part
+            if not lots[0].left:
+                lots.pop(0)
+        if amount:
+            slices.append(Slice(Lot(0, None, amount, None, 0, None), amount, None))
+        return slices
+
+    # ---- the chain of balances --------------------------------------------------------------------------------------------
+    def _check_chain(self, entry, balance):
+        """What an own account held before this receipt must be what the last receipt left it with."""
+        last = self.seen.get(balance.address)
+        self.seen[balance.address] = Seen(entry.slot, balance.mint, balance.after, balance.lamports_after)
+        if last is None:
+            return self._open(entry, balance)
+        if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
+            return None
+        self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
+        return self._adjust(balance, balance.before - last.amount)
+
+    def _open(self, entry, balance):
+        if not balance.before and not balance.lamports_before:
+            return
+        self.opened = True
+        if self._born:                                    # the wallet's beginning was seen, this account's was not
+            self._break(Gap(self.first_slot, entry.slot, "opening_balance"), balance.mint)
+        if balance.before and balance.mint != WRAPPED_SOL:
+            self.openings.add(balance.mint)
+        self._adjust(balance, balance.before)
+
+    def _adjust(self, balance, more):
+        """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
+        if balance.mint in (None, WRAPPED_SOL) or not more:
+            return
+        self.decimals[balance.mint] = balance.decimals
+        if more > 0:
+            self._put(balance.mint, None, more, None)
+        else:
+            self._cut(balance.mint, -more)
+
+    def _break(self, gap, mint):
+        if gap not in self.gaps:
+            self.gaps.append(gap)
+        if mint in (None, WRAPPED_SOL):
+            self._broken_all = True
+        else:
+            self._broken.add(mint)
+
+    # ---- sums ----------------------------------------------------------------------------------------------------------
+    def _count_in(self, booked):
+        totals, entry = self.totals, booked.entry
+        if entry.kind == "failed":
+            totals.failed += 1
+            totals.failed_cost += entry.fee
+        elif entry.kind in TRADES:
+            totals.trades += 1
+            totals.volume += abs(entry.sol) if entry.kind != "swap" else 0
+        else:
+            totals.overhead += entry.fee
+        if booked.status == "not_applicable" or "incomplete_history" in booked.flags:
+            return
+        setattr(totals, booked.status, getattr(totals, booked.status) + 1)
+        totals.realized += booked.result or 0
+        totals.winning += (booked.result or 0) > 0
+
+    def positions(self):
+        """[(mint, raw amount, decimals, cost of the part whose cost is known or None, raw amount of unknown cost), ...] by mint."""
+        rows = []
+        for mint in sorted(m for m, lots in self.lots.items() if lots):
+            known = [lot for lot in self.lots[mint] if lot.cost is not None]
+            amount = sum(lot.left for lot in self.lots[mint])
+            rows.append((mint, amount, self.decimals[mint], sum(lot.left_cost for lot in known) if known else None, amount - sum(lot.left for lot in known)))
+        return rows
+
+
+def _flags(entry, *more):
+    return tuple(sorted({*entry.flags, *more}))
+
+
+def _escrow_of(entry, mint):
+    """The token account, not the wallet's, that received most of this mint."""
+    gains = [(after - before, address) for address, of, before, after in entry.others if of == mint and after > before]
+    return max(gains)[1] if gains else None

@@ -1,0 +1,245 @@
+"""Asking Solana nodes: JSON-RPC over one keep-alive connection an endpoint, paced, with deadlines; accounting.md section 6.
+
+Endpoints are tried in their order of preference. Their URLs may carry tokens: they are called `endpoint 1`, `endpoint 2`... everywhere.
+"""
+import itertools
+import json
+import socket
+import threading
+import time
+from collections import deque
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError
+
+DEADLINE = 20.0                        # seconds for the whole answer: a read time-out alone does not stop a slow drip
+SIZE_CAP = 16 * 2**20
+TRIES = 4                              # of one call, over all endpoints
+LONGEST_WAIT = 3.0                     # seconds a call waits for its turn; above that it gives up and the caller comes back later
+THROTTLED = 10.0                       # seconds an endpoint rests after a 429 without Retry-After
+FORBIDDEN = 600.0                      # seconds it rests after a 403
+LONGEST_REST = 300.0
+FAILURES_TO_REST = 3                   # in a row
+THROTTLE_CODES = {429, -32005, -32029}
+OUR_FAULT_CODES = {-32600, -32601, -32602, -32015}
+
+
+class RpcError(Exception):
+    """A call that gave no answer. The message is fit for health and logs: no URL, no token."""
+
+
+class Unavailable(RpcError):
+    """No endpoint could answer now; `retry_in` seconds is when one may."""
+
+    def __init__(self, message, retry_in=0.0):
+        super().__init__(message)
+        self.retry_in = retry_in
+
+
+class Refused(RpcError):
+    """The node says that the request is wrong: asking again changes nothing."""
+
+
+class BadAnswer(RpcError):
+    """Answers came, and none passed the caller's check."""
+
+
+class _Failure(Exception):
+    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after several in a row)."""
+
+    def __init__(self, message, rest=0.0, checked=False):
+        super().__init__(message)
+        self.rest, self.checked = rest, checked
+
+
+class Rpc:
+    """`call` may be used from one thread at a time: the jobs take turns."""
+
+    def __init__(self, urls, requests_per_second, clock=time.monotonic, sleep=time.sleep):
+        self.endpoints = [Endpoint(url, f"endpoint {n}", requests_per_second, clock) for n, url in enumerate(urls, 1)]
+        self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
+        self._asked = deque()
+        self._lock = threading.Lock()
+
+    def call(self, method, params, check=lambda result: result, avoid=None):
+        """(checked result, label of the endpoint). `check` raises ValueError for an answer that cannot be used: then another try is made.
+
+        `avoid`: label of an endpoint not to ask, if there is another. Raises Unavailable, Refused or BadAnswer.
+        """
+        with self._lock:
+            return self._call(method, params, check, avoid)
+
+    def _call(self, method, params, check, avoid):
+        tried, problem = {avoid}, None
+        for _ in range(TRIES):
+            endpoint = self._choose(method, tried)
+            self._count()
+            try:
+                return check(endpoint.ask(method, params, next(self._ids))), endpoint.label
+            except ValueError as error:
+                endpoint.note_failure(0)
+                problem = _Failure(f"{endpoint.label}: {error}", checked=True)
+            except _Failure as failure:
+                endpoint.note_failure(failure.rest)
+                problem = _Failure(f"{endpoint.label}: {failure}", failure.rest)
+            tried.add(endpoint.label)
+        raise (BadAnswer if problem.checked else Unavailable)(f"{method}: {problem}")
+
+    def _choose(self, method, tried):
+        """The endpoint that can take the call soonest, untried ones first, earlier ones preferred; waits its turn."""
+        now = self._clock()
+        endpoint = min(self.endpoints, key=lambda e: (e.wait(method, now) > LONGEST_WAIT, e.label in tried, e.wait(method, now)))
+        wait = endpoint.wait(method, now)
+        if wait > LONGEST_WAIT:
+            raise Unavailable(f"{method}: every endpoint rests", wait)
+        if wait > 0:
+            self._sleep(wait)
+        endpoint.take_turn(method)
+        return endpoint
+
+    def _count(self):
+        self._asked.append(self._clock())
+        while self._asked and self._asked[0] < self._clock() - 60:
+            self._asked.popleft()
+
+    def report(self):
+        """For health: requests in the last minute and what rests for how many seconds."""
+        now = self._clock()
+        resting = {e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now}
+        return {"requestsLastMinute": sum(t > now - 60 for t in list(self._asked)), "endpoints": len(self.endpoints), "resting": resting}
+
+
+class Endpoint:
+    """One node: a connection, a pace per method, and a rest after throttling or repeated failures."""
+
+    def __init__(self, url, label, requests_per_second, clock):
+        self.label, self.rests_until = label, 0.0
+        self._url, self._interval, self._clock = url, 1 / requests_per_second, clock
+        self._free_at, self._failures = {}, 0
+        self._line = _Line()
+        self._session = requests.Session()
+        self._session.trust_env = False                   # no proxy, no netrc: nothing but the settings steers a request
+        self._session.headers["User-Agent"] = "candor"
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, _Adapter(self._line))
+
+    def wait(self, method, now):
+        """Seconds until this endpoint may be asked for the method."""
+        return max(0.0, self.rests_until - now, self._free_at.get(method, 0.0) - now)
+
+    def take_turn(self, method):
+        self._free_at[method] = self._clock() + self._interval
+
+    def note_failure(self, rest):
+        """After a rest one call is let through; if that fails too the next rest is twice as long."""
+        self._failures += 1
+        if not rest and self._failures >= FAILURES_TO_REST:
+            rest = min(LONGEST_REST, 2.0 ** (self._failures - FAILURES_TO_REST))
+        self.rests_until = max(self.rests_until, self._clock() + rest)
+
+    def ask(self, method, params, ident):
+        """The result of one request. Raises _Failure, or Refused."""
+        status, headers, body = self._post({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
+        answer = _parse(status, headers, body)
+        if "error" in answer:
+            _raise_error(answer["error"], headers)
+        if answer.get("id") != ident or "result" not in answer:
+            raise _Failure("an answer to another request")
+        self._failures = 0
+        return answer["result"]
+
+    def _post(self, payload):
+        watchdog = threading.Timer(DEADLINE, self._line.cut)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            with self._session.post(self._url, json=payload, timeout=(5, DEADLINE), stream=True, allow_redirects=False) as response:
+                return response.status_code, response.headers, _read(response.raw)
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise _Failure(type(error).__name__) from None  # the text of the error names the URL
+        finally:
+            watchdog.cancel()
+
+
+def _read(raw):
+    body = bytearray()
+    while chunk := raw.read(65536, decode_content=True):
+        body += chunk
+        if len(body) > SIZE_CAP:
+            raise _Failure("an answer of more than 16 MB")
+    return bytes(body)
+
+
+def _parse(status, headers, body):
+    if status == 429:
+        raise _Failure("HTTP 429", _retry_after(headers))
+    if status == 403:
+        raise _Failure("HTTP 403", FORBIDDEN)
+    if status != 200:
+        raise _Failure(f"HTTP {status}")
+    try:
+        answer = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise _Failure("an answer that is not JSON") from None
+    if not isinstance(answer, dict):
+        raise _Failure("an answer that is not an object")
+    return answer
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _raise_error(error, headers):
+    code = error.get("code") if isinstance(error, dict) else None
+    if code in THROTTLE_CODES:
+        raise _Failure(f"error {code}", _retry_after(headers))
+    if code in OUR_FAULT_CODES:
+        raise Refused(f"error {code}")
+    raise _Failure(f"error {code if isinstance(code, int) else 'unknown'}")
+
+
+def _retry_after(headers):
+    value = headers.get("Retry-After") or ""
+    return float(min(int(value), LONGEST_REST)) if value.isdecimal() else THROTTLED
+
+
+# ---- a deadline that also ends dripped headers: the connection's socket is shut down under the reader ---------------------
+class _Line:
+    """The one socket an endpoint talks through."""
+
+    def __init__(self):
+        self.socket = None
+
+    def cut(self):
+        line = self.socket
+        if line is not None:
+            try:
+                line.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass                                      # already closed
+
+
+class _Adapter(HTTPAdapter):
+    """One connection, and a note of its socket."""
+
+    def __init__(self, line):
+        self._line = line
+        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def init_poolmanager(self, *args, **kwargs):
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _noting(HTTPConnectionPool, HTTPConnection, self._line),
+                                                   "https": _noting(HTTPSConnectionPool, HTTPSConnection, self._line)}
+
+
+def _noting(pool, connection, line):
+    class Noting(connection):
+        def connect(self):
+            super().connect()
+            line.socket = self.sock
+
+    return type(pool.__name__, (pool,), {"ConnectionCls": Noting})

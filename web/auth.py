@@ -1,0 +1,63 @@
+"""The gate in front of every keyed route: who is calling, by `Authorization: Bearer` alone."""
+import hmac
+from dataclasses import dataclass
+
+from flask import g, request
+from peewee import OperationalError
+
+from models import database
+from web.keys import hash_secret, is_well_formed
+from web.problem import Problem
+
+COARSE_MS = 60_000
+FIND_CALLER = """
+SELECT k.id, k.uid, k.scope, k.hash, k.last_used_at, o.id, o.uid, b.id, b.uid
+FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
+WHERE k.hash = ? AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ?)"""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whose key came with the request. `bot_*` is None for a read key."""
+
+    key_id: int
+    key_uid: str
+    scope: str
+    owner_id: int
+    owner_uid: str
+    bot_id: int | None
+    bot_uid: str | None
+
+
+def authenticate(now):
+    """Set `g.caller` from the request's key; Problem 401 without a working one."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise Problem("missing_key", "send the header Authorization: Bearer <API_KEY>", headers={"WWW-Authenticate": 'Bearer realm="candor"'})
+    g.caller = find_caller(text.strip(), now)
+    if g.caller is None:
+        raise Problem("invalid_key", "this key is unknown, revoked or expired",
+                      headers={"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'})
+
+
+def find_caller(text, now):
+    """The Caller of a working key, or None. A text that cannot be a key costs no look-up."""
+    if not is_well_formed(text):
+        return None
+    digest = hash_secret(text)
+    row = database.execute_sql(FIND_CALLER, (digest, now)).fetchone()
+    if row is None or not hmac.compare_digest(row[3], digest):
+        return None
+    _note_use(row[0], row[4], now)
+    return Caller(row[0], row[1], row[2], *row[5:])
+
+
+def _note_use(key_id, last_used_at, now):
+    """At most one write a minute and key; a database somebody is writing to is left alone: the time is meant to be coarse."""
+    if last_used_at is not None and now - last_used_at < COARSE_MS:
+        return
+    try:
+        with database.impatient():
+            database.execute_sql('UPDATE "key" SET last_used_at = ? WHERE id = ?', (now, key_id))
+    except OperationalError:
+        return

@@ -1,0 +1,83 @@
+"""Text that comes from outside: what an address is, what a secret looks like, which characters never belong into a text."""
+import re
+import unicodedata
+
+import base58
+
+from web.problem import invalid
+
+BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
+SEED_LENGTHS = {12, 15, 18, 21, 24}
+SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not stored. Never paste one here or anywhere else: "
+                  "only the public address is needed. If it is real, move your funds to a new wallet")
+NOT_WALLETS = {                                               # well-known addresses nobody trades from
+    "11111111111111111111111111111111", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+    "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "ComputeBudget111111111111111111111111111111", "So11111111111111111111111111111111111111112",
+}
+# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as nothing, read by machines
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")
+ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
+
+
+def is_base58(text, size):
+    """Is this base58 of exactly `size` bytes? (The library alone would accept a trailing newline.)"""
+    return isinstance(text, str) and BASE58.fullmatch(text) is not None and len(base58.b58decode(text)) == size
+
+
+def looks_secret(text):
+    """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the side of the warning."""
+    text = text.strip()
+    words = re.split(r"[\s,;]+", text)
+    return (len(words) in SEED_LENGTHS and all(word.isalpha() for word in words)
+            or text.startswith("[") or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
+            or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
+            or is_base58(text, 64))
+
+
+def check_wallet(text, field="wallet"):
+    """The address in `text`, which must be nothing but a public address; Problem otherwise, with a warning where it looks like a secret."""
+    text = text.strip()
+    if looks_secret(text):
+        raise invalid(field, SECRET_WARNING)
+    if not is_base58(text, 32):
+        raise invalid(field, "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits")
+    if text in NOT_WALLETS:
+        raise invalid(field, "is a program or a mint everybody uses, not a wallet")
+    return text
+
+
+def has_control(text):
+    """Control characters other than newline and tab (NUL, escape, carriage return...)."""
+    return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
+
+
+def clean_text(text):
+    """`text` without invisible format characters; joiners and styles that make an emoji stay."""
+    return INVISIBLE.sub(_keep_in_emoji, text)
+
+
+def _keep_in_emoji(found):
+    text, at = found.string, found.start()
+    before, after = text[at - 1:at], text[at + 1:at + 2]
+    if found[0] == EMOJI_STYLE and (_is_symbol(before) or before and before in KEYCAPS):
+        return EMOJI_STYLE
+    if found[0] == ZERO_WIDTH_JOINER and (_is_symbol(before) or before == EMOJI_STYLE) and _is_symbol(after):
+        return ZERO_WIDTH_JOINER
+    return ""
+
+
+def _is_symbol(character):
+    """Emoji, and the skin tones that follow them."""
+    return character != "" and unicodedata.category(character) in ("So", "Sk")
+
+
+def check_line(field, text, longest, shortest=1):
+    """A short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
+    if has_control(text) or "\n" in text or "\t" in text:
+        raise invalid(field, "must not contain control characters or line breaks")
+    text = clean_text(text).strip()
+    if not shortest <= len(text) <= longest:
+        raise invalid(field, f"must have {shortest} to {longest} characters")
+    return text

@@ -1,0 +1,60 @@
+"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 only when the database cannot be read."""
+import time
+
+import orjson
+from flask import Blueprint, Response, current_app
+from peewee import PeeweeException
+
+from config import VERSION
+from models import database
+from web.serialize import show_time
+
+blueprint = Blueprint("health", __name__)
+STALE_INTERVALS, STALE_MS = 4, 120_000                        # a heartbeat is late after four intervals, but never before two minutes
+JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error FROM job'
+WALLETS = """
+SELECT COUNT(*), MIN(w.looked_at), SUM(w.looked_at IS NULL) FROM wallet w
+JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL"""
+PENDING = "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"
+
+
+@blueprint.get("/api/health")
+def show_health():
+    now = time.time_ns() // 1_000_000
+    try:
+        shown, status = check_health(current_app.config["CANDOR"], now), 200
+    except PeeweeException:
+        shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, "sqlite": database.version(), "journal": None}, "version": VERSION}, 503
+    return Response(orjson.dumps(shown), status, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def check_health(config, now):
+    """The health object; `degraded` where a job that is switched on is failing or silent."""
+    jobs = {row[0]: row for row in database.execute_sql(JOBS)}
+    observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
+    scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
+    engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
+    states = {job["state"] for job in (observer, scout, engine)}
+    return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
+            "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
+            "walletObserver": {**observer, **_show_backlog(now)}, "scout": scout,
+            "database": {"ok": True, "sqlite": database.version(), "journal": database.execute_sql("PRAGMA journal_mode").fetchone()[0]}, "version": VERSION}
+
+
+def _show_job(row, interval_seconds, now):
+    """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else what it said of itself."""
+    _, state, heartbeat_at, last_success_at, last_error = row or (None, "unknown", None, None, None)
+    age = None if heartbeat_at is None else max(0, now - heartbeat_at)
+    if not interval_seconds:
+        state = "off"
+    elif age is not None and age > max(STALE_MS, STALE_INTERVALS * 1000 * interval_seconds):
+        state = "late"
+    return {"state": state, "heartbeatAt": show_time(heartbeat_at), "ageSeconds": None if age is None else age // 1000,
+            "lastSuccessAt": show_time(last_success_at), "lastError": last_error}
+
+
+def _show_backlog(now):
+    """What is observed and how far behind it is: the wallet looked at longest ago, null while one was never looked at."""
+    wallets, oldest, never = database.execute_sql(WALLETS).fetchone()
+    lag = None if never or oldest is None else max(0, now - oldest) // 1000
+    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0]}

@@ -1,0 +1,43 @@
+"""The text of an API key: `cnd_read_` or `cnd_pub_`, 43 letters for 32 random bytes, 6 for a CRC32 of all before them.
+
+The checksum refuses a typo without a look-up. Only the SHA-256 of a key is ever kept: 256 random bits need no slow hash.
+"""
+import hashlib
+import hmac
+import secrets
+import zlib
+
+PREFIXES = {"read": "cnd_read_", "publish": "cnd_pub_"}
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+SECRET_WIDTH, CHECK_WIDTH = 43, 6                             # 62**43 > 2**256, 62**6 > 2**32
+
+
+def make_key(scope):
+    """A new key of this scope (`read` or `publish`), to be shown once."""
+    text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
+    return text + _checksum(text)
+
+
+def is_well_formed(text):
+    """Does the text have a key's prefix, length and checksum? Says nothing about whether such a key exists."""
+    prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
+    if prefix is None or len(text) != len(prefix) + SECRET_WIDTH + CHECK_WIDTH or not text.isascii():
+        return False
+    return hmac.compare_digest(_checksum(text[:-CHECK_WIDTH]), text[-CHECK_WIDTH:])
+
+
+def hash_secret(text):
+    """SHA-256 in hex, as it is stored."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checksum(text):
+    return _base62(zlib.crc32(text.encode()), CHECK_WIDTH)
+
+
+def _base62(number, width):
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, 62)
+        digits.append(ALPHABET[digit])
+    return "".join(reversed(digits))

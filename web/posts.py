@@ -1,0 +1,141 @@
+"""Publishing: one event id of one influencer is one post for ever, and nothing in a request can make a post verified."""
+import json
+from dataclasses import dataclass
+
+import orjson
+from peewee import IntegrityError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from chain.verify import judge
+from models import Attachment, Bot, Post, Trade, Wallet, new_uid, writing
+from web.fields import clean_text, has_control, is_base58
+from web.problem import Problem, invalid
+
+COMPARED = {"body": "body", "mint": "mint", "symbol": "symbol", "signature": "signature", "reason": "reason"}     # field -> column
+
+
+class PostBody(BaseModel):
+    """The JSON body of POST /api/v1/posts."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    eventId: str | None = Field(None, min_length=1, max_length=128, description="Idempotency key, unique per update; or send the header Idempotency-Key")
+    body: str = Field(min_length=1, max_length=4000, description="Post text, trimmed")
+    mint: str | None = Field(None, description="Token mint address, base58 of 32 bytes")
+    symbol: str | None = Field(None, min_length=1, max_length=32, description="Token ticker")
+    signature: str | None = Field(None, description="Transaction signature, base58 of 64 bytes")
+    reason: str | None = Field(None, max_length=4000, description="Why; stays the bot's word, never verified")
+    botId: str | None = Field(None, description="The influencer; must be the key's own")
+
+    @field_validator("eventId", "body", "symbol", "reason", mode="before")
+    @classmethod
+    def clean(cls, text):
+        if not isinstance(text, str):
+            return text
+        if has_control(text):
+            raise PydanticCustomError("control_character", "must not contain control characters other than newline and tab")
+        return clean_text(text).strip()
+
+    @field_validator("mint", "signature")
+    @classmethod
+    def check_base58(cls, text, info):
+        size = 32 if info.field_name == "mint" else 64
+        if text is not None and not is_base58(text, size):
+            raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})
+        return text
+
+
+@dataclass(frozen=True)
+class Published:
+    """The uid of the post that now stands for the event, and whether it stood before."""
+
+    uid: str
+    replayed: bool
+
+
+# ---- from bytes to a body -------------------------------------------------------------------------------------------------
+def parse_json(raw):
+    """The JSON object in a request body. Refused with `invalid_json`: everything RFC 8259 leaves to chance (keys given twice, NaN, lone surrogates, depth)."""
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant)
+        orjson.dumps(value)                                   # refuses lone surrogates, and integers and depths nobody can mean
+    except (ValueError, RecursionError, TypeError):
+        raise Problem("invalid_json", "the body must be one JSON object in UTF-8, each key once, without NaN") from None
+    if not isinstance(value, dict):
+        raise Problem("invalid_json", "the body must be a JSON object")
+    return value
+
+
+def _no_key_twice(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key twice")
+    return value
+
+
+def _no_constant(name):
+    raise ValueError(name)
+
+
+def parse_post(value, idempotency_key=None):
+    """(PostBody, was anything invisible removed) or Problem 422 naming each field. The header may carry the eventId instead."""
+    if idempotency_key is not None:
+        if value.get("eventId") not in (None, idempotency_key):
+            raise invalid("eventId", "differs from the header Idempotency-Key")
+        value = {**value, "eventId": idempotency_key}
+    try:
+        body = PostBody.model_validate(value)
+    except ValidationError as error:
+        raise _unaccepted(error) from None
+    if body.eventId is None:
+        raise invalid("eventId", "is required, here or as the header Idempotency-Key")
+    given = (value[name] for name in ("eventId", "body", "symbol", "reason") if value.get(name) is not None)
+    return body, any(clean_text(text) != text for text in given)
+
+
+def _unaccepted(error):
+    errors = [{"field": ".".join(map(str, one["loc"])) or "body", "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
+    return Problem("validation_failed", "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]), errors=errors[:20])
+
+
+# ---- from a body to a post ------------------------------------------------------------------------------------------------
+def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False):
+    """Store a post, or find the one its eventId already stands for: Published. Problem `event_conflict` if that one says something else.
+
+    The unique index decides races: of many equal requests one inserts, the others find its row.
+    """
+    try:
+        with writing():
+            return Published(_store(bot_id, body, now, channel, key_id, sanitized).uid, replayed=False)
+    except IntegrityError:
+        return Published(_find_same(bot_id, body).uid, replayed=True)
+
+
+def _store(bot_id, body, now, channel, key_id, sanitized):
+    wallet = Wallet.select().join(Attachment).where(Attachment.bot == bot_id, Attachment.detached_at.is_null()).first()
+    trade = wallet and body.signature and Trade.get_or_none(Trade.wallet == wallet, Trade.signature == body.signature)
+    return Post.create(uid=new_uid("post"), bot=bot_id, source="bot", channel=channel, key=key_id, event_id=body.eventId, body=body.body, mint=body.mint,
+                       symbol=body.symbol, signature=body.signature, reason=body.reason, sanitized=sanitized, wallet=wallet, created_at=now,
+                       **_judged(body, wallet, trade, now))
+
+
+def _judged(body, wallet, trade, now):
+    """Where verification stands at creation: only an observed trade of the attached wallet can say more than `pending`."""
+    if not (body.signature and wallet):
+        return {"status": "none", "event_at": now}
+    if not trade:
+        return {"status": "pending", "event_at": now}
+    mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+    status, reason = judge(trade.kind, orjson.loads(trade.flags), mints, body.mint)
+    verified = status == "verified" and trade.block_time is not None
+    return {"status": status, "status_reason": reason, "trade": trade, "checked_at": now, "event_at": trade.block_time * 1000 if verified else now}
+
+
+def _find_same(bot_id, body):
+    """The post this eventId stands for, if it says the same."""
+    post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
+    differing = [field for field, column in COMPARED.items() if getattr(body, field) != getattr(post, column)]
+    if differing:
+        raise Problem("event_conflict", "this eventId was used for another payload", existingPostId=post.uid, differingFields=differing)
+    return post

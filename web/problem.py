@@ -1,0 +1,47 @@
+"""The one way to say no: a Problem carries a code of the interface, and the code knows its status and title (contract: errors)."""
+
+CODES = {
+    "invalid_json": (400, "Not a JSON object"),
+    "invalid_parameter": (400, "Invalid query parameter"),
+    "invalid_cursor": (400, "Invalid cursor"),
+    "bad_request": (400, "Bad request"),
+    "missing_key": (401, "API key missing"),
+    "invalid_key": (401, "API key not valid"),
+    "insufficient_scope": (403, "Key not allowed to do this"),
+    "bot_mismatch": (403, "Key belongs to another influencer"),
+    "registration_closed": (403, "Registration is closed"),
+    "not_found": (404, "Not found"),
+    "method_not_allowed": (405, "Method not allowed"),
+    "event_conflict": (409, "Event id already used"),
+    "key_limit": (409, "Too many active keys"),
+    "wallet_limit": (409, "Too many wallets"),
+    "wallet_taken": (409, "Wallet already connected"),
+    "bot_retired": (409, "Influencer is retired"),
+    "body_too_large": (413, "Body too large"),
+    "unsupported_media_type": (415, "Unsupported media type"),
+    "misdirected_request": (421, "Unknown host"),
+    "validation_failed": (422, "Validation failed"),
+    "rate_limited": (429, "Too many requests"),
+    "internal_error": (500, "Internal error"),
+    "busy": (503, "Busy, nothing was stored"),
+}
+
+
+class Problem(Exception):
+    """A refusal. `detail` and the messages in `errors` name fields and rules, never the value that was sent.
+
+    `more` are further members of the problem document (`existingPostId`...), `headers` go on the answer (`Retry-After`...).
+    """
+
+    def __init__(self, code, detail, errors=(), headers=None, **more):
+        super().__init__(detail)
+        self.code, self.detail, self.errors, self.headers, self.more = code, detail, list(errors), headers or {}, more
+
+    @property
+    def status(self):
+        return CODES[self.code][0]
+
+
+def invalid(field, message):
+    """One field that cannot be accepted: 422."""
+    return Problem("validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}])

@@ -1,0 +1,173 @@
+"""What is read, as SQL that is executed once per answer: rows, no model instances. Portable to PostgreSQL but for the `?`.
+
+A trade belongs to the bot that holds its wallet now, else to the one that held it last (`wallet.bot_id`).
+Lists are ordered by keys that never change: posts by id, trades by (slot, place, id).
+"""
+import heapq
+from operator import itemgetter
+
+from models import database
+
+POST = """
+SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, p.symbol, p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
+       p.status_reason, p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+"""
+TRADE_COLUMNS = """
+SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
+       t.fee, t.tip, t.rent, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
+"""
+TRADE = TRADE_COLUMNS + "FROM trade t JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id"
+TRADE_OF_MINT = TRADE_COLUMNS + "FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id"
+ACTIVITY = """
+SELECT m.slot, m.place, m.trade_id, m.side, b.uid, b.name, w.address, t.token_changes, t.sol_change, t.block_time, t.signature, t.uid
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id
+"""
+BOT = """
+SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at, b.retired_at, w.address, a.attached_at, a.ownership,
+       w.results, w.coverage, w.positions, w.last_trade_at, (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+COMPETITORS = """
+SELECT b.id, b.uid, b.name, b.handle, w.id, w.address, w.results, w.coverage
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL LEFT JOIN wallet w ON w.id = a.wallet_id
+WHERE b.retired_at IS NULL ORDER BY b.id
+"""
+TOTALS_SINCE = """
+SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*),
+       COUNT(CASE WHEN t.realized = 'matched' THEN 1 END), COUNT(CASE WHEN t.realized = 'partial' THEN 1 END),
+       COUNT(CASE WHEN t.realized = 'unmatched' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
+FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
+"""
+
+
+def _all(sql, values=()):
+    return database.execute_sql(sql, values).fetchall()
+
+
+def _one(sql, values=()):
+    return database.execute_sql(sql, values).fetchone()
+
+
+def _select(head, conditions, tail):
+    """`conditions`: (sql, values...) or None each; the statement and its values."""
+    given = [condition for condition in conditions if condition]
+    where = " WHERE " + " AND ".join(sql for sql, *_ in given) if given else ""
+    return f"{head}{where} {tail}", [value for _, *values in given for value in values]
+
+
+# ---- posts --------------------------------------------------------------------------------------------------------------
+def list_posts(limit, before=None, bot=None, mint=None, source=None):
+    """Newest first; `before`: the id they must be below. `bot`: its uid."""
+    sql, values = _select(POST, [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)], "ORDER BY p.id DESC LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def list_posts_since(limit, after, bot=None, mint=None, source=None):
+    """In order of arrival, after this id."""
+    sql, values = _select(POST, [("p.id > ?", after), *_post_filters(bot, mint, source)], "ORDER BY p.id LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def _post_filters(bot, mint, source):
+    return (("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None, ("p.mint = ?", mint) if mint else None,
+            ("p.source = ?", source) if source else None)
+
+
+def find_post(uid):
+    return _one(POST + "WHERE p.uid = ?", (uid,))
+
+
+def find_post_id(uid):
+    row = _one("SELECT id FROM post WHERE uid = ?", (uid,))
+    return row and row[0]
+
+
+def find_trade_id(uid):
+    row = _one("SELECT id FROM trade WHERE uid = ?", (uid,))
+    return row and row[0]
+
+
+def find_newest(table):
+    """The highest id of `post` or `trade`: everything that arrived so far is at or below it."""
+    return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
+
+
+# ---- trades -------------------------------------------------------------------------------------------------------------
+def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
+    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `wallet_ids`: None for all."""
+    if wallet_ids is None:
+        return _list_trades(limit, before, up_to, None, mint)
+    lists = [_list_trades(limit, before, up_to, wallet_id, mint) for wallet_id in wallet_ids]     # each by its index; a bot has few wallets
+    return list(heapq.merge(*lists, key=itemgetter(0, 1, 2), reverse=True))[:limit]
+
+
+def _list_trades(limit, before, up_to, wallet_id, mint):
+    head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
+    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, ("t.wallet_id = ?", wallet_id) if wallet_id else None,
+                                 (f"({key}) < (?, ?, ?)", *before) if before else None, ("t.id <= ?", up_to) if up_to is not None else None],
+                          "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def list_trades_since(limit, after, wallet_ids=None, mint=None):
+    """In order of arrival, after this id."""
+    marks = ", ".join("?" * len(wallet_ids or ()))
+    sql, values = _select(TRADE_OF_MINT if mint else TRADE, [("m.mint = ?", mint) if mint else None, ("t.id > ?", after),
+                          (f"t.wallet_id IN ({marks})", *wallet_ids) if wallet_ids is not None else None], "ORDER BY t.id LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def find_wallets(address=None, bot=None):
+    """[(id, coverage)...] of the wallets of this address and this bot's uid: its own and those it held last."""
+    sql, values = _select("SELECT w.id, w.coverage FROM wallet w JOIN bot b ON b.id = w.bot_id",
+                          [("w.address = ?", address) if address else None, ("b.uid = ?", bot) if bot else None], "ORDER BY w.id")
+    return _all(sql, values)
+
+
+def list_activity(mint, limit, before=None):
+    """Buys, sells and swaps of a token, newest first."""
+    sql, values = _select(ACTIVITY, [("m.mint = ? AND m.side IS NOT NULL", mint), ("(m.slot, m.place, m.trade_id) < (?, ?, ?)", *before) if before else None],
+                          "ORDER BY m.slot DESC, m.place DESC, m.trade_id DESC LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def count_sides(mint):
+    """{"buy": wallets that bought it, "sell": wallets that sold it}."""
+    return dict(_all("SELECT m.side, COUNT(DISTINCT t.wallet_id) FROM trade_mint m JOIN trade t ON t.id = m.trade_id "
+                     "WHERE m.mint = ? AND m.side IS NOT NULL GROUP BY m.side", (mint,)))
+
+
+def count_tracked():
+    return _one("SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL")[0]
+
+
+# ---- influencers --------------------------------------------------------------------------------------------------------
+def list_bots(limit, before=None):
+    """Newest first; `before`: the id they must be below."""
+    sql, values = _select(BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?")
+    return _all(sql, [*values, limit])
+
+
+def find_bot(uid):
+    return _one(BOT + "WHERE b.uid = ?", (uid,))
+
+
+def list_former_wallets(bot_ids):
+    """{bot id: [address...]} of wallets held before, in order."""
+    held = {}
+    marks = ", ".join("?" * len(bot_ids))
+    for bot_id, address in _all(f"SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id "
+                                f"WHERE a.detached_at IS NOT NULL AND a.bot_id IN ({marks}) ORDER BY a.id", bot_ids):
+        held.setdefault(bot_id, []).append(address)
+    return held
+
+
+def list_competitors():
+    """All influencers that are not retired, the oldest first."""
+    return _all(COMPETITORS)
+
+
+def find_totals_since(block_time):
+    """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what happened since this Unix second."""
+    return {row[0]: row[1:] for row in _all(TOTALS_SINCE, (block_time,))}

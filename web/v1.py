@@ -1,0 +1,185 @@
+"""/api/v1: every route needs a key; read, validate, ask, answer."""
+import time
+
+import orjson
+from flask import Blueprint, Response, current_app, g, request
+
+from web import auth, leaderboard, paging, posts, queries
+from web.fields import is_base58
+from web.problem import Problem, invalid
+from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
+
+blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
+LATEST = 20                                                   # trades and posts in the detail of a bot
+
+
+@blueprint.before_request
+def open_gate():
+    g.now = time.time_ns() // 1_000_000
+    auth.authenticate(g.now)
+
+
+def respond(shown, status=200, headers=None):
+    return Response(orjson.dumps(shown), status, headers={"Cache-Control": "no-store", **(headers or {})}, content_type="application/json")
+
+
+def respond_list(data, limit, next_cursor=None, **more):
+    return respond({"data": data, "nextCursor": next_cursor, "limit": limit, "asOf": show_time(g.now), **more})
+
+
+# ---- what a query may say -------------------------------------------------------------------------------------------------
+def read_address(name):
+    """A base58 address of the query, or None where it is not given."""
+    text = request.args.get(name)
+    if text is not None and not is_base58(text, 32):
+        raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
+    return text
+
+
+def read_choice(name, allowed, default):
+    text = request.args.get(name, default)
+    if text not in allowed:
+        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+    return text
+
+
+def read_cursor(scope, size):
+    """The position the query's cursor stands for, or None without one."""
+    text = request.args.get("cursor")
+    if text is None:
+        return None
+    position = paging.read_cursor(current_app.secret_key, scope, text)
+    if len(position) != size:
+        raise Problem("invalid_cursor", "this cursor belongs to `since`")
+    return position
+
+
+def read_since(scope, find_id):
+    """The arrival after which `since` asks: a newestCursor or the id of an item; None without it."""
+    text = request.args.get("since")
+    if text is None:
+        return None
+    if "cursor" in request.args:
+        raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
+    known = find_id(text)
+    return paging.read_cursor(current_app.secret_key, ("since", *scope), text)[0] if known is None else known
+
+
+def write_cursor(scope, position):
+    return paging.write_cursor(current_app.secret_key, scope, position)
+
+
+# ---- influencers ----------------------------------------------------------------------------------------------------------
+@blueprint.get("/bots")
+def list_bots():
+    limit, position = paging.read_limit(request.args), read_cursor(("bots",), 1)
+    rows, more = paging.cut_page(queries.list_bots(limit + 1, position and position[0]), limit)
+    former = queries.list_former_wallets([row[0] for row in rows])
+    base_url = current_app.config["CANDOR"].base_url
+    return respond_list([show_bot(row, former.get(row[0], ()), base_url) for row in rows], limit, write_cursor(("bots",), rows[-1][:1]) if more else None)
+
+
+@blueprint.get("/bots/<uid>")
+def show_one_bot(uid):
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such influencer")
+    former = queries.list_former_wallets([row[0]])
+    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
+    return respond({**show_bot(row, former.get(row[0], ()), current_app.config["CANDOR"].base_url),
+                    "latestTrades": [show_trade(trade) for trade in queries.list_trades(LATEST, wallet_ids=wallets)],
+                    "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
+                    "openPositions": orjson.Fragment(row[15]) if row[15] else []})
+
+
+# ---- posts ----------------------------------------------------------------------------------------------------------------
+@blueprint.get("/feed")
+def list_feed():
+    limit, scope = paging.read_limit(request.args), ("feed",)
+    after = read_since(scope, queries.find_post_id)
+    if after is not None:
+        rows = queries.list_posts_since(limit, after)
+        return respond_list([show_post(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][0] if rows else after,)))
+    position, newest = read_cursor(scope, 1), queries.find_newest("post")
+    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else newest + 1), limit)
+    return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
+                        newestCursor=write_cursor(("since", *scope), (newest,)))
+
+
+@blueprint.get("/posts/<uid>")
+def show_one_post(uid):
+    row = queries.find_post(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such post")
+    return respond(show_post(row))
+
+
+@blueprint.post("/posts")
+def publish():
+    if g.caller.scope != "publish":
+        raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
+    if request.mimetype != "application/json":
+        raise Problem("unsupported_media_type", "send Content-Type: application/json")
+    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key())
+    if body.botId not in (None, g.caller.bot_uid):
+        raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
+    done = posts.publish(g.caller.bot_id, body, g.now, "api", g.caller.key_id, sanitized)
+    return respond(show_post(queries.find_post(done.uid)), 200 if done.replayed else 201, {"Idempotent-Replayed": "true"} if done.replayed else None)
+
+
+def read_idempotency_key():
+    """The header as UTF-8 text, or None."""
+    text = request.headers.get("Idempotency-Key")
+    try:
+        return text and text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise invalid("Idempotency-Key", "must be UTF-8") from None
+
+
+# ---- trades ---------------------------------------------------------------------------------------------------------------
+@blueprint.get("/trades")
+def list_trades():
+    limit, wallet, mint, bot = paging.read_limit(request.args), read_address("wallet"), read_address("mint"), request.args.get("botId")
+    scope = ("trades", wallet, mint, bot)
+    wallets = queries.find_wallets(wallet, bot) if wallet or bot else None
+    ids = None if wallets is None else [wallet_id for wallet_id, _ in wallets]
+    coverage = show_coverage(True, wallets[0][1]) if wallets and len(wallets) == 1 else None
+    after = read_since(scope, queries.find_trade_id)
+    if after is not None:
+        rows = queries.list_trades_since(limit, after, ids, mint)
+        return respond_list([show_trade(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][2] if rows else after,)), coverage=coverage)
+    position, newest = read_cursor(scope, 3), queries.find_newest("trade")
+    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else newest, ids, mint), limit)
+    return respond_list([show_trade(row) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None,
+                        newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
+
+
+@blueprint.get("/activity")
+def list_activity():
+    limit, mint = paging.read_limit(request.args), read_address("mint")
+    if mint is None:
+        raise Problem("invalid_parameter", "mint is required: base58 of 32 bytes")
+    scope = ("activity", mint)
+    rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(scope, 3)), limit)
+    sides = queries.count_sides(mint)
+    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=None,
+                        buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
+
+
+@blueprint.get("/leaderboard")
+def show_leaderboard():
+    limit = paging.read_limit(request.args)
+    sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
+    entries = leaderboard.list_entries(sort, window, g.now)
+    return respond_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
+
+
+@blueprint.get("/market")
+def list_market():
+    return respond_list([], paging.read_limit(request.args), note="the scout has not looked at the market yet")
+
+
+@blueprint.get("/me")
+def show_me():
+    caller = g.caller
+    return respond({"kind": caller.scope, "keyId": caller.key_uid, "ownerId": caller.owner_uid, "botId": caller.bot_uid, "windows": []})
