@@ -5,7 +5,7 @@ What always holds:  cash == starting_cash + net of the closes + cash flow of the
 from dataclasses import dataclass, replace
 
 from paper.fills import ASSUMPTIONS, MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
-from paper.market import price_of, value_of
+from paper.market import ALL_SOL, price_of, value_of
 
 STARTING_CASH = 10 * 10**9             # lamports
 PIPELINE = f"paper/1 {MODEL}"          # changes with the strategies, the engine or the fill model: results are compared within one
@@ -50,7 +50,7 @@ class Position:
     @property
     def value(self):
         """Lamports at the mark, before any cost of selling."""
-        return value_of(self.raw, self.price, self.decimals)
+        return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
 
     @property
     def gross(self):
@@ -60,8 +60,10 @@ class Position:
     def assumptions(self):
         return ASSUMPTIONS + self.marks
 
-    def marked(self, snapshot):
-        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price), held=self.held + 1)
+    def marked(self, snapshot, horizon_ms):
+        """With a new mark; one that comes too long after the last is noted."""
+        marks = self.marks if snapshot.at - self.marked_at <= horizon_ms else tuple(sorted({*self.marks, STALE_PRICE}))
+        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price), held=self.held + 1, marks=marks)
 
     def after(self, fill):
         """The position with a fill, or a failed attempt, booked into it."""
@@ -85,7 +87,8 @@ class Close:
     opened_at: int
     closed_at: int
     reason: str
-    net: int                           # lamports
+    gross: int                         # lamports
+    net: int                           # gross less all costs
     spent: int
     excluded: str | None = None        # why it is not eligible
 

@@ -17,6 +17,7 @@ RENT = 2_039_280                       # lamports of a token account, back when 
 FAILURE_BPS = 500                      # seeded chance that an attempt fails and only pays its network fee
 POOL_SHARE_BPS = 200                   # of the pool's SOL side, per snapshot, for all traders together
 UNKNOWN_PENALTY_BPS = 500              # on the price where liquidity is unknown
+UNKNOWN_MOST = 10**9                   # lamports that may move there per snapshot, in one fill
 MAX_ATTEMPTS = 8                       # of one order, partial fills included
 WAIT_INTERVALS = 3                     # scout intervals after the latency in which an order may fill
 GONE_SHARE = 20                        # liquidity under a twentieth of what it was at entry is gone
@@ -28,6 +29,7 @@ ASSUMPTIONS = (
     f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE} priority), failed attempts included",
     f"rent {RENT} lamports paid on the first buy and returned on the close",
     f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated traders; the pool itself does not react",
+    f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per snapshot, of at most {UNKNOWN_MOST} lamports",
 )
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 STALE_PRICE = "stale_price"
@@ -78,7 +80,7 @@ class Fill:
     rent: int = 0                      # paid; negative: returned
     failed: bool = False
     reason: str = ""
-    marks: tuple = ()                  # liquidity_unknown, stale_price
+    marks: tuple = ()                  # liquidity_unknown
 
     @property
     def fees(self):
@@ -131,7 +133,7 @@ def fill(order, snapshot, usage, *, first=False, last_raw=None):
 
 
 def _attempt(order, snapshot, **amounts):
-    marks = (UNKNOWN_LIQUIDITY,) * (snapshot.reserve is None) + (STALE_PRICE,) * snapshot.stale
+    marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
     return Fill(order.number, order.mint, order.side, snapshot.id, snapshot.at, order.decided_on, order.decided_at, reason=order.reason, marks=marks, **amounts)
 
 
@@ -148,23 +150,24 @@ def _pool(snapshot, decimals):
 
 def _room(snapshot, usage):
     """Lamports that may still move on this snapshot."""
+    if snapshot.reserve is None:
+        return 0 if usage.blind else UNKNOWN_MOST
     return snapshot.reserve * POOL_SHARE_BPS // ONE - usage.sol_in - usage.sol_out
 
 
 def _buy(lamports, snapshot, decimals, usage):
     """(raw, mid, slippage, pool fee) for at most `lamports`, fee included; None: no room."""
     whole = lamports - _fee(lamports)
+    paid = min(whole, _room(snapshot, usage))
+    if paid <= 0:
+        return None
     if snapshot.reserve is None:
-        return None if usage.blind else _bought(whole, _blind_units(whole, snapshot.price, decimals), _fee(lamports), snapshot.price, decimals)
-    sol, tokens = _pool(snapshot, decimals)
-    paid = max(0, min(whole, _room(snapshot, usage)))
-    raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
+        raw = paid * ONE * 10**decimals * SCALE // (snapshot.price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
+    else:
+        sol, tokens = _pool(snapshot, decimals)
+        raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
     fee = _fee(lamports) if paid == whole else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
     return _bought(paid, raw, fee, snapshot.price, decimals)
-
-
-def _blind_units(paid, price, decimals):
-    return paid * ONE * 10**decimals * SCALE // (price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
 
 
 def _bought(paid, raw, fee, price, decimals):
@@ -174,18 +177,18 @@ def _bought(paid, raw, fee, price, decimals):
 
 def _sell(raw, snapshot, decimals, usage):
     """(raw, mid, slippage, pool fee) for at most `raw` units; None: no room."""
-    if snapshot.reserve is None:
-        return None if usage.blind else _blind_sell(raw, snapshot, decimals)
-    sol, tokens = _pool(snapshot, decimals)
-    sol, tokens, room = sol - usage.sol_out, tokens + usage.raw_in, _room(snapshot, usage)
+    room = _room(snapshot, usage)
     if room <= 0:
         return None
-    raw = min(raw, room * tokens // (sol - room))
-    return _sold(raw, sol * raw // (tokens + raw), snapshot.price, decimals) if raw > 0 else None
-
-
-def _blind_sell(raw, snapshot, decimals):
-    return _sold(raw, value_of(raw, snapshot.price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE, snapshot.price, decimals)
+    if snapshot.reserve is None:
+        raw = min(raw, room * 10**decimals * SCALE // (snapshot.price * LAMPORTS))
+        received = value_of(raw, snapshot.price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE
+    else:
+        sol, tokens = _pool(snapshot, decimals)
+        sol, tokens = sol - usage.sol_out, tokens + usage.raw_in
+        raw = min(raw, room * tokens // (sol - room))
+        received = sol * raw // (tokens + raw)
+    return _sold(raw, received, snapshot.price, decimals) if raw > 0 else None
 
 
 def _sold(raw, received, price, decimals):
@@ -200,12 +203,16 @@ def _fee(lamports):
 
 def is_gone(snapshot, liquidity_at_entry):
     """Rule 5: the pool's known liquidity is next to nothing, or next to nothing of what it was."""
-    return snapshot.liquidity is not None and (snapshot.liquidity < GONE_USD_CENTS or snapshot.liquidity * GONE_SHARE < (liquidity_at_entry or 0))
+    liquidity = snapshot.liquidity
+    return snapshot.reserve == 0 or liquidity is not None and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
 
 
-def write_off(order, snapshot):
-    """The Fill that books a position whose liquidity is gone: all of it, at once, at what the pool would pay, possibly nothing."""
-    raw, price, received = order.amount, snapshot.price or 0, 0
+def write_off(order, snapshot, mark):
+    """The Fill that books a position whose liquidity is gone: all of it, at once, at what the pool would pay, possibly nothing.
+
+    mark: the last price that could be believed; what is gone is not worth more than it was.
+    """
+    raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
     if snapshot.reserve and price:
         sol, tokens = _pool(snapshot, order.decimals)
         received = sol * raw // (tokens + raw)

@@ -3,7 +3,7 @@
 Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what a provider writes has at most 18
 decimals; the rest of an exact decimal beyond 24 is given up); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 SCALE = 10**24                 # of prices
@@ -11,6 +11,8 @@ LAMPORTS = 10**9               # in a SOL
 WINDOW = 14                    # usable snapshots of a token kept for the strategies
 WINDOW_INTERVALS = 28          # ... none older than this many scout intervals: a return over N snapshots is not one over a night's gap
 JUMP_BOUND = 20                # between neighbouring snapshots
+ALL_SOL = 6 * 10**8 * 10**9    # lamports: more than there is
+MOST_CENTS = 10**17            # a liquidity or volume beyond it is no information
 SKEW_MS = 60_000               # a snapshot this far ahead of our clock was not taken by it
 
 
@@ -40,7 +42,6 @@ class Snapshot:
     reserve: int | None = None         # None: liquidity unknown
     liquidity: int | None = None       # both sides, USD cents
     volume: int | None = None          # of 24 hours, USD cents
-    stale: bool = False                # its neighbour before it is too old to judge it by
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +67,23 @@ class View:
         return self.window[-1]
 
 
-def parse_snapshot(ident, mint, at, price_sol, price_usd, liquidity_usd, volume_usd):
-    """A Snapshot of decimal texts (or None) as the market cache keeps them.
-
-    The pool's SOL side is half its liquidity at the snapshot's own SOL price: liquidity / 2 * priceSol / priceUsd.
-    """
-    sol, usd, liquidity, volume = map(_number, (price_sol, price_usd, liquidity_usd, volume_usd))
-    price = None if price_sol is None else _scaled(sol, SCALE) if sol else 0
-    reserve = 0 if liquidity == 0 else _reserve(sol, usd, liquidity) if liquidity and sol and usd else None
-    return Snapshot(ident, mint, at, price, reserve, _scaled(liquidity, 100), _scaled(volume, 100))
+def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):
+    """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL side of the pool."""
+    return Snapshot(ident, mint, at, None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0, _scaled(pool_sol, LAMPORTS, ALL_SOL),
+                    _scaled(liquidity_usd, 100, MOST_CENTS), _scaled(volume_usd, 100, MOST_CENTS))
 
 
-def _number(text):
-    """A finite Decimal of sane size, not negative; None for anything else."""
+def _scaled(text, scale, most):
+    """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not finite or beyond `most`."""
     try:
         number = Decimal(text)
-    except (InvalidOperation, TypeError, ValueError):
+    except (InvalidOperation, TypeError):
         return None
-    return number if number.is_finite() and number >= 0 and (not number or -60 < number.adjusted() < 30) else None
-
-
-def _scaled(number, scale):
-    if number is None:
+    if not number.is_finite() or number < 0 or number.adjusted() > 40:
         return None
-    top, bottom = number.as_integer_ratio()
-    return top * scale // bottom
-
-
-def _reserve(sol, usd, liquidity):
-    (st, sb), (ut, ub), (lt, lb) = (n.as_integer_ratio() for n in (sol, usd, liquidity))
-    return lt * st * ub * LAMPORTS // (2 * lb * sb * ut)
+    top, bottom = number.as_integer_ratio() if number.adjusted() > -60 else (0, 1)
+    scaled = top * scale // bottom
+    return scaled if scaled <= most else None
 
 
 def value_of(raw, price, decimals):
@@ -108,7 +96,7 @@ def price_of(lamports, raw, decimals):
     return lamports * 10**decimals * SCALE // (raw * LAMPORTS)
 
 
-def find_flaw(before, snapshot, now):
+def find_flaw(before, snapshot, now, horizon_ms):
     """Why a snapshot can't be believed, or None: `before` is the last one that had a price, whatever was thought of it."""
     if snapshot.at > now + SKEW_MS or before and snapshot.at < before.at:
         return "clock_skew"
@@ -116,7 +104,7 @@ def find_flaw(before, snapshot, now):
         return "missing_price"
     if snapshot.price <= 0:
         return "non_positive_price"
-    if before and (snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price):
+    if before and snapshot.at - before.at <= horizon_ms and (snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price):
         return "price_jump"
     return None
 
@@ -124,22 +112,19 @@ def find_flaw(before, snapshot, now):
 class Market:
     """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's usable window."""
 
-    def __init__(self, interval_ms, tokens=()):
-        self.interval_ms = interval_ms
+    def __init__(self, interval_ms, tokens=(), flows=None):
+        self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
         self.tokens = {token.mint: token for token in tokens}
-        self.windows, self.before, self.flows = {}, {}, {}
+        self.flows = flows or {}                       # mint -> tuple of Flow
+        self.windows, self.before = {}, {}
 
     def push(self, snapshot, now):
-        """(the snapshot, marked `stale` where its neighbour is too old; its flaw or None). Only a flawless one enters the window."""
-        before = self.before.get(snapshot.mint)
-        flaw = find_flaw(before, snapshot, now)
+        """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
+        flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw in (None, "price_jump"):
             self.before[snapshot.mint] = snapshot
-        if before and snapshot.at - before.at > WINDOW_INTERVALS * self.interval_ms:
-            snapshot = replace(snapshot, stale=True)
         if flaw is None:
-            oldest = snapshot.at - WINDOW_INTERVALS * self.interval_ms
-            kept = [one for one in self.windows.get(snapshot.mint, ())[1 - WINDOW:] if one.at >= oldest]
+            kept = [one for one in self.windows.get(snapshot.mint, ())[1 - WINDOW:] if one.at >= snapshot.at - self.horizon_ms]
             self.windows[snapshot.mint] = (*kept, snapshot)
         return snapshot, flaw
 

@@ -87,7 +87,7 @@ class Momentum(Strategy):
 
     family = "momentum"
 
-    def enter(self, view, now):
+    def enter(self, view):
         window, last = view.window, view.last
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
@@ -116,7 +116,7 @@ class MeanReversion(Strategy):
 
     family = "mean_reversion"
 
-    def enter(self, view, now):
+    def enter(self, view):
         past, last = view.window[-1 - self.mean_over:-1], view.last
         count = self.mean_over
         if len(past) < count:
@@ -161,16 +161,16 @@ class Breakout(Strategy):
 
     family = "breakout"
 
-    def enter(self, view, now):
+    def enter(self, view):
         past, last = view.window[-1 - self.lookback:-1], view.last
-        new = now - view.token.discovered_at <= self.new_seconds * 1000 and len(past) >= self.new_snapshots - 1
+        new = last.at - view.token.discovered_at <= self.new_seconds * 1000 and len(past) >= self.new_snapshots - 1
         if not new and len(past) < self.lookback or not self._loud(past, last):
             return None
         top = max(one.price for one in past)
         if last.price * ONE > top * (ONE + self.margin_bps):
-            return self._young(view.token, now) or Enter("breakout", f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume")
+            return self._young(view.token, last.at) or Enter("breakout", f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume")
         if new and last.price > past[-1].price:
-            return self._young(view.token, now) or Enter("new_discovery", f"newly discovered and rising with {_times(past, last)} times its volume")
+            return self._young(view.token, last.at) or Enter("new_discovery", f"newly discovered and rising with {_times(past, last)} times its volume")
         return None
 
     def _loud(self, past, last):
@@ -201,10 +201,10 @@ class FlowFollower(Strategy):
 
     family = "flow"
 
-    def enter(self, view, now):
-        since = now - self.window_minutes * 60_000
-        bought = [flow for flow in view.flows if flow.side == "buy" and flow.at >= since]
-        owners = {flow.owner for flow in bought} - {flow.owner for flow in view.flows if flow.side == "sell" and flow.at >= since}
+    def enter(self, view):
+        flows = [flow for flow in view.flows if view.last.at - self.window_minutes * 60_000 <= flow.at <= view.last.at]
+        bought = [flow for flow in flows if flow.side == "buy"]
+        owners = {flow.owner for flow in bought} - {flow.owner for flow in flows if flow.side == "sell"}
         if not bought:
             return None
         if len(owners) >= self.owners:
@@ -214,7 +214,7 @@ class FlowFollower(Strategy):
         return Refusal("too_few_owners", f"bought by wallets of {len(owners)} of the {self.owners} owners it takes")
 
     def leave(self, view, position):
-        sold = {flow.owner for flow in view.flows if flow.side == "sell" and flow.at >= position.opened_at}
+        sold = {flow.owner for flow in view.flows if flow.side == "sell" and position.opened_at <= flow.at <= view.last.at}
         return Exit("they_sell") if len(sold) >= self.sellers else self.leave_late(view, position)
 
 
@@ -225,7 +225,7 @@ def decide(view, position, strategy, now):
     """Enter, Exit, Refusal or None (nothing to do) for one token, from what is known at `now`. Pure: the same arguments, the same answer."""
     if position:
         return strategy.leave(view, position)
-    found = strategy.enter(view, now)
+    found = strategy.enter(view)
     return strategy.refuse(view, now) or found if type(found) is Enter else found
 
 
