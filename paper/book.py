@@ -2,6 +2,7 @@
 
 What always holds:  cash == starting_cash + net of the closes + cash flow of the open positions - fees of orders that came to nothing.
 """
+import hashlib
 from dataclasses import dataclass, replace
 
 from paper.fills import ASSUMPTIONS, MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
@@ -93,13 +94,18 @@ class Close:
     excluded: str | None = None        # why it is not eligible
 
 
-def find_exclusion(close, *, reviewed, pipeline=PIPELINE):
+def find_exclusion(pipeline, marks, reviewed):
     """Why a close is not eligible for any comparison, or None."""
     if reviewed:
         return "under_review"
-    if close.pipeline != pipeline:
+    if pipeline != PIPELINE:
         return "old_pipeline"
-    return next((mark for mark in (STALE_PRICE, UNKNOWN_LIQUIDITY) if mark in close.marks), None)
+    return next((mark for mark in (STALE_PRICE, UNKNOWN_LIQUIDITY) if mark in marks), None)
+
+
+def public_id(handle, noun, number):
+    """An id that a replay makes again: from the handle, never from chance."""
+    return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
 class Book:

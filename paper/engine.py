@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from paper import guard
-from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion
+from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
 from paper.brain import find_new_lessons
 from paper.fills import MAX_ATTEMPTS, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
 from paper.market import Snapshot, percent, show_sol, show_units
@@ -41,19 +41,20 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A reason for a review. The same key never opens a second one."""
+    """A reason for a review: a code and, in the key, what it is about. The same key never opens a second one."""
 
     key: str
     code: str
     detail: str
     at: int
+    symbol: str | None = None
 
 
 @dataclass
 class Journal:
     entries: list = field(default_factory=list)
     orders: dict = field(default_factory=dict)         # number -> as it stands
-    fills: list = field(default_factory=list)
+    fills: list = field(default_factory=list)          # (Fill, number of its position or None)
     positions: dict = field(default_factory=dict)      # number -> as it stands
     alarms: list = field(default_factory=list)
 
@@ -83,16 +84,14 @@ class Trader:
     def say(self, kind, at, mint=None, order=None, **facts):
         self.journal.entries.append(Entry(kind, at, facts, mint, order))
 
-    def alarm(self, key, code, detail, at):
+    def alarm(self, code, subject, detail, at, symbol=None):
+        """A reason for a review, once for its subject."""
+        key = f"{code}:{subject}"
         if key not in self.alarmed:
             self.alarmed.add(key)
             self.reviewed = True
-            self.journal.alarms.append(Alarm(key, code, detail, at))
-            self.say("review", at, what="under_review", code=code, detail=detail)
-
-    def name(self, noun, number):
-        """A public id that a replay makes again: from the handle, never from chance."""
-        return f"{noun}_{hashlib.sha256(f'{self.handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
+            self.journal.alarms.append(Alarm(key, code, detail, at, symbol))
+            self.say("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
 
 
 def play(market, traders, snapshots, now):
@@ -151,7 +150,7 @@ def settle_orders(traders, seen, at):
 def find_refusal(trader, order, snapshot, flaw):
     """Why a due order may not fill on this snapshot, or None."""
     if order.side == "sell" and order.mint not in trader.book.positions:
-        trader.alarm(f"double_exit:{order.number}", "double_exit", "a sale was due for a position that was closed", snapshot.at)
+        trader.alarm("double_exit", order.number, "a sale was due for a position that was closed", snapshot.at, order.symbol)
         return "double_exit"
     return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
 
@@ -172,7 +171,7 @@ def settle(trader, order, snapshot, usage):
 def book_fill(trader, order, done, snapshot):
     """Book a fill, remember what changed, say it."""
     order, position = trader.book.apply(order, done, snapshot)
-    trader.journal.fills.append(done)
+    trader.journal.fills.append((done, position and position.number))
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
@@ -216,13 +215,13 @@ def look_at(trader, position, snapshot, flaw, horizon_ms):
         marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
         trader.journal.positions[marked.number] = marked
         if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
-            trader.alarm(f"stale_snapshot:{snapshot.id}", "stale_snapshot", f"{position.symbol}: no price for a long time before this one", snapshot.at)
+            trader.alarm("stale_snapshot", snapshot.id, "there was no price for a long time before this one", snapshot.at, position.symbol)
     return None
 
 
 def raise_flaw(trader, snapshot, flaw, symbol):
     if flaw in REVIEWED_FLAWS:
-        trader.alarm(f"{flaw}:{snapshot.id}", flaw, f"{symbol}: {REVIEWED_FLAWS[flaw]}", snapshot.at)
+        trader.alarm(flaw, snapshot.id, REVIEWED_FLAWS[flaw], snapshot.at, symbol)
 
 
 def miss(trader, position, market, at):
@@ -232,7 +231,7 @@ def miss(trader, position, market, at):
         stale = trader.book.positions[position.mint] = replace(position, marks=tuple(sorted({*position.marks, STALE_PRICE})))
         book_gone(trader, stale, Snapshot(position.marked_on, position.mint, at, position.price, reserve=0))
     elif unseen > max(MISSING_MS, MISSING_INTERVALS * market.interval_ms):
-        trader.alarm(f"missing_snapshot:{position.number}:{position.marked_on}", "missing_snapshot", f"{position.symbol}: no snapshot while a position was open", at)
+        trader.alarm("missing_snapshot", position.marked_on, "no snapshot came while a position was open", at, position.symbol)
 
 
 def book_gone(trader, position, snapshot):
@@ -341,7 +340,7 @@ def refuse(trader, token, refusal, at):
 def learn(trader, position):
     """Count a close: progress of the phase, pauses it gives reason to, lessons."""
     at = position.closed_at
-    close = summarize(position, trader.name("close", position.number), trader.reviewed)
+    close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
     trader.closes = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK] + [close]
     if close.excluded is None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
@@ -356,12 +355,12 @@ def learn(trader, position):
 def summarize(position, ident, reviewed=False):
     """The Close that rules and comparisons count."""
     return Close(ident, position.mint, position.symbol, position.opened_at, position.closed_at, position.reason, position.gross, position.cash, position.spent,
-                 find_exclusion(position, reviewed=reviewed))
+                 find_exclusion(position.pipeline, position.marks, reviewed))
 
 
 def add_pauses(trader, at):
     number = len(trader.journal.entries)
-    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on", ident=lambda rule: trader.name("pause", f"{rule}|{at}|{number}"))
+    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on", ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"))
     for pause in found:
         trader.pauses.append(pause)
         trader.say("pause", at, pause.mint, what="begun" if pause.applied else "observed", id=pause.id, rule=pause.rule, effect=pause.effect, n=pause.n,
@@ -405,7 +404,7 @@ def change_phase(trader, name, at, why):
 def check_account(trader, at):
     """What changed under an open account: its starting cash, or the pipeline while a position was open."""
     if trader.starting_cash != STARTING_CASH:
-        trader.alarm(f"starting_cash_changed:{trader.starting_cash}:{STARTING_CASH}", "starting_cash_changed", "the starting cash is another one now", at)
+        trader.alarm("starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at)
     for position in trader.book.positions.values():
         if position.pipeline != PIPELINE:
-            trader.alarm(f"pipeline_changed:{position.number}:{PIPELINE}", "pipeline_changed", f"{position.symbol}: model or pipeline changed while a position was open", at)
+            trader.alarm("pipeline_changed", f"{position.number}:{PIPELINE}", "model or pipeline changed while a position was open", at, position.symbol)
