@@ -13,9 +13,10 @@ MAX_BODY = 64 * 1024
 def create_app(config=None):
     """The WSGI application over `config` (read from the environment when None). Its database must be migrated."""
     from flask import Flask
+    from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import errors, health, v1
+    from web import admission, errors, gate, health, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -23,10 +24,14 @@ def create_app(config=None):
     app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False,
                       SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_SECURE=config.base_url.startswith("https:"))
     app.url_map.strict_slashes = True
+    gate.init_app(app, config)
     errors.init_app(app)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
     for blueprint in (v1.blueprint, health.blueprint):
         app.register_blueprint(blueprint)
+    if config.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
+    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived)
     return app
 
 

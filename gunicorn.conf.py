@@ -1,15 +1,19 @@
-"""How `app.py run` serves: one worker with threads; the background jobs live in the worker that holds the lock."""
-import importlib.util
+"""How `app.py run` serves: workers with threads; the background jobs live in the one worker that holds the lock."""
+import logging.config
 
 import config as settings
+from web import logs
 
 _config = settings.load()
 RESERVE = 400                                                 # threads beyond THREADS: they wait for slow clients and hold streams
 
+logging.config.dictConfig(logs.CONFIG)
 bind = f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
 workers = _config.web_concurrency
-worker_class = "gthread"
+worker_class = "web.worker.Worker"
+logger_class = "web.worker.ServerLog"
 threads = _config.threads + RESERVE
+worker_connections = 2000
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
@@ -20,12 +24,10 @@ limit_request_field_size = 8190
 
 
 def post_worker_init(worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.start(_config)
+    import jobs
+    jobs.start(_config)
 
 
 def worker_exit(server, worker):
-    if importlib.util.find_spec("jobs"):
-        import jobs
-        jobs.stop()
+    import jobs
+    jobs.stop()

@@ -158,6 +158,10 @@ class Wallet(Base):
     created_at = BigIntegerField()
     looked_at = BigIntegerField(null=True)                    # last completed look, and when the next is due
     due_at = BigIntegerField(default=0)
+    accounts_at = BigIntegerField(null=True)                  # when its token accounts were last listed
+    whole = BooleanField(default=False)                       # every address was walked to its end at least once
+    heal_at = BigIntegerField(default=0)                      # not before: walk and fetch again around a gap
+    rules = TextField(default="")                             # of the program table its entries were read with
     observed_to = BigIntegerField(null=True)                  # block time up to which the node's view was seen
     coverage = TextField(null=True)                           # JSON, the Coverage object of the interface
     results = TextField(null=True)                            # JSON, the results object of Bot
@@ -196,8 +200,6 @@ class Address(Base):
     walked_at = BigIntegerField(null=True)
     walk_cursor = TextField(null=True)                        # JSON of a full walk under way, so that a restart goes on
     endpoint = TextField(null=True)                           # label of the endpoint that served the last walk
-    moved = BooleanField(default=True)                        # the node's balance is not the ledger's: walk it now
-    misses = IntegerField(default=0)                          # walks in a row that did not explain the node's balance
 
     class Meta:
         indexes = ((("wallet", "address"), True), (("address",), False))
@@ -224,7 +226,9 @@ class Sighting(Base):
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
+    head = BooleanField(default=False)                        # arrived after the first walk: fetched before the back-fill
     state = TextField(default="pending")                      # pending | stored
+    entry = TextField(null=True)                              # JSON of chain.entries.Entry, once stored
     tries = IntegerField(default=0)
     due_at = BigIntegerField(default=0)
     problem = TextField(null=True)
@@ -317,7 +321,7 @@ class Quote(Base):
     """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
 
     source = TextField(null=True)                             # dexscreener | geckoterminal
-    price_sol = TextField(null=True)                          # only where the pair is quoted in SOL
+    price_sol = TextField(null=True)                          # DexScreener: only of pairs quoted in SOL
     price_usd = TextField(null=True)
     liquidity_usd = TextField(null=True)
     pool_sol = TextField(null=True)                           # the SOL side of the pool, in SOL
@@ -574,3 +578,16 @@ class Job(Base):
 
 TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
+
+
+# ---- short named writes ----------------------------------------------------------------------------------------------------
+def utc_now():
+    return datetime.datetime.now(datetime.UTC)
+
+
+def note_job(name, state, now, problem=None, details="{}"):
+    """Keep what health tells of a job; `now` in ms."""
+    row = {"state": state, "heartbeat_at": now, "last_error": problem, "details": details}
+    if state == "ok":
+        row["last_success_at"] = now
+    Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

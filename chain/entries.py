@@ -1,6 +1,6 @@
 """One receipt as it concerns one wallet: the line that goes into the wallet's books. Pure; kept as JSON so that folding needs no parsing."""
 import json
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS
@@ -37,10 +37,11 @@ class Entry:
         return json.dumps(astuple(self), separators=(",", ":"))
 
     @staticmethod
-    def load(text):
+    def load(text, tx_index):
+        """`tx_index` is given apart: a block may have told it later than the receipt did."""
         values = [tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)]
         values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
-        return Entry(*values)
+        return replace(Entry(*values), tx_index=tx_index)
 
 
 BALANCES = list(Entry.__dataclass_fields__).index("balances")

@@ -115,12 +115,13 @@ class Book:
     openings: set = field(default_factory=set)            # mints with inventory older than what was observed
     opened: bool = False                                  # some own account held something before its first receipt
     totals: Totals = field(default_factory=Totals)
+    count: int = 0                                        # receipts taken
     first_slot: int | None = None
     last_slot: int | None = None
     _born: bool = False                                   # before the first receipt every own balance was 0
     _broken_all: bool = False
     _broken: set = field(default_factory=set)             # mints whose history has an open gap
-    _count: int = 0
+    _lots: int = 0
 
     # ---- one entry ----------------------------------------------------------------------------------------------------
     def take(self, entry):
@@ -128,7 +129,7 @@ class Book:
         if self.first_slot is None:
             self.first_slot = entry.slot
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
-        self.last_slot = entry.slot
+        self.last_slot, self.count = entry.slot, self.count + 1
         for balance in entry.balances:
             self._check_chain(entry, balance)
         for mint, _, decimals in entry.tokens:
@@ -239,8 +240,8 @@ class Book:
     # ---- lots ----------------------------------------------------------------------------------------------------------
     def _put(self, mint, origin, amount, cost):
         if amount:
-            self._count += 1
-            self.lots.setdefault(mint, []).append(Lot(self._count, origin, amount, cost, amount, cost))
+            self._lots += 1
+            self.lots.setdefault(mint, []).append(Lot(self._lots, origin, amount, cost, amount, cost))
 
     def _put_unknown(self, entry, rose):
         for mint, amount in rose.items():

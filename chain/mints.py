@@ -166,11 +166,6 @@ def check_mint(account, now_ms):
     return [_finding(key, label, *(check(mint) if mint else ("unknown", why)), now_ms) for key, (label, check) in CHECKS.items()]
 
 
-def unchecked():
-    """The checks of a mint whose account was never read."""
-    return [_finding(key, label, "unknown", "the mint account was not read yet", None) for key, (label, _) in CHECKS.items()]
-
-
 def _finding(key, label, status, detail, now_ms):
     return {"key": key, "label": label, "status": status, "detail": detail, "checkedAt": now_ms}
 

@@ -3,7 +3,7 @@ import os
 import sys
 from pathlib import Path
 
-from cli import add_command, say
+from cli import add_command, now_ms, say
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,14 +33,31 @@ def run_server(config, args):
 
 
 def run_observe(config, args):
+    """One pass, its progress on the terminal (stderr with --json), then the coverage of each wallet."""
+    import jobs
     import models
     import observer
-    models.connect(config)
-    return observer.observe_once(config, sys.stdout)
+    with models.connect(config).connection_context(), jobs.working(config):
+        watcher = observer.Observer(config, say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True))
+        coverages = observer.observe_once(watcher, now_ms())
+    say(args, coverages, "\n".join(f"{address}: {c['state']}, {c['receipts']} receipts, {c['pending']} pending, {len(c['gaps'])} gaps" for address, c in coverages.items())
+        or "no wallet is attached")
+    if watcher.problem:
+        print(f"not done: {watcher.problem}", file=sys.stderr)
+        return 1
 
 
 def run_rebuild(config, args):
+    """Everything derived, derived again; what was stored is only read."""
+    import jobs
     import models
     import observer
-    models.connect(config)
-    return observer.rebuild(config, args.bot, sys.stdout)
+    from web import accounts
+    with models.connect(config).connection_context(), jobs.working(config):
+        wallets = list(models.Wallet.select())
+        if args.bot:
+            wallets = [wallet for wallet in wallets if wallet.bot_id == accounts.find_bot(args.bot).id]
+        report = observer.rebuild(observer.Observer(config), wallets, now_ms())
+    rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades} for address, entries, trades in report]
+    changed = sum(row["entriesChanged"] + row["tradesChanged"] for row in rows)
+    say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}")

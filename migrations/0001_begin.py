@@ -37,6 +37,10 @@ def up(migrator, db):
         created_at = BigIntegerField()
         looked_at = BigIntegerField(null=True)
         due_at = BigIntegerField(default=0)
+        accounts_at = BigIntegerField(null=True)
+        whole = BooleanField(default=False)
+        heal_at = BigIntegerField(default=0)
+        rules = TextField(default='')
         observed_to = BigIntegerField(null=True)
         coverage = TextField(null=True)
         results = TextField(null=True)
@@ -58,8 +62,6 @@ def up(migrator, db):
         walked_at = BigIntegerField(null=True)
         walk_cursor = TextField(null=True)
         endpoint = TextField(null=True)
-        moved = BooleanField(default=True)
-        misses = IntegerField(default=0)
         class Meta:
             database = db
             table_name = 'address'
@@ -192,7 +194,9 @@ def up(migrator, db):
         signature = TextField()
         slot = BigIntegerField()
         tx_index = IntegerField(null=True)
+        head = BooleanField(default=False)
         state = TextField(default='pending')
+        entry = TextField(null=True)
         tries = IntegerField(default=0)
         due_at = BigIntegerField(default=0)
         problem = TextField(null=True)

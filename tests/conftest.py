@@ -46,3 +46,12 @@ def history(shared):
 def expected(shared):
     """What each wallet of the history earned, by the oracle that shares no code with us."""
     return json.loads((shared / "node" / "expected.json").read_text())["wallets"]
+
+
+@pytest.fixture
+def service(tmp_path):
+    """The application over an empty database; limits are out of the way."""
+    from service import Service
+    made = Service(tmp_path / "data")
+    yield made
+    made.close()

@@ -1,8 +1,7 @@
-"""The gate in front of every keyed route: who is calling, by `Authorization: Bearer` alone."""
+"""Whose key came with a request: `Authorization: Bearer` alone is read, and one statement answers."""
 import hmac
 from dataclasses import dataclass
 
-from flask import g, request
 from peewee import OperationalError
 
 from models import database
@@ -14,11 +13,13 @@ FIND_CALLER = """
 SELECT k.id, k.uid, k.scope, k.hash, k.last_used_at, o.id, o.uid, b.id, b.uid
 FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
 WHERE k.hash = ? AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ?)"""
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
+INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Whose key came with the request. `bot_*` is None for a read key."""
+    """The owner of a working key. `bot_*` is None for a read key."""
 
     key_id: int
     key_uid: str
@@ -29,15 +30,15 @@ class Caller:
     bot_uid: str | None
 
 
-def authenticate(now):
-    """Set `g.caller` from the request's key; Problem 401 without a working one."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+def authenticate(header, now):
+    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one."""
+    scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
-        raise Problem("missing_key", "send the header Authorization: Bearer <API_KEY>", headers={"WWW-Authenticate": 'Bearer realm="candor"'})
-    g.caller = find_caller(text.strip(), now)
-    if g.caller is None:
-        raise Problem("invalid_key", "this key is unknown, revoked or expired",
-                      headers={"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'})
+        raise Problem("missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE)
+    caller = find_caller(text.strip(), now)
+    if caller is None:
+        raise Problem("invalid_key", "this key is unknown, revoked or expired", headers=INVALID)
+    return caller
 
 
 def find_caller(text, now):

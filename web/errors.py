@@ -1,7 +1,7 @@
 """Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a request id on both."""
 import logging
-import secrets
 
+import apsw
 import orjson
 from flask import Response, g, render_template, request
 from peewee import PeeweeException
@@ -17,21 +17,12 @@ log = logging.getLogger("candor")
 
 
 def init_app(app):
-    app.before_request(begin)
-    app.after_request(finish)
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
+    for locked_or_full in (apsw.BusyError, apsw.FullError):   # from the allowance's file
+        app.register_error_handler(locked_or_full, answer_busy)
     app.register_error_handler(Exception, answer_unexpected)
-
-
-def begin():
-    g.request_id = f"req_{secrets.token_hex(12)}"
-
-
-def finish(response):
-    response.headers["X-Request-Id"] = g.request_id
-    return response
 
 
 def wants_json():
@@ -70,12 +61,14 @@ DETAILS = {
 
 def answer_database(error):
     """Locked or full: the transaction was rolled back, so the caller may send the same again."""
-    if not models.is_busy(error):
-        return answer_unexpected(error)
-    log.error("database busy", exc_info=error)
+    return answer_busy(error) if models.is_busy(error) else answer_unexpected(error)
+
+
+def answer_busy(error):
+    log.error("database busy", exc_info=error, extra={"shown": {"requestId": g.request_id}})
     return answer(Problem("busy", "the database could not be written or read just now; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
 
 
 def answer_unexpected(error):
-    log.error("unexpected", exc_info=error)
+    log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.request_id}})
     return answer(Problem("internal_error", "something went wrong here; the request id finds it in the log"))

@@ -36,7 +36,7 @@ WHERE b.retired_at IS NULL ORDER BY b.id
 TOTALS_SINCE = """
 SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*),
        COUNT(CASE WHEN t.realized = 'matched' THEN 1 END), COUNT(CASE WHEN t.realized = 'partial' THEN 1 END),
-       COUNT(CASE WHEN t.realized = 'unmatched' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
+       COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
 """
 
@@ -95,7 +95,10 @@ def find_newest(table):
 
 # ---- trades -------------------------------------------------------------------------------------------------------------
 def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
-    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `wallet_ids`: None for all."""
+    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `wallet_ids`: None for all.
+
+    (`+t.id` keeps SQLite from walking by id and sorting.)
+    """
     if wallet_ids is None:
         return _list_trades(limit, before, up_to, None, mint)
     lists = [_list_trades(limit, before, up_to, wallet_id, mint) for wallet_id in wallet_ids]     # each by its index; a bot has few wallets
@@ -105,15 +108,15 @@ def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
 def _list_trades(limit, before, up_to, wallet_id, mint):
     head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
     sql, values = _select(head, [("m.mint = ?", mint) if mint else None, ("t.wallet_id = ?", wallet_id) if wallet_id else None,
-                                 (f"({key}) < (?, ?, ?)", *before) if before else None, ("t.id <= ?", up_to) if up_to is not None else None],
+                                 (f"({key}) < (?, ?, ?)", *before) if before else None, ("+t.id <= ?", up_to) if up_to is not None else None],
                           "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
     return _all(sql, [*values, limit])
 
 
 def list_trades_since(limit, after, wallet_ids=None, mint=None):
-    """In order of arrival, after this id."""
+    """In order of arrival, after this id: followers are near the end, so walking by id is short whatever the filter."""
     marks = ", ".join("?" * len(wallet_ids or ()))
-    sql, values = _select(TRADE_OF_MINT if mint else TRADE, [("m.mint = ?", mint) if mint else None, ("t.id > ?", after),
+    sql, values = _select(TRADE, [("t.id > ?", after), ("EXISTS (SELECT 1 FROM trade_mint m WHERE m.trade_id = t.id AND m.mint = ?)", mint) if mint else None,
                           (f"t.wallet_id IN ({marks})", *wallet_ids) if wallet_ids is not None else None], "ORDER BY t.id LIMIT ?")
     return _all(sql, [*values, limit])
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-LAMPORTS_DECIMALS = 9
+from chain.amounts import exact, sol
 
 
 def show_time(ms):
@@ -15,15 +15,8 @@ def show_time(ms):
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
-def show_amount(raw, decimals):
-    """An integer of smallest units as an exact decimal: show_amount(-1250000000, 9) == "-1.25"."""
-    sign, digits = "-" if raw < 0 else "", str(abs(raw)).rjust(decimals + 1, "0")
-    whole, fraction = digits[:len(digits) - decimals], digits[len(digits) - decimals:].rstrip("0")
-    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
-
-
 def show_sol(lamports):
-    return None if lamports is None else show_amount(lamports, LAMPORTS_DECIMALS)
+    return None if lamports is None else sol(lamports)
 
 
 def show_lamports(lamports):
@@ -67,7 +60,7 @@ def show_trade(row):
 
 
 def show_change(mint, raw, decimals):
-    return {"mint": mint, "symbol": None, "changeRaw": raw, "change": show_amount(int(raw), decimals), "decimals": decimals}
+    return {"mint": mint, "symbol": None, "changeRaw": raw, "change": exact(int(raw), decimals), "decimals": decimals}
 
 
 def show_seconds(seconds):
@@ -81,7 +74,7 @@ def explorer_url(signature):
 def show_activity(row, mint):
     _, _, _, side, bot, bot_name, wallet, token_changes, sol_change, block_time, signature, trade = row
     raw, decimals = next((int(raw), decimals) for moved, raw, decimals in orjson.loads(token_changes) if moved == mint)
-    return {"side": side, "botId": bot, "botName": bot_name, "wallet": wallet, "amountRaw": str(abs(raw)), "amount": show_amount(abs(raw), decimals), "decimals": decimals,
+    return {"side": side, "botId": bot, "botName": bot_name, "wallet": wallet, "amountRaw": str(abs(raw)), "amount": exact(abs(raw), decimals), "decimals": decimals,
             "solChangeLamports": str(sol_change), "solChange": show_sol(sol_change), "eventAt": show_seconds(block_time), "slot": row[0], "signature": signature,
             "tradeId": trade, "explorerUrl": explorer_url(signature)}
 

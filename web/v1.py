@@ -1,22 +1,16 @@
 """/api/v1: every route needs a key; read, validate, ask, answer."""
-import time
-
 import orjson
 from flask import Blueprint, Response, current_app, g, request
 
-from web import auth, leaderboard, paging, posts, queries
+from ratelimit import list_limits, show_windows
+from web import gate, leaderboard, paging, posts, queries
 from web.fields import is_base58
 from web.problem import Problem, invalid
 from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
+blueprint.before_request(gate.check_key)
 LATEST = 20                                                   # trades and posts in the detail of a bot
-
-
-@blueprint.before_request
-def open_gate():
-    g.now = time.time_ns() // 1_000_000
-    auth.authenticate(g.now)
 
 
 def respond(shown, status=200, headers=None):
@@ -182,4 +176,5 @@ def list_market():
 @blueprint.get("/me")
 def show_me():
     caller = g.caller
-    return respond({"kind": caller.scope, "keyId": caller.key_uid, "ownerId": caller.owner_uid, "botId": caller.bot_uid, "windows": []})
+    standing = current_app.allowance.look(list_limits(current_app.config["CANDOR"], caller.owner_id, posting=True), g.now / 1000)
+    return respond({"kind": caller.scope, "keyId": caller.key_uid, "ownerId": caller.owner_uid, "botId": caller.bot_uid, "windows": show_windows(standing)})

@@ -1,0 +1,229 @@
+"""From stored entries to what readers see: trades, results, positions, coverage, verified posts. No network here.
+
+A refold writes only the rows that differ, in one short transaction, so that the order in which receipts arrived leaves no trace.
+"""
+import datetime
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+
+import orjson
+
+import models
+from chain.amounts import sol
+from chain.coverage import decide_state, order_entries
+from chain.entries import Entry
+from chain.kinds import TRADES
+from chain.ledger import Book
+from chain.receipts import parse_receipt, touches
+from chain.verify import judge
+from models import Address, Attachment, Bot, Post, Receipt, Sighting, Trade, TradeMint, Wallet
+
+NOT_FOUND_AFTER = 10 * 60_000          # ms of chain time past a post's creation without its signature
+
+
+@dataclass
+class Kept:
+    """A folded book and the rows made of it that are not written yet."""
+
+    book: Book
+    fresh: list = field(default_factory=list)
+    refolded: bool = True
+    first_time: int | None = None
+    last_time: int | None = None
+    place: tuple = (None, 0)
+
+
+class Books:
+    """The books of all wallets, folded. Kept in memory: what arrives at the head costs only itself."""
+
+    def __init__(self):
+        self._kept = {}
+
+    def forget(self, wallet_id):
+        self._kept.pop(wallet_id, None)
+
+    def take(self, wallet, new=()):
+        """The Book of a wallet with these new entries; folded again from the start where one is not newer than all before."""
+        kept = self._kept.get(wallet.id)
+        if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
+            kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
+            new = list_entries(wallet.id)
+        for entry in order_entries(new):
+            _take(kept, entry)
+        return kept.book
+
+    def publish(self, wallet, progress, now):
+        """Write what follows from the books: trades, the wallet's derived columns, the verification of its posts.
+
+        `progress`: chain.coverage.Progress; None leaves the coverage as it was said last (nothing was looked at).
+        """
+        kept = self._kept[wallet.id]
+        rows = [_trade_row(wallet, place, booked) for place, booked in kept.fresh]
+        with models.writing():
+            changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
+            _replace_summary(wallet, kept, progress, now)
+            verify_posts(wallet, changed, now)
+        kept.fresh, kept.refolded = [], False
+
+
+def _extends(book, new):
+    return all(book.last_slot is None or entry.slot > book.last_slot for entry in new)
+
+
+def _take(kept, entry):
+    slot, count = kept.place
+    kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
+    if entry.block_time is not None:
+        kept.first_time = entry.block_time if kept.first_time is None else kept.first_time
+        kept.last_time = entry.block_time
+    kept.fresh.append((kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry)))
+
+
+def list_entries(wallet_id):
+    """All stored entries of a wallet, in no order."""
+    rows = Sighting.select(Sighting.entry, Sighting.tx_index).where(Sighting.wallet == wallet_id, Sighting.state == "stored").tuples()
+    return [Entry.load(text, tx_index) for text, tx_index in rows.iterator()]
+
+
+def trade_uid(address, signature):
+    """The public id of a trade: from wallet and signature, so that it survives every refold."""
+    return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
+
+
+# ---- trades ------------------------------------------------------------------------------------------------------------
+def _trade_row(wallet, place, booked):
+    entry = booked.entry
+    lots = [[trade_uid(wallet.address, origin) if origin else None, str(amount), None if cost is None else str(cost)] for origin, amount, cost in booked.lots]
+    row = {"signature": entry.signature, "slot": entry.slot, "tx_index": entry.tx_index, "place": place, "block_time": entry.block_time, "kind": entry.kind,
+           "venue": entry.venue, "mint": entry.mint, "token_changes": _json([[m, str(c), d] for m, c, d in entry.tokens]), "sol_change": entry.sol,
+           "fee": entry.fee, "tip": entry.tip, "rent": entry.rent, "realized": booked.status, "result": booked.result, "proceeds": booked.proceeds,
+           "cost": booked.cost, "matched_raw": str(booked.matched), "unmatched_raw": str(booked.unmatched), "lots": _json(lots), "flags": _json(booked.flags)}
+    row["digest"] = hashlib.sha256(orjson.dumps(row, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
+    return {"uid": trade_uid(wallet.address, entry.signature), "wallet": wallet.id, **row}
+
+
+def _json(value):
+    return orjson.dumps(value).decode()
+
+
+def replace_trades(wallet_id, rows, whole):
+    """Write the rows that differ from the stored ones; with `whole`, drop stored ones that are not among them. Signatures that changed."""
+    stored = {signature: (number, digest) for signature, number, digest in
+              Trade.select(Trade.signature, Trade.id, Trade.digest).where(Trade.wallet == wallet_id, *_only(rows, whole)).tuples()}
+    changed = set()
+    for row in rows:
+        number, digest = stored.pop(row["signature"], (None, None))
+        if digest == row["digest"]:
+            continue
+        changed.add(row["signature"])
+        if number is None:
+            number = Trade.insert(**row).execute()
+        else:
+            Trade.update(**row).where(Trade.id == number).execute()
+            TradeMint.delete().where(TradeMint.trade == number).execute()
+        _store_mints(number, row)
+    if whole and stored:
+        Trade.delete().where(Trade.id.in_([number for number, _ in stored.values()])).execute()
+        changed |= set(stored)
+    return changed
+
+
+def _only(rows, whole):
+    return [] if whole else [Trade.signature.in_([row["signature"] for row in rows])]
+
+
+def _store_mints(trade_id, row):
+    for mint, change, _ in orjson.loads(row["token_changes"]):
+        side = ("buy" if int(change) > 0 else "sell") if row["kind"] in TRADES else None
+        TradeMint.insert(trade=trade_id, mint=mint, side=side, slot=row["slot"], place=row["place"]).execute()
+
+
+# ---- the wallet's summary ---------------------------------------------------------------------------------------------------
+def _replace_summary(wallet, kept, progress, now):
+    last = Trade.select(Trade.block_time).where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES))).order_by(Trade.slot.desc()).limit(1).scalar()
+    values = {"results": _json(show_results(kept.book)), "positions": _json(show_positions(kept.book)),
+              "realized": kept.book.totals.realized, "last_trade_at": None if last is None else last * 1000, "observed_to": wallet.observed_to}
+    if progress is not None:
+        values |= {"coverage": _json(show_coverage(wallet, kept, progress, now)), "looked_at": now}
+    Wallet.update(**values).where(Wallet.id == wallet.id).execute()
+
+
+def show_coverage(wallet, kept, progress, now):
+    """The Coverage object of contract.md section 3."""
+    book = kept.book
+    state, gaps, note = decide_state(book, progress)
+    observed_to = max((t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None)
+    return {"state": state, "observedFrom": _time(kept.first_time), "observedTo": _time(observed_to), "firstSlot": book.first_slot, "lastSlot": book.last_slot,
+            "checkedAt": _time(now // 1000), "receipts": book.count, "pending": progress.pending,
+            "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
+            "openingInventoryUnknown": sorted(book.openings), "note": note}
+
+
+def show_results(book):
+    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
+    t = book.totals
+    return {"realizedLamports": str(t.realized), "realizedSol": sol(t.realized), "matchedSells": t.matched, "partialSells": t.partial, "unmatchedSells": t.unmatched,
+            "winningSells": t.winning, "volumeLamports": str(t.volume), "volumeSol": sol(t.volume), "observedTrades": t.trades, "failedTransactions": t.failed,
+            "failedCostLamports": str(t.failed_cost), "overheadLamports": str(t.overhead), "openPositions": len(book.positions())}
+
+
+def show_positions(book):
+    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    return [{"mint": mint, "amountRaw": str(amount), "decimals": decimals, "costLamports": None if cost is None else str(cost), "unknownBasisRaw": str(unknown)}
+            for mint, amount, decimals, cost, unknown in book.positions()]
+
+
+def _time(seconds):
+    return None if seconds is None else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ---- posts -----------------------------------------------------------------------------------------------------------------
+def verify_posts(wallet, changed, now):
+    """Move the verification of the wallet's posts to where observation has come: the only place that does, after a post was made."""
+    open_states = Post.status.in_(["pending", "not_found"])
+    waiting = Post.select().where(Post.wallet == wallet.id, Post.signature.is_null(False), Post.source == "bot",
+                                  (open_states | Post.signature.in_(sorted(changed))) if changed and len(changed) < 500 else open_states)
+    for post in waiting:
+        status, reason, trade = judge_post(post, wallet)
+        if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
+            event_at = trade.block_time * 1000 if status == "verified" and trade.block_time else post.created_at
+            Post.update(status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at).where(Post.id == post.id).execute()
+
+
+def judge_post(post, wallet):
+    """(status, reason, Trade or None) of a post by what has been observed of its wallet."""
+    trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
+    if trade:
+        mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+        return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
+    if _is_foreign(post.signature, wallet):
+        return "mismatch", "other_wallet", None
+    late = wallet.observed_to is not None and wallet.observed_to * 1000 > post.created_at + NOT_FOUND_AFTER
+    if late and not Sighting.select().where(Sighting.wallet == wallet.id, Sighting.signature == post.signature).exists():
+        return "not_found", None, None
+    return post.status, post.status_reason, None
+
+
+def _is_foreign(signature, wallet):
+    """Was this receipt seen, and does it concern others only? (One that names the wallet too just was not listed for it yet.)"""
+    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
+    if body is None:
+        return False
+    known = {row.address for row in Address.select(Address.address).where(Address.wallet == wallet.id)}
+    return not touches(parse_receipt(unpack(body)), wallet.address, known)
+
+
+def pack(raw):
+    """A receipt as it is stored: the node's JSON, compressed."""
+    return zlib.compress(orjson.dumps(raw), 6)
+
+
+def unpack(body):
+    return orjson.loads(zlib.decompress(body))
+
+
+def list_auto_posters(wallet_id):
+    """Bots that hold this wallet and want their later trades told: [(Bot), ...] at most one."""
+    return list(Bot.select().join(Attachment).where(Attachment.wallet == wallet_id, Attachment.detached_at.is_null(), Bot.auto_post == True,  # noqa: E712
+                                                    Bot.retired_at.is_null()))

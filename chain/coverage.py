@@ -1,0 +1,107 @@
+"""The order of a wallet's receipts and what may be said of how whole its history is; accounting.md section 4. Pure."""
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from chain.ledger import Gap
+
+MOST_TO_ORDER = 7                      # receipts of one slot whose order is searched for; beyond that it stays unresolved
+
+
+# ---- order -------------------------------------------------------------------------------------------------------------
+def order_entries(entries):
+    """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order in which the balances join.
+
+    An order that stays unresolved is by signature, and its entries carry the flag `order_unresolved`.
+    """
+    ordered, held = [], {}
+    for _, group in groupby(sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature)), key=lambda e: e.slot):
+        group = list(group)
+        if len(group) > 1 and any(e.tx_index is None for e in group):
+            group = _order_by_balances(group, held)
+        for entry in group:
+            held.update(_after(entry))
+        ordered += group
+    return ordered
+
+
+def _after(entry):
+    return {b.address: (b.after, b.lamports_after) for b in entry.balances}
+
+
+def _joins(entry, held):
+    return all(held.get(b.address, (b.before, b.lamports_before)) == (b.before, b.lamports_before) for b in entry.balances)
+
+
+def _order_by_balances(group, held):
+    orders = []
+    if len(group) <= MOST_TO_ORDER:
+        _search(group, dict(held), [], orders)
+    if len(orders) == 1:
+        return orders[0]
+    return [replace(entry, flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group]
+
+
+def _search(rest, held, path, orders):
+    """Collect the orders of `rest` in which every balance joins the one before; two are enough to know that it is not one."""
+    if not rest:
+        orders.append(path)
+        return
+    for n, entry in enumerate(rest):
+        if _joins(entry, held) and len(orders) < 2:
+            _search(rest[:n] + rest[n + 1:], {**held, **_after(entry)}, path + [entry], orders)
+
+
+# ---- the closing check ---------------------------------------------------------------------------------------------------
+def is_explained(seen, amount, lamports, slot):
+    """Is what the node says of an own account at `slot` what the books say? None: the node is behind the books and proves nothing.
+
+    `seen`: ledger.Seen or None; `amount`, `lamports`: 0 where the account is gone or another's.
+    """
+    if seen is None:
+        return (amount, lamports) == (0, 0)
+    if slot < seen.slot:
+        return None
+    return (seen.amount, seen.lamports) == (amount, lamports)
+
+
+# ---- what is said --------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Progress:
+    """How far observing has come.
+
+    `listed`: every address was walked to its end once. `confirmed`: and again, listing nothing new. `closed`: the node's balances were the
+    books' at the last look. `unexplained`: [(address, last slot known, slot of the look), ...] balances that walking did not explain.
+    """
+
+    looked: bool = False
+    listed: bool = False
+    confirmed: bool = False
+    closed: bool = False
+    pending: int = 0
+    stuck: int = 0                     # of these, how many were asked for often without success, or refused
+    refused: tuple = ()                # ((slot, why), ...)
+    unexplained: tuple = ()
+    capped: bool = False
+
+
+def decide_state(book, progress):
+    """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds end to end."""
+    if not progress.looked:
+        return "none", [], "This wallet has not been looked at yet."
+    if not progress.listed or progress.pending > progress.stuck:
+        return "backfilling", [], "The history is still being fetched; results so far are not counted."
+    gaps = list(book.gaps)
+    gaps += [Gap(first, last, "closing_balance") for _, first, last in progress.unexplained]
+    gaps += [Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused]
+    gaps = sorted(set(gaps), key=lambda g: (g.from_slot, g.to_slot, g.reason))
+    if progress.capped:
+        return "partial", gaps, "This wallet has more receipts than this instance keeps for one wallet."
+    if gaps:
+        return "partial", gaps, "Some of the wallet's activity could not be found; sales after a gap have no result until it heals."
+    if progress.stuck:
+        return "partial", gaps, "The node lists receipts that it does not give; they are asked for again."
+    if not progress.confirmed or not progress.closed:
+        return "backfilling", gaps, "Everything listed has been fetched; a second walk over the history is still to confirm it."
+    if book.opened:
+        return "partial", gaps, "The wallet is older than the history the node still has: what it held then has an unknown cost."
+    return "complete", gaps, None

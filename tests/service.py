@@ -1,0 +1,87 @@
+"""The whole application over an empty database, with verbs. Requests go through WSGI, everything else through the same functions the command line uses."""
+import dataclasses
+import hashlib
+
+import base58
+import orjson
+
+import config
+import models
+from app import create_app
+from models import Trade, TradeMint, Wallet
+from web import accounts
+
+NOW = 1_793_880_000_000                                       # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
+GENEROUS = {"allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)), "posts_per_minute": 10**6, "ip_limit_per_minute": 10**6,
+            "failed_auth_per_minute": 10**6, "creations_per_minute": 10**6}
+
+
+def address(name):
+    """A well-formed address that belongs to nobody."""
+    return base58.b58encode(hashlib.sha256(name.encode()).digest()).decode()
+
+
+def signature(name):
+    return base58.b58encode(hashlib.sha512(name.encode()).digest()).decode()
+
+
+class Service:
+    def __init__(self, folder, **changes):
+        self.config = dataclasses.replace(config.load({"DATA_DIR": str(folder)}, dotenv=None), **{**GENEROUS, **changes})
+        self.app = create_app(self.config)
+        models.migrate()
+        self.client = self.app.test_client()
+
+    def close(self):
+        self.app.allowance.close()
+        models.database.close_all()
+
+    # ---- people ---------------------------------------------------------------------------------------------------------
+    def make_bot(self, name="Ada", wallet=None, owner=None):
+        """A NewBot; `.publish_key.text` is its key."""
+        return accounts.create_bot(self.config, name, NOW, wallet, owner)
+
+    def make_read_key(self, owner):
+        return accounts.create_key(owner, "read", NOW).text
+
+    # ---- requests -------------------------------------------------------------------------------------------------------
+    def get(self, path, key=None, **more):
+        return self.ask("GET", path, key, **more)
+
+    def post(self, body, key=None, **more):
+        raw = body if isinstance(body, bytes) else orjson.dumps(body)
+        return self.ask("POST", "/api/v1/posts", key, data=raw, **{"content_type": "application/json", **more})
+
+    def ask(self, method, path, key=None, headers=None, peer="127.0.0.1", **more):
+        sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        return self.client.open(path, method=method, headers=sent, environ_base={"REMOTE_ADDR": peer}, **more)
+
+    def pages(self, path, key, limit):
+        """Every row of a list, following nextCursor."""
+        rows, cursor = [], ""
+        while cursor is not None:
+            page = self.get(f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor and '&cursor=' + cursor}", key).json
+            rows, cursor = rows + page["data"], page["nextCursor"]
+        return rows
+
+    # ---- what observation would have stored -----------------------------------------------------------------------------
+    def observe_trade(self, wallet, name, slot, place=0, kind="buy", mint=None, raw=1_000, sol=-5_000, decimals=3, **more):
+        """A trade row as the fold writes it; `more` overrides columns."""
+        wallet = Wallet.get(Wallet.address == wallet)
+        mint = mint or address("mint")
+        columns = {"uid": f"trade_{name}", "wallet": wallet, "signature": signature(name), "slot": slot, "place": place, "block_time": NOW // 1000 - 3600, "kind": kind,
+                   "mint": mint, "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(), "sol_change": sol, "fee": 5000, "tip": 0, "rent": 0,
+                   "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name}
+        trade = Trade.create(**{**columns, **more})
+        TradeMint.create(trade=trade, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
+        return trade
+
+    def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
+        """Results and coverage of a wallet as the fold writes them."""
+        results = {"realizedLamports": str(realized), "realizedSol": "?", "matchedSells": matched, "partialSells": 0, "unmatchedSells": 0, "winningSells": 1,
+                   "volumeLamports": "100", "volumeSol": "?", "observedTrades": 4, "failedTransactions": 0, "failedCostLamports": "0", "overheadLamports": "0",
+                   "openPositions": 0, **more}
+        coverage = {"state": "complete", "gaps": list(gaps)}
+        Wallet.update(results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()).where(Wallet.address == wallet).execute()
+
+

@@ -1,0 +1,157 @@
+"""Key texts, what a key opens and for how long, and that only twenty work at a time."""
+import re
+import threading
+import zlib
+
+import pytest
+from service import NOW, Service, address
+
+from models import Key, Owner, database
+from web import accounts, auth, keys
+from web.problem import Problem
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("scope, prefix", [("read", "cnd_read_"), ("publish", "cnd_pub_")])
+def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
+    key = keys.make_key(scope)
+    assert re.fullmatch(prefix + "[0-9A-Za-z]{49}", key)
+    value = 0
+    for letter in key[-6:]:
+        value = value * 62 + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".index(letter)
+    assert value == zlib.crc32(key[:-6].encode())
+    assert keys.is_well_formed(key)
+
+
+def test_keys_differ():
+    assert len({keys.make_key("read") for _ in range(1000)}) == 1000
+
+
+def test_a_typo_needs_no_look_up():
+    key = keys.make_key("read")
+    wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1:] for at in range(len(key))]
+    wrong += [key[:-1], key + "x", key.replace("read", "pub"), "", "cnd_read_", key[:-1] + "é"]
+    assert not [text for text in wrong if keys.is_well_formed(text)]
+
+
+def test_only_the_hash_is_stored(service):
+    text = service.make_bot().publish_key.text
+    row = Key.select().dicts().get()
+    assert row["prefix"] == "cnd_pub_" and row["last4"] == text[-4:] and row["hash"] == keys.hash_secret(text)
+    assert text not in str(row)
+
+
+def find(text, now=NOW):
+    return auth.find_caller(text, now)
+
+
+def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
+    made = service.make_bot()
+    caller = find(made.publish_key.text)
+    assert (caller.scope, caller.bot_uid, caller.owner_uid) == ("publish", made.bot.uid, made.owner.uid)
+    caller = find(service.make_read_key(made.owner))
+    assert (caller.scope, caller.bot_id, caller.bot_uid, caller.owner_uid) == ("read", None, None, made.owner.uid)
+
+
+def test_a_revoked_key_opens_nothing(service):
+    made = service.make_bot()
+    accounts.revoke_key(made.publish_key.key.uid, NOW)
+    assert find(made.publish_key.text) is None
+
+
+def test_a_key_ends_when_it_expires(service):
+    made = accounts.create_key(service.make_bot().owner, "read", NOW, expires_at=NOW + HOUR)
+    assert find(made.text, NOW + HOUR - 1)
+    assert find(made.text, NOW + HOUR) is None
+
+
+def test_rotation_at_once_and_with_an_overlap(service):
+    old = service.make_bot().publish_key
+    second = accounts.rotate_key(old.key, NOW)
+    assert find(old.text) is None and find(second.text).bot_id == find(second.text).bot_id is not None
+    third = accounts.rotate_key(second.key, NOW, overlap_ms=HOUR)
+    assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
+    assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
+
+
+def test_last_used_is_written_once_a_minute(service):
+    key = service.make_bot().publish_key
+    find(key.text, NOW)
+    find(key.text, NOW + 59_999)
+    assert Key.get().last_used_at == NOW
+    find(key.text, NOW + 60_000)
+    assert Key.get().last_used_at == NOW + 60_000
+
+
+def test_a_locked_database_does_not_keep_a_reader_waiting(service):
+    key = service.make_bot().publish_key
+    locked, done = threading.Event(), threading.Event()
+
+    def lock():
+        with database.connection_context(), database.atomic():
+            locked.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=lock)
+    thread.start()
+    locked.wait(10)
+    caller = find(key.text)
+    done.set()
+    thread.join()
+    assert caller is not None and Key.get().last_used_at is None
+
+
+def test_twenty_active_keys_and_no_more(service):
+    owner = service.make_bot().owner                          # its publishing key is the first
+    made = [accounts.create_key(owner, "read", NOW) for _ in range(18)]
+    expiring = accounts.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    refuse(lambda: accounts.create_key(owner, "read", NOW), "key_limit")
+    accounts.revoke_key(made[0].key.uid, NOW)
+    accounts.create_key(owner, "read", NOW)
+    refuse(lambda: accounts.create_key(owner, "read", NOW), "key_limit")
+    assert accounts.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid       # what expired left its place
+
+
+def refuse(act, code):
+    with pytest.raises(Problem) as caught:
+        act()
+    assert caught.value.code == code
+
+
+def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
+    owner = service.make_bot().owner
+    for _ in range(19):
+        accounts.create_key(owner, "read", NOW)
+    refuse(lambda: service.make_bot("Late", wallet=address("late"), owner=owner), "key_limit")
+    assert len(accounts.list_bots()) == 1
+
+
+def test_a_race_for_the_last_place_has_one_winner(service):
+    owner = service.make_bot().owner
+    for _ in range(18):
+        accounts.create_key(owner, "read", NOW)
+    outcomes, gate = [], threading.Barrier(8)
+
+    def create():
+        with database.connection_context():
+            gate.wait()
+            try:
+                accounts.create_key(Owner.get(), "read", NOW)
+                outcomes.append("made")
+            except Problem as problem:
+                outcomes.append(problem.code)
+
+    crew = [threading.Thread(target=create) for _ in range(8)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert sorted(outcomes) == ["key_limit"] * 7 + ["made"]
+
+
+def test_revoked_in_one_process_is_refused_in_another(tmp_path):
+    first = Service(tmp_path / "data")
+    key = first.make_bot().publish_key
+    assert first.get("/api/v1/me", key.text).status_code == 200
+    accounts.revoke_key(key.key.uid, NOW)                      # as the command line or another worker would
+    answer = first.get("/api/v1/me", key.text)
+    assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
+    first.close()

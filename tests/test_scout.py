@@ -1,0 +1,475 @@
+"""The scout over a market of its own: what it finds, keeps, marks, forgets, and what providers cannot do to it."""
+import json
+import time
+from decimal import Decimal
+from types import SimpleNamespace
+
+import orjson
+import pytest
+
+import config
+import models
+import providers
+import scout
+from chain.rpc import Unavailable
+from models import Job, Snapshot, Token, Trade, TradeMint
+from scout import DAY, HOUR, MINUTE, PROBATION, Scout, choose_dropped, keep_until, mark_absurd
+from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
+from tests.test_mints import KEY, mint_account
+from web import market as shown
+
+NOW = 1_800_000_000_000
+ONE, TWO, THREE = address(1), address(2), address(3)
+
+
+@pytest.fixture
+def market():
+    fake = FakeMarket()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def world(db, tmp_path, market):
+    """A scout over an empty database; `world.tick()` is one pass, a minute after the last one on both clocks."""
+    settings = config.load({"DATA_DIR": str(tmp_path / "data"), "DEXSCREENER_URL": market.url, "GECKOTERMINAL_URL": market.url}, dotenv=None)
+    world = SimpleNamespace(now=NOW, market=market, node=FakeNode(), settings=settings, seconds=0.0)
+
+    def tick(minutes=1):
+        world.now += minutes * MINUTE
+        world.seconds += minutes * 60
+        problem, details = world.scout.run_tick(world.now)
+        models.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
+    world.scout = Scout(settings, world.node, lambda: world.seconds)
+    world.tick = tick
+    yield world
+    world.scout.session.close()
+
+
+def entries(world):
+    return {entry["mint"]: entry for entry in shown.list_market(world.now)[0]}
+
+
+def entry(world, mint=ONE):
+    return entries(world)[mint]
+
+
+def statuses(world, mint=ONE):
+    return {check["key"]: check["status"] for check in entry(world, mint)["checks"]}
+
+
+def health(world):
+    return shown.show_market_health(world.now)
+
+
+def discover(world, *mints):
+    for mint in mints:
+        world.market.profile(mint)
+        world.market.price(mint)
+
+
+# ---- finding ------------------------------------------------------------------------------------------------------------
+def test_discoveries_of_all_sources_are_listed_newest_first(world):
+    world.market.profile(ONE)
+    world.market.price(ONE, usd="0.0003798", sol="0.000003465", liquidity=52239.46, volume=24660.15, symbol="ONE", name="One Coin")
+    world.tick()
+    world.market.boost(TWO)
+    world.market.open_pool(THREE, symbol="THREE", usd="0.25", sol="0.00125")
+    world.tick()
+    assert [row["mint"] for row in shown.list_market(world.now)[0]] == [THREE, TWO, ONE]
+    assert {mint: row["source"] for mint, row in entries(world).items()} == {ONE: "dexscreener", TWO: "dexscreener", THREE: "geckoterminal"}
+    one = entry(world)
+    assert (one["symbol"], one["name"], one["priceUsd"], one["priceSol"], one["liquidityUsd"], one["volume24hUsd"]) == (
+        "ONE", "One Coin", "0.0003798", "0.000003465", "52239.46", "24660.15")
+    assert (one["discoveredAt"], one["asOf"], one["stale"], one["priceDoubt"]) == ("2027-01-15T08:01:00Z", "2027-01-15T08:02:00Z", False, None)
+    three = entry(world, THREE)                               # DexScreener has no pair of it: GeckoTerminal's price stands in
+    assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == ("THREE", "0.25", "0.00125", "4000")
+    assert entry(world, TWO)["priceUsd"] is None and entry(world, TWO)["symbol"] is None
+
+
+def test_dexscreeners_price_goes_before_geckoterminals(world):
+    world.market.open_pool(ONE, usd="9")
+    world.market.price(ONE, usd="8")
+    world.tick()
+    assert entry(world)["priceUsd"] == "8" and Snapshot.select().count() == 1
+
+
+def test_an_entry_has_the_fields_of_the_contract(world):
+    discover(world, ONE)
+    world.tick()
+    shape = {"mint", "symbol", "name", "source", "discoveredAt", "priceSol", "priceUsd", "liquidityUsd", "volume24hUsd", "pairUrl", "checks", "notChecked", "asOf", "stale"}
+    assert shape <= set(entry(world))
+    assert entry(world)["notChecked"] == ["holder_concentration", "linked_wallets", "bundlers", "lp_ownership", "sell_simulation"]
+
+
+def test_other_chains_and_wrapped_sol_are_not_listed(world):
+    world.market.profile("0x" + "a" * 40, chain="ethereum")
+    world.market.profile(SOL)
+    world.tick()
+    assert entries(world) == {} and health(world)["discovery"]["state"] == "ok"
+
+
+def test_missing_liquidity_is_null_and_replaces_what_was_known(world):
+    discover(world, ONE)
+    world.tick()
+    assert entry(world)["liquidityUsd"] == "4000"
+    world.market.price(ONE, liquidity=None)
+    world.tick()
+    assert entry(world)["liquidityUsd"] is None
+    assert [row.pool_sol for row in Snapshot.select().order_by(Snapshot.id)] == ["10.25", None]
+
+
+def test_hostile_names_stay_text_within_bounds(world):
+    world.market.profile(ONE)
+    world.market.price(ONE, symbol="\"><img src=x>\u202e" + "S" * 500, name="<script>1</script>\u200b\U000e0041" + "N" * 5000)
+    world.tick()
+    row = entry(world)
+    assert row["symbol"].startswith("\"><img src=x>SSS") and len(row["symbol"]) == 32
+    assert row["name"].startswith("<script>1</script>NNN") and len(row["name"]) == 100
+
+
+def test_a_missing_name_does_not_take_away_the_known_one(world):
+    discover(world, ONE)
+    world.tick()
+    world.market.price(ONE, symbol=None, name="\u200b")
+    world.tick()
+    assert (entry(world)["symbol"], entry(world)["name"]) == ("COIN", "Coin")
+
+
+def test_the_list_is_paged_over_an_order_that_newcomers_do_not_shift(world):
+    discover(world, *(address(n) for n in range(1, 8)))
+    world.tick()
+    first, place = shown.list_market(world.now, limit=3)
+    discover(world, address(50))
+    world.tick()
+    second, place = shown.list_market(world.now, limit=3, after=place)
+    third, end = shown.list_market(world.now, limit=3, after=place)
+    assert [row["mint"] for row in first + second + third] == [address(n) for n in range(7, 0, -1)] and end is None
+
+
+# ---- tokens of trades ---------------------------------------------------------------------------------------------------
+def trade(mint, side, seconds, number):
+    owner = models.Owner.get_or_none() or models.Owner.create(uid="o", created_at=0)
+    bot = models.Bot.get_or_none() or models.Bot.create(uid="b", owner=owner, handle="b", name="b", voice="{}", created_at=0)
+    wallet = models.Wallet.get_or_none() or models.Wallet.create(address="w", bot=bot, created_at=0)
+    row = Trade.create(uid=f"t{number}", wallet=wallet, signature=str(number), slot=number, block_time=seconds, kind="buy", token_changes="[]", sol_change=0, fee=0, tip=0, rent=0,
+                       realized="matched", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest="")
+    TradeMint.create(trade=row, mint=mint, side=side, slot=number)
+
+
+def test_what_observed_wallets_trade_is_priced_and_what_they_merely_hold_is_named(world):
+    trade(ONE, "buy", NOW // 1000, 1)
+    trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)            # too long ago
+    trade(THREE, None, NOW // 1000, 3)                        # came by a transfer
+    trade(SOL, "buy", NOW // 1000, 4)
+    for mint, symbol in ((ONE, "BOUGHT"), (TWO, "OLD"), (THREE, "GIFT")):
+        world.market.price(mint, symbol=symbol)
+    world.tick()
+    assert list(entries(world)) == [ONE] and entry(world)["source"] == "wallets"
+    assert shown.find_symbols([ONE, TWO, THREE, SOL]) == {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT"} and shown.find_symbols([]) == {}
+    assert shown.find_entry(world.now, TWO)["symbol"] == "OLD" and shown.find_entry(world.now, address(9)) is None
+    assert [row.token.mint for row in Snapshot.select()] == [ONE]
+
+
+def test_a_name_nobody_knows_is_asked_for_once_a_day(world):
+    trade(TWO, None, NOW // 1000, 1)
+    for _ in range(5):
+        world.tick()
+    assert world.market.asked[PRICES] == 1
+    world.tick(minutes=24 * 60)
+    assert world.market.asked[PRICES] == 2
+
+
+# ---- checks -------------------------------------------------------------------------------------------------------------
+def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
+    world.node.accounts = {ONE: mint_account(), TWO: mint_account((9, b""), mint_authority=KEY)}
+    discover(world, ONE, TWO, THREE)
+    world.tick()
+    assert set(statuses(world).values()) == {"pass"} and len(statuses(world)) == 11
+    assert (statuses(world, TWO)["non_transferable"], statuses(world, TWO)["mint_authority"]) == ("fail", "warn")
+    assert set(statuses(world, THREE).values()) == {"unknown"}
+    assert {check["checkedAt"] for check in entry(world, THREE)["checks"]} == {"2027-01-15T08:01:00Z"}
+    assert Token.get(mint=ONE).decimals == 6 and Token.get(mint=THREE).decimals is None
+
+
+def test_before_the_first_reading_everything_is_unknown(world):
+    world.node.fail = Unavailable("getMultipleAccounts: every endpoint rests")
+    discover(world, ONE)
+    world.tick()
+    assert set(statuses(world).values()) == {"unknown"} and {check["checkedAt"] for check in entry(world)["checks"]} == {None}
+    assert health(world)["safety"]["state"] == "failing" and "every endpoint rests" in health(world)["safety"]["lastError"]
+    assert health(world)["discovery"]["state"] == "ok"        # the one does not answer for the other
+
+
+def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_fails(world):
+    world.node.accounts = {ONE: mint_account()}
+    discover(world, ONE)
+    for _ in range(10):
+        world.tick()
+    assert len(world.node.calls) == 1
+    world.node.accounts = {ONE: mint_account(freeze_authority=KEY)}
+    world.tick(minutes=2)
+    assert len(world.node.calls) == 2 and statuses(world)["freeze_authority"] == "warn"
+    world.node.fail = Unavailable("gone")
+    world.tick(minutes=11)
+    assert statuses(world)["freeze_authority"] == "warn" and health(world)["safety"]["state"] == "failing"
+    world.node.fail = None
+    world.tick()
+    assert health(world)["safety"] == {"state": "ok", "lastSuccessAt": health(world)["safety"]["lastAttemptAt"], "ageSeconds": 0,
+                                       "lastAttemptAt": health(world)["safety"]["lastAttemptAt"], "lastError": None}
+
+
+def test_names_of_the_mint_account_fill_what_providers_leave_open(world):
+    metadata = bytes(64) + b"\x05\0\0\0Plain\x04\0\0\0\x1bPLN"
+    world.node.accounts = {ONE: mint_account((19, metadata)), TWO: mint_account((19, metadata))}
+    world.market.profile(ONE)
+    discover(world, TWO)
+    world.tick()
+    assert (entry(world)["symbol"], entry(world)["name"]) == ("PLN", "Plain")
+    assert entry(world, TWO)["symbol"] == "COIN"
+
+
+# ---- providers that misbehave -------------------------------------------------------------------------------------------
+FAULTS = {"down": {"status": None}, "500": {"status": 500, "body": b"<html>"}, "403": {"status": 403}, "nonsense": {"body": b"<!doctype html>"},
+          "truncated": {"body": b'[{"chainId": "sol'}, "wrong shape": {"body": b'{"data": {"a": [1, null]}, "pairs": "x"}'}, "NaN": {"body": b"[NaN]"},
+          "429": {"status": 429, "headers": {"Retry-After": "1"}}}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_provider_leaves_the_cache_and_is_named(world, fault):
+    world.node.accounts = {ONE: mint_account()}
+    discover(world, ONE)
+    world.market.open_pool(TWO)
+    world.tick()
+    before = entries(world)
+    assert health(world)["discovery"]["state"] == "ok" and not any(row["stale"] for row in before.values())
+    world.market.break_all(**FAULTS[fault])
+    world.tick()
+    after, told = entries(world), health(world)["discovery"]
+    assert after == {mint: {**row, "stale": True} for mint, row in before.items()}
+    assert told["state"] == "failing" and told["ageSeconds"] == 60 and told["lastSuccessAt"] == "2027-01-15T08:01:00Z"
+    assert "DexScreener" in told["lastError"] and "GeckoTerminal" in told["lastError"] and world.market.url not in json.dumps(told)
+    row = Job.get(name="scout")
+    assert (row.state, row.heartbeat_at, row.last_success_at) == ("failing", world.now, NOW + MINUTE) and "DexScreener" in row.last_error
+    world.market.heal()
+    world.tick()
+    assert not any(row["stale"] for row in entries(world).values()) and health(world)["discovery"]["state"] == "ok"
+    assert Job.get(name="scout").state == "ok" and Job.get(name="scout").last_error is None
+
+
+def test_numbers_that_are_none_change_nothing_and_are_told(world):
+    discover(world, ONE, TWO)
+    world.tick()
+    before = entry(world)
+    world.market.price(ONE, usd="NaN")
+    world.market.price(TWO, usd="0.75")
+    world.tick()
+    assert entry(world) == {**before, "stale": True}
+    assert entry(world, TWO)["priceUsd"] == "0.75" and entry(world, TWO)["stale"] is False
+    assert health(world)["discovery"]["lastError"] == "DexScreener prices: 1 entries made no sense"
+
+
+def test_empty_answers_leave_the_cache_until_it_is_stale(world):
+    discover(world, ONE)
+    world.tick()
+    world.market.pairs, world.market.profiles = {}, []
+    world.tick(minutes=3)
+    assert entry(world)["priceUsd"] == "0.5" and entry(world)["stale"] is False
+    world.tick(minutes=1)
+    assert entry(world)["priceUsd"] == "0.5" and entry(world)["stale"] is True
+    assert entry(world)["asOf"] == "2027-01-15T08:01:00Z"
+
+
+def test_one_provider_down_does_not_stop_the_other(world):
+    discover(world, ONE)
+    world.market.open_pool(TWO)
+    world.market.answer(PROFILES, status=None)
+    world.tick()
+    assert set(entries(world)) == {TWO} and [name for name, feed in health(world)["discovery"]["feeds"].items() if feed["state"] == "failing"] == ["dexscreenerProfiles"]
+    world.market.heal()
+    world.market.answer(POOLS, status=500)
+    world.tick()
+    assert set(entries(world)) == {ONE, TWO} and health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: answered HTTP 500"
+
+
+def test_a_provider_that_asks_for_silence_gets_it(world):
+    discover(world, ONE)
+    world.market.answer(PRICES, status=429, headers={"Retry-After": "90"})
+    for _ in range(2):
+        world.tick()                                          # 0 and 60 seconds
+    assert world.market.asked[PRICES] == 1
+    world.market.heal()
+    world.tick()                                              # 120 seconds
+    assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
+
+
+def test_a_slow_provider_costs_one_wait_a_question(world, monkeypatch):
+    monkeypatch.setattr(providers, "READ_SECONDS", 0.1)
+    discover(world, *(address(n) for n in range(1, 100)))
+    world.tick()
+    world.market.break_all(body=b"[" + b"1," * 100, headers={"Content-Length": 10_000})
+    asked, started = world.market.asked[PRICES], time.monotonic()
+    world.tick()
+    assert world.market.asked[PRICES] == asked + 1 and time.monotonic() - started < 1
+    assert "did not answer in time" in health(world)["discovery"]["lastError"]
+
+
+def test_batches_after_a_failed_one_come_first_next_time(world):
+    discover(world, *(address(n) for n in range(1, 61)))
+    world.market.answer(PRICES, status=500)
+    world.tick()
+    world.market.heal()
+    world.tick()
+    assert sum(row["priceUsd"] is not None for row in entries(world).values()) == 60
+    assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)       # the first thirty had had their turn
+
+
+def test_absurd_prices_are_passed_on_and_marked(world):
+    discover(world, ONE)
+    for usd, mark in (("0.5", None), ("10.0", None), ("10000000000", "jump"), ("10000000001", None), ("0.5", "jump"), ("-5", "not_positive"), ("0", "not_positive"), ("0.5", None)):
+        world.market.price(ONE, usd=usd)
+        world.tick()
+        assert (entry(world)["priceUsd"], entry(world)["priceDoubt"]) == (usd, mark)
+    assert [row.absurd for row in Snapshot.select().order_by(Snapshot.id)] == [None, None, "jump", None, "jump", "not_positive", "not_positive", None]
+
+
+def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
+    assert shown.list_market(NOW) == ([], None)
+    assert shown.show_market_health(NOW)["discovery"]["state"] == shown.show_market_health(NOW)["safety"]["state"] == "waiting"
+
+
+def test_a_restart_remembers_when_things_went_well(world):
+    discover(world, ONE)
+    world.tick()
+    world.market.break_all(status=None)
+    world.scout.session.close()
+    world.scout = Scout(world.settings, world.node, lambda: world.seconds)
+    world.tick()
+    assert health(world)["discovery"]["lastSuccessAt"] == "2027-01-15T08:01:00Z" and health(world)["discovery"]["ageSeconds"] == 60
+
+
+# ---- the limits ---------------------------------------------------------------------------------------------------------
+def test_a_thousand_tokens_stay_within_both_providers_limits(world):
+    """A pass a minute: 1 + 1 list calls of 60, 1 of 30 new pools, ceil(1000 / 30) = 34 price calls of 300."""
+    mints = [address(n) for n in range(1, 1001)]
+    discover(world, *mints)
+    world.node.accounts = {mint: mint_account() for mint in mints}
+    world.tick()
+    asked = dict(world.market.asked)
+    for _ in range(3):
+        world.tick()
+    assert {path: world.market.asked[path] - asked[path] for path in asked} == {PROFILES: 3, BOOSTS: 3, POOLS: 3, PRICES: 3 * 34}
+    assert world.market.most_asked == 30 and len(entries(world)) == 100
+    assert Snapshot.select().count() == 4000
+    assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)     # 500 a pass, then nothing for ten minutes
+
+
+def test_hurried_passes_stay_within_the_limits_too(world):
+    discover(world, *(address(n) for n in range(1, 1001)))
+    for _ in range(30):
+        world.tick(minutes=1 / 30)                            # every two seconds for a minute
+    asked = world.market.asked
+    assert asked[PROFILES] + asked[BOOSTS] <= 60 and asked[POOLS] <= 30 and asked[PRICES] <= 300
+    quoted = {row.token_id: 0 for row in Snapshot.select(Snapshot.token)}
+    for row in Snapshot.select(Snapshot.token):
+        quoted[row.token_id] += 1
+    assert len(quoted) == 1000 and max(quoted.values()) - min(quoted.values()) <= 1               # nobody waits while others are asked twice
+
+
+def test_reading_asks_nobody(world):
+    discover(world, ONE)
+    world.tick()
+    asked, calls = dict(world.market.asked), len(world.node.calls)
+    for _ in range(50):
+        shown.list_market(world.now)
+        shown.find_entry(world.now, ONE)
+        shown.show_market_health(world.now)
+    assert world.market.asked == asked and len(world.node.calls) == calls
+
+
+# ---- what is tracked ----------------------------------------------------------------------------------------------------
+def token(number, tracked_at=0, volume=None, held=False):
+    return SimpleNamespace(id=number, tracked_at=tracked_at, volume24h_usd=volume, held=held)
+
+
+def test_held_tokens_stay_then_new_ones_then_the_busiest():
+    tokens = [token(1, volume="5"), token(2, volume="100"), token(3, volume=None), token(4, tracked_at=NOW), token(5, held=True, volume="0")]
+    assert [[one.id for one in choose_dropped(tokens, NOW, most)] for most in (5, 4, 3, 2, 1, 0)] == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
+
+
+def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(world, monkeypatch):
+    monkeypatch.setattr(scout, "TRACKED_TOKENS", 1)
+    monkeypatch.setattr(choose_dropped, "__defaults__", (1,))
+    discover(world, ONE, TWO)
+    world.market.price(TWO, volume=99999)
+    world.tick()
+    assert set(entries(world)) == {ONE, TWO}                  # both were there before the dropping, and are young
+    world.market.profiles = []
+    world.tick(minutes=20)
+    assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE
+    world.tick(minutes=130)                                   # its snapshots were kept two hours
+    assert Token.get_or_none(mint=ONE) is None and Snapshot.select().where(Snapshot.token == 1).count() == 0
+    discover(world, ONE)
+    world.tick()
+    assert set(entries(world)) == {ONE, TWO}
+
+
+def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
+    monkeypatch.setattr(choose_dropped, "__defaults__", (1,))
+    discover(world, ONE, TWO)
+    world.market.price(ONE, volume=0)
+    world.tick()
+    models.replace_held([ONE])
+    world.market.profiles = []
+    world.tick(minutes=20)
+    assert set(entries(world)) == {ONE}
+    models.replace_held([])
+    assert not Token.get(mint=ONE).held
+
+
+# ---- snapshots ----------------------------------------------------------------------------------------------------------
+def test_snapshots_are_kept_the_longer_the_rarer():
+    start = NOW // DAY * DAY
+    assert keep_until(start, None, start) == start + 2 * HOUR                                    # on probation
+    assert keep_until(start, start - MINUTE, start - PROBATION) == start + 30 * DAY             # first of its hour
+    assert keep_until(start + 5 * MINUTE, start + 4 * MINUTE, 0) == start + 5 * MINUTE + DAY
+    assert keep_until(start + 6 * MINUTE, start + 5 * MINUTE, 0) == start + 6 * MINUTE + 2 * HOUR
+
+
+def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
+    discover(world, ONE)
+    world.tick()
+    start = world.now
+    pinned = Snapshot.get().id
+    models.pin_snapshots([pinned])
+    for _ in range(30 * 60):
+        world.now += MINUTE
+        scout.store_quotes({ONE: providers.Quote(ONE, "dexscreener", "C", "C", "1", "1", None, None, None, None, None)}, [ONE], world.now)
+    scout.prune(world.now)
+    taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
+    assert taken[0] == start and Snapshot.get_by_id(pinned).expires_at is None
+    ages = [(world.now - at) // MINUTE for at in taken[1:]]
+    assert sum(age <= 120 for age in ages) == 121 and all(later - earlier == MINUTE for earlier, later in zip(taken[-121:], taken[-120:]))
+    day = [at for at, age in zip(taken[1:], ages) if 120 < age <= 24 * 60]
+    assert all(at % (5 * MINUTE) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
+    rest = [at for at, age in zip(taken[1:], ages) if age > 24 * 60]
+    assert all(at % HOUR == 0 for at in rest) and len(rest) == 6                                 # 30 hours of history: six full hours beyond the day
+
+
+def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
+    discover(world, ONE)
+    world.tick()
+    late = world.now + DAY
+    expired = scout.list_expired(late)
+    assert expired == [1]
+    models.pin_snapshots(expired)
+    monkeypatch.setattr(scout, "list_expired", lambda now, answers=[[], expired]: answers.pop())     # what was read just before the pin
+    scout.prune(late)
+    assert Snapshot.select().count() == 1
+
+
+@pytest.mark.parametrize("usd, before, mark", [("1", None, None), ("20", "1", None), ("20.001", "1", "jump"), ("0.05", "1", None), ("0.0499", "1", "jump"), ("0", "1", "not_positive"),
+                                               ("-1", None, "not_positive"), (None, "1", None), ("1", "0", None), ("1", "-1", None)])
+def test_a_jump_is_more_than_twentyfold(usd, before, mark):
+    quote = providers.Quote(ONE, "dexscreener", None, None, None, usd, None, None, None, None, None)
+    assert mark_absurd(quote, SimpleNamespace(price_usd=before, price_sol=None)) == mark
