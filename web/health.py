@@ -13,9 +13,9 @@ blueprint = Blueprint("health", __name__)
 STALE_INTERVALS, STALE_MS = 4, 120_000                        # a heartbeat is late after four intervals, but never before two minutes
 JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error FROM job'
 WALLETS = """
-SELECT COUNT(*), MIN(w.looked_at), SUM(w.looked_at IS NULL) FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL"""
-PENDING = "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"
+SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
+PENDING = """
+SELECT COUNT(*) FROM attachment a JOIN sighting s ON s.wallet_id = a.wallet_id AND s.state = 'pending' WHERE a.detached_at IS NULL"""
 
 
 @blueprint.get("/api/health")
