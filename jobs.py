@@ -17,6 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 import models
 from models import Job
 from observer import Observer
+from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
 log = logging.getLogger("candor.jobs")
@@ -62,12 +63,13 @@ class Jobs:
                     models.note_job(name, "off", _now())
 
     def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> details for health), ...]"""
-        observer = Observer(self.config)
-        return [("observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now))]
+        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
+        config, observer = self.config, Observer(self.config)
+        scout = Scout(config, observer.rpc)
+        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)), ("scout", config.scout_interval_seconds, scout.run_tick)]
 
     def _run(self, name, tick):
-        with models.database.connection_context(), working(self.config):
+        with models.database.connection_context():
             now = _now()
             problem, details = tick(now)
             models.note_job(name, "failing" if problem else "ok", _now(), problem, details)
@@ -79,9 +81,10 @@ class Jobs:
             models.note_job(event.job_id, "failing", _now(), f"internal error: {type(event.exception).__name__}")
 
 
-def run_observer(observer, now):
+def run_observer(config, observer, now):
     """One pass; (problem or None, details for health)."""
-    more = observer.run_tick(now)
+    with working(config):
+        more = observer.run_tick(now)
     return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
 
 

@@ -51,7 +51,7 @@ def keep_until(taken_at, before, tracked_at):
     return taken_at + (30 * DAY if first_of(HOUR) else DAY if first_of(5 * MINUTE) else 2 * HOUR)
 
 
-def choose_dropped(tokens, now_ms, most=TRACKED_TOKENS):
+def choose_dropped(tokens, now_ms, most):
     """Of the tracked tokens those that must go for `most` to stay: held ones stay, then those on probation, then the busiest."""
     def worth(token):
         return token.held, now_ms - token.tracked_at < PROBATION, Decimal(token.volume24h_usd or 0), token.id
@@ -165,7 +165,7 @@ def _told_by(account):
 def store_dropped(now_ms):
     """Stop tracking what is beyond TRACKED_TOKENS."""
     tracked = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(Token.tracked_at.is_null(False))
-    dropped = [token.id for token in choose_dropped(tracked, now_ms)]
+    dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
     if dropped:
         with models.writing():
             Token.update(tracked_at=None).where(Token.id.in_(dropped)).execute()

@@ -75,6 +75,14 @@ def show_market_health(now_ms):
     return {"discovery": {**_show_part(discovery, now_ms), "feeds": feeds}, "safety": _show_part(details.get("safety", {}), now_ms)}
 
 
+def explain_empty(now_ms):
+    """Why there is no entry, in a sentence."""
+    discovery = show_market_health(now_ms)["discovery"]
+    if discovery["lastError"]:
+        return f"the scout has found nothing yet; {discovery['lastError']}"
+    return "the scout has not looked at the market yet" if discovery["state"] == "waiting" else "the scout has found nothing yet"
+
+
 def _show_part(part, now_ms):
     success_at = part.get("lastSuccessAt")
     return {"state": part.get("state", "waiting"), "lastSuccessAt": show_time(success_at), "ageSeconds": None if success_at is None else max(0, now_ms - success_at) // 1000,

@@ -184,7 +184,7 @@ def show_leaderboard():
 def list_market():
     limit, scope = paging.read_limit(request.args), ("market",)
     entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
-    return respond_list(entries, limit, write_cursor(scope, last) if last else None, note=None if entries else "the scout has not found anything yet")
+    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
 
 
 @blueprint.get("/me")
