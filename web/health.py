@@ -15,12 +15,12 @@ STALE_INTERVALS, STALE_MS = 4, 120_000                        # a heartbeat is l
 JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job'
 MOST_WALLETS = 50                                             # named one by one, the ones looked at longest ago first
 WALLETS = """
-SELECT COUNT(*), MIN(w.looked_at), SUM(w.looked_at IS NULL) FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL"""
+SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
 LAGGING = """
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s WHERE s.wallet_id = w.id AND s.state = 'pending') FROM wallet w
 JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at LIMIT ?"""
-PENDING = "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"
+PENDING = """
+SELECT COUNT(*) FROM attachment a JOIN sighting s ON s.wallet_id = a.wallet_id AND s.state = 'pending' WHERE a.detached_at IS NULL"""
 
 
 @blueprint.get("/api/health")
