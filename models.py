@@ -349,7 +349,10 @@ class Token(Quote):
     checked_at = BigIntegerField(null=True)
 
     class Meta:
-        indexes = ((("tracked_at", "discovered_at", "id"), False),)
+        indexes = ((("tracked_at",), False),)
+
+
+Token.add_index(Token.index(Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"))
 
 
 class Snapshot(Quote):
