@@ -85,8 +85,8 @@ def store_tick(tokens):
     """One pass of quotes as the scout stores it, in batches of one call each."""
     for at in range(0, tokens, ADDRESSES_PER_CALL):
         mints = [f"mint{n}" for n in range(at, min(at + ADDRESSES_PER_CALL, tokens))]
-        quotes = {mint: Quote(mint, "dexscreener", "COIN", "Coin", "0.000003465", "0.0003798", "52239.46", "229.2601", "24660.15", None, None) for mint in mints}
-        scout.store_quotes(quotes, mints, END)
+        told = "dexscreener", "COIN", "Coin", "0.000003465", "0.0003798", "52239.46", "229.2601", "24660.15", None, None
+        scout.store_quotes({mint: Quote(mint, *told) for mint in mints}, mints, END)
 
 
 def _write_during(work):
