@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "papertrade": {"models", "paper", "chain", "voice", "writer", "config", "orjson", "peewee"},
     "jobs": {"config", "models", "observer", "scout", "papertrade", "apscheduler"},
     "ratelimit": {"config", "apsw"},
-    "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_limiter", "flask_wtf", "limits", "werkzeug", "gunicorn", "markupsafe",
+    "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
             "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "apsw", *PURE},
     "cli": {"cli", "web", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
     "app": {"cli", "web", "models", "config", "ratelimit", "flask", "werkzeug"},
