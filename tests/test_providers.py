@@ -99,6 +99,8 @@ def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
     quote = read_pair(liquidity={"usd": "12.5", "quote": 3}, volume={"h24": "9"}, somethingNew=[{}])
     assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd) == ("12.5", "3", "9")
     assert quote.pair_url == f"https://dexscreener.com/solana/{address(8)}"
+    for wrong in (None, "javascript:alert(1)", "../../" + address(8)):
+        assert read_pair(pairAddress=wrong, url="javascript:alert(1)").pair_url is None
 
 
 def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
@@ -133,6 +135,14 @@ def test_of_several_pairs_the_deepest_in_sol_counts():
 def test_answers_of_another_shape_are_refused(parse, value):
     with pytest.raises(ProviderError, match="unexpected shape"):
         parse(value)
+
+
+@pytest.mark.parametrize("change", [{"pool_created_at": "0001-01-01T00:00:00"}, {"pool_created_at": 7}, {"volume_usd": "x"}, {"base_token_price_usd": "NaN"}])
+def test_one_unreadable_pool_does_not_spoil_the_others(change):
+    sides = {"base_token": {"data": {"id": f"solana_{MINT}"}}, "quote_token": {"data": {"id": f"solana_{SOL}"}}}
+    good = {"attributes": {"base_token_price_usd": "0.5"}, "relationships": sides}
+    quotes, unreadable = parse_pools({"data": [{**good, "attributes": {**good["attributes"], **change}}, good], "included": [{"id": [1], "attributes": None}, None]})
+    assert (quotes[MINT].price_usd, quotes[MINT].price_sol, quotes[MINT].symbol, unreadable) == ("0.5", None, None, 1)
 
 
 def test_no_pairs_is_an_answer():
