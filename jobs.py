@@ -54,26 +54,22 @@ class Jobs:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        self._scheduler.remove_job("lead")
-        for name, seconds, lock, tick in self._list_jobs():
+        for name, seconds, tick in self._list_jobs():
             if seconds:
-                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, lock, tick], next_run_time=models.utc_now())
+                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now(), replace_existing=True)
             else:
                 with models.database.connection_context():
                     models.note_job(name, "off", _now())
+        self._scheduler.remove_job("lead")                # last: should the database be locked just now, it is tried again
 
     def _list_jobs(self):
-        """[(name, seconds between runs, the lock it works under, tick(now) -> (problem or None, details for health)), ...]
+        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
+        config, observer = self.config, Observer(self.config)
+        scout = Scout(config, observer.rpc)
+        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)), ("scout", config.scout_interval_seconds, scout.run_tick)]
 
-        The scout keeps tables of its own and waits for providers: it works beside the others.
-        """
-        observer = Observer(self.config)
-        scout = Scout(self.config, observer.rpc)
-        return [("observer", self.config.observer_interval_seconds, lambda: working(self.config), lambda now: run_observer(observer, now)),
-                ("scout", self.config.scout_interval_seconds, contextlib.nullcontext, scout.run_tick)]
-
-    def _run(self, name, lock, tick):
-        with models.database.connection_context(), lock():
+    def _run(self, name, tick):
+        with models.database.connection_context():
             now = _now()
             problem, details = tick(now)
             models.note_job(name, "failing" if problem else "ok", _now(), problem, details)
@@ -85,9 +81,10 @@ class Jobs:
             models.note_job(event.job_id, "failing", _now(), f"internal error: {type(event.exception).__name__}")
 
 
-def run_observer(observer, now):
+def run_observer(config, observer, now):
     """One pass; (problem or None, details for health)."""
-    more = observer.run_tick(now)
+    with working(config):
+        more = observer.run_tick(now)
     return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
 
 
