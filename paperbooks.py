@@ -13,9 +13,10 @@ from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Pe
 from paper.book import Book, Close, Position, find_exclusion, public_id
 from paper.engine import REFUSAL_MS
 from paper.engine import Trader as Player
-from paper.fills import MODEL, Order
+from paper.fills import MODEL, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
 from paper.market import Flow, Token, parse_snapshot
+from paper.refill import Account, Attempt
 from paper.strategies import parse_settings
 
 BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}          # whole numbers beyond 64 bits: decimal text in their columns
@@ -28,7 +29,12 @@ SELECT id, token_id, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd
 FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held) AND taken_at >= ? AND id >= ? AND id < ?"""
 NAMED = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd FROM snapshot s JOIN token t ON t.id = s.token_id
-WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id WHERE p.trader_id = ?)"""
+WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?)"""
+SHARED_FILLS = """
+SELECT o.period_id, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent, f.failed, o.reason,
+       f.marks, f.position, f.model
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?) ORDER BY f.id"""
 TOKENS = "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
 FLOWS = """
 SELECT m.mint, b.owner_id, w.address, m.side, t.block_time FROM trade t JOIN trade_mint m ON m.trade_id = t.id
@@ -90,11 +96,6 @@ def list_snapshots(tokens, since, ids):
     """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they arrived."""
     rows = sorted(_all(SNAPSHOTS, (since, ids.start, ids.stop)))
     return [parse_snapshot(ident, tokens[token].mint, *rest) for ident, token, *rest in rows if token in tokens]
-
-
-def list_named_snapshots(trader_id):
-    """{id: snapshot} of all that the trader's fills name."""
-    return {row[0]: parse_snapshot(*row) for row in _all(NAMED, (trader_id,))}
 
 
 def find_tokens():
@@ -196,6 +197,29 @@ def _remember_pause(player, at, mint, facts):
 
 def read_pause(at, mint, facts):
     return Pause(facts["id"], facts["rule"], facts["effect"], mint, at, facts["until"], facts["what"] == "begun", facts["n"], facts["windowMs"], facts["numbers"])
+
+
+# ---- filling again --------------------------------------------------------------------------------------------------------
+def find_account(period, handle):
+    """An account period as paper.refill takes it."""
+    orders = {row["number"]: read_order(row, handle) for row in PaperOrder.select().where(PaperOrder.period == period).dicts()}
+    positions = {row["number"]: read_position(row) for row in models.Position.select().where(models.Position.period == period).dicts()}
+    return Account(period.starting_cash, period.cash, period.lost_fees, orders, tuple(_list_attempts(period.id, positions)), positions)
+
+
+def _list_attempts(period, positions):
+    """The period's fills as attempts, each with what the same snapshot had given to anybody before."""
+    snapshots, before = {row[0]: parse_snapshot(*row) for row in _all(NAMED, (period,))}, defaultdict(list)
+    for owner, snapshot, *columns, position, model in _all(SHARED_FILLS, (period,)):
+        done = read_fill(snapshot, *columns)
+        if owner == period:
+            mark = positions[position].price if position else 0
+            yield Attempt(done, snapshots.get(snapshot) if model == MODEL else None, tuple(before[snapshot]), mark)
+        before[snapshot].append(done)
+
+
+def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, marks):
+    return Fill(order, mint, side, snapshot, at, decided_on, decided_at, int(raw), mid, slippage, pool_fee, network_fee, rent, bool(failed), reason, tuple(orjson.loads(marks)))
 
 
 # ---- storing ------------------------------------------------------------------------------------------------------------

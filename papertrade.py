@@ -12,10 +12,12 @@ import orjson
 import paperbooks
 import voice
 import writer
+from models import Period, writing
 from paper import diary, engine
 from paper.book import public_id
 from paper.guard import DAY
 from paper.market import Market
+from paper.refill import find_differences
 
 BACKLOG_MS = 2 * 3_600_000             # older snapshots are not traded on any more
 USUAL_INTERVAL_MS = 60_000             # the scout's, where it is switched off
@@ -117,3 +119,19 @@ class Speaker:
         text = model.write(self.persona, facts, built_in)
         self.recent = [*self.recent[1 - RECENT_POSTS:], text.text]
         return public_id(self.handle, "post", self.count), text
+
+
+def rebuild_trader(trader, now):
+    """Fill a trader's stored decisions again, in all its account periods; what came out different, as sentences.
+
+    Nothing is edited: a difference opens a review of the period, whose record stays as it is.
+    """
+    found = []
+    for period in Period.select().where(Period.trader == trader).order_by(Period.number):
+        differences = find_differences(paperbooks.find_account(period, trader.handle))
+        if differences:
+            alarm = engine.Alarm(f"refill_differs:{now}", "refill_differs", "filling the stored decisions again gave something else", now)
+            with writing():
+                paperbooks.store_alarms(period.id, [alarm])
+        found += [f"period {period.number}, {difference}" for difference in differences]
+    return found
