@@ -54,13 +54,13 @@ class Jobs:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        self._scheduler.remove_job("lead")
         for name, seconds, tick in self._list_jobs():
             if seconds:
-                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now())
+                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now(), replace_existing=True)
             else:
                 with models.database.connection_context():
                     models.note_job(name, "off", _now())
+        self._scheduler.remove_job("lead")                # last: should the database be locked just now, it is tried again
 
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""

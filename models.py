@@ -360,7 +360,10 @@ class Token(Quote):
     checked_at = BigIntegerField(null=True)
 
     class Meta:
-        indexes = ((("tracked_at", "discovered_at", "id"), False),)
+        indexes = ((("tracked_at",), False),)
+
+
+Token.add_index(Token.index(Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"))
 
 
 class Snapshot(Quote):
@@ -386,6 +389,194 @@ def replace_held(mints):
     Token.update(held=True).where(~Token.held & Token.mint.in_(list(mints))).execute()
 
 
+# ---- paper mode -----------------------------------------------------------------------------------------------------------
+class Trader(Base):
+    """An influencer of paper mode. Its money is in its account periods; the columns after `retired_at` are the engine's."""
+
+    id = AutoField()                                          # the order in which traders are asked
+    uid = TextField(unique=True)
+    owner = ForeignKeyField(Owner, backref="traders")
+    handle = TextField(unique=True)                           # lower case, derived from the name; seeds its chances
+    name = TextField()
+    bio = TextField(default="")
+    voice = TextField()                                       # JSON, as Bot's
+    family = TextField()                                      # momentum | mean_reversion | breakout | flow
+    settings = TextField(default="{}")                        # JSON {public name of a setting: whole number}, what differs from the defaults
+    start_mode = TextField(default="guarded")                 # guarded | standard
+    adaptive = TextField(default="observe")                   # off | observe | on
+    created_at = BigIntegerField()
+    retired_at = BigIntegerField(null=True)
+    phase = TextField()                                       # JSON {name, since, closes, days, last_day}
+    next_order = IntegerField(default=1)
+    next_position = IntegerField(default=1)
+    version = IntegerField(default=0)                         # counts the writes that a tick under way must not overwrite
+
+
+class Period(Base):
+    """A numbered account of a trader. A reset closes one and opens the next; a closed one stays readable."""
+
+    id = AutoField()
+    trader = ForeignKeyField(Trader, backref="periods", index=False)
+    number = IntegerField()
+    starting_cash = BigIntegerField()                         # lamports, as all money here
+    cash = BigIntegerField()
+    lost_fees = BigIntegerField(default=0)                    # of orders that never opened a position
+    peak = BigIntegerField()                                  # highest equity since the phase began
+    day = BigIntegerField(default=-1)                         # UTC day, counted from 1970, of day_equity
+    day_equity = BigIntegerField()
+    opened_at = BigIntegerField()
+    closed_at = BigIntegerField(null=True)
+    closing_reason = TextField(null=True)
+
+    class Meta:
+        indexes = ((("trader", "number"), True),)
+
+
+Period.add_index(Period.index(Period.trader, unique=True, where=SQL("closed_at IS NULL"), name="period_open_trader"))
+
+
+class PaperOrder(Base):
+    """A decision and what became of it. Written once; only `done`, `attempts`, `lost` and `state` move, until it is over."""
+
+    id = AutoField()
+    period = ForeignKeyField(Period, backref="orders", index=False)
+    number = IntegerField()                                   # of the trader, over all its periods
+    mint = TextField()
+    symbol = TextField()
+    decimals = IntegerField()
+    side = TextField()                                        # buy | sell
+    amount = TextField()                                      # lamports to spend, or raw units to sell
+    reason = TextField()
+    decided_on = BigIntegerField()                            # snapshot id
+    decided_at = BigIntegerField()
+    due_at = BigIntegerField()
+    expires_at = BigIntegerField()
+    done = TextField(default="0")
+    attempts = IntegerField(default=0)
+    lost = BigIntegerField(default=0)                         # lamports
+    state = TextField()                                       # open | filled | part_filled | expired | refused | restart | failed | cancelled
+
+    class Meta:
+        indexes = ((("period", "number"), True),)
+
+
+PaperOrder.add_index(PaperOrder.index(PaperOrder.period, where=SQL("state = 'open'"), name="paper_order_open"))
+
+
+class PaperFill(Base):
+    """One attempt to fill an order on a snapshot, in the order of the engine. Never changed."""
+
+    id = AutoField()
+    order = ForeignKeyField(PaperOrder, backref="fills")
+    position = IntegerField(null=True)                        # number; null for a failed attempt before there was one
+    snapshot = BigIntegerField(index=True)                    # id
+    at = BigIntegerField()
+    raw = TextField()
+    mid = BigIntegerField()                                   # lamports, as the next ones
+    slippage = BigIntegerField()
+    pool_fee = BigIntegerField()
+    network_fee = BigIntegerField()
+    rent = BigIntegerField()
+    failed = BooleanField()
+    marks = TextField()                                       # JSON list
+    model = TextField()
+
+
+class Position(Base):
+    """What a trader holds of a mint; closed, it is a close and never changes again."""
+
+    id = AutoField()
+    period = ForeignKeyField(Period, backref="positions", index=False)
+    number = IntegerField()                                   # of the trader, over all its periods
+    mint = TextField()
+    symbol = TextField()
+    decimals = IntegerField()
+    opened_at = BigIntegerField()
+    liquidity = BigIntegerField(null=True)                    # at entry, USD cents
+    price = TextField()                                       # the mark and the highest mark: SOL times 10**24
+    high = TextField()
+    marked_at = BigIntegerField()
+    marked_on = BigIntegerField()                             # snapshot id
+    held = IntegerField()                                     # snapshots
+    reduced = BooleanField()
+    raw = TextField()
+    bought_raw = TextField()
+    mid_bought = BigIntegerField()                            # lamports, as the next ones
+    mid_sold = BigIntegerField()
+    slippage = BigIntegerField()
+    fees = BigIntegerField()
+    rent = BigIntegerField()
+    cash = BigIntegerField()                                  # net, once it is closed
+    spent = BigIntegerField()
+    latency_ms = BigIntegerField()
+    marks = TextField()                                       # JSON list
+    pipeline = TextField()
+    closed_at = BigIntegerField(null=True, index=True)
+    reason = TextField(null=True)
+
+    class Meta:
+        indexes = ((("period", "number"), True),)
+
+
+Position.add_index(Position.index(Position.period, where=SQL("closed_at IS NULL"), name="position_open"))
+
+
+class DiaryEntry(Base):
+    """A line of a trader's diary. Append-only."""
+
+    id = AutoField()
+    period = ForeignKeyField(Period, backref="diary", index=False)
+    at = BigIntegerField()
+    kind = TextField()                                        # decision | fill | refusal | pause | lesson | review | phase
+    mint = TextField(null=True)
+    order_number = IntegerField(null=True)
+    facts = TextField()                                       # JSON, flat, display texts; see paper.engine
+
+    class Meta:
+        indexes = ((("period", "id"), False), (("kind", "at"), False))
+
+
+class PaperPost(Base):
+    """What a trader said about a line of its diary, in the words it had then."""
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    entry = ForeignKeyField(DiaryEntry, unique=True)
+    trader = ForeignKeyField(Trader, backref="posts", index=False)
+    body = TextField()
+    mint = TextField(null=True)
+    symbol = TextField(null=True)
+    writer = TextField()                                      # built-in | model
+    event_at = BigIntegerField()
+    created_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("trader", "id"), False),)
+
+
+class Review(Base):
+    """A question about the record of an account period. While it is open or upheld, its headline is withheld."""
+
+    id = AutoField()
+    period = ForeignKeyField(Period, backref="reviews", index=False)
+    state = TextField()                                       # under_review | cleared | upheld
+    reasons = TextField()                                     # JSON [{key, code, detail, symbol, at}...]
+    opened_at = BigIntegerField()
+    decided_at = BigIntegerField(null=True)
+    decision = TextField(null=True)                           # the operator's reason
+
+    class Meta:
+        indexes = ((("period", "id"), False),)
+
+
+class EngineState(Base):
+    """One row: how far paper mode has read the snapshots, and its own diary."""
+
+    id = IntegerField(primary_key=True)
+    snapshot = BigIntegerField()                              # id of the last one that was played
+    entry = BigIntegerField(default=0)                        # id of the last diary entry that was considered for a post
+
+
 # ---- the jobs -----------------------------------------------------------------------------------------------------------
 class Job(Base):
     """One row per background job: what health tells about it."""
@@ -398,7 +589,8 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot)
+TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot,
+          Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
 # ---- short named writes ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """bot, key, post: influencers, their keys and wallets, hiding a post."""
-from cli import add_command, now_ms, say
+from cli import add_command, now_ms, open_database, say
 
 
 def add_commands(commands):
@@ -33,8 +33,7 @@ def add_commands(commands):
 def with_database(run):
     """The command inside one open connection."""
     def open_and_run(config, args):
-        import models
-        with models.connect(config).connection_context():
+        with open_database(config):
             return run(config, args)
     return open_and_run
 

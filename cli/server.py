@@ -3,7 +3,7 @@ import os
 import sys
 from pathlib import Path
 
-from cli import add_command, now_ms, say
+from cli import add_command, now_ms, open_database, say
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,9 +35,8 @@ def run_server(config, args):
 def run_observe(config, args):
     """One pass, its progress on the terminal (stderr with --json), then the coverage of each wallet."""
     import jobs
-    import models
     import observer
-    with models.connect(config).connection_context(), jobs.working(config):
+    with open_database(config), jobs.working(config):
         watcher = observer.Observer(config, say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True))
         coverages = observer.observe_once(watcher, now_ms())
     say(args, coverages, "\n".join(f"{address}: {c['state']}, {c['receipts']} receipts, {c['pending']} pending, {len(c['gaps'])} gaps" for address, c in coverages.items())
@@ -53,7 +52,7 @@ def run_rebuild(config, args):
     import models
     import observer
     from web import accounts
-    with models.connect(config).connection_context(), jobs.working(config):
+    with open_database(config), jobs.working(config):
         wallets = list(models.Wallet.select())
         if args.bot:
             wallets = [wallet for wallet in wallets if wallet.bot_id == accounts.find_bot(args.bot).id]

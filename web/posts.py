@@ -22,9 +22,9 @@ class PostBody(BaseModel):
 
     eventId: str | None = Field(None, min_length=1, max_length=128, description="Idempotency key, unique per update; or send the header Idempotency-Key")
     body: str = Field(min_length=1, max_length=4000, description="Post text, trimmed")
-    mint: str | None = Field(None, description="Token mint address, base58 of 32 bytes")
+    mint: str | None = Field(None, description="Token mint address, base58 of 32 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"})
     symbol: str | None = Field(None, min_length=1, max_length=32, description="Token ticker")
-    signature: str | None = Field(None, description="Transaction signature, base58 of 64 bytes")
+    signature: str | None = Field(None, description="Transaction signature, base58 of 64 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{64,88}$"})
     reason: str | None = Field(None, max_length=4000, description="Why; stays the bot's word, never verified")
     botId: str | None = Field(None, description="The influencer; must be the key's own")
 

@@ -3,7 +3,7 @@ import orjson
 from flask import Blueprint, Response, current_app, g, request
 
 from ratelimit import list_limits, show_windows
-from web import gate, leaderboard, paging, posts, queries
+from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
 from web.problem import Problem, invalid
 from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
@@ -81,9 +81,14 @@ def show_one_bot(uid):
     former = queries.list_former_wallets([row[0]])
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
     return respond({**show_bot(row, former.get(row[0], ()), current_app.config["CANDOR"].base_url),
-                    "latestTrades": [show_trade(trade) for trade in queries.list_trades(LATEST, wallet_ids=wallets)],
+                    "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
                     "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
-                    "openPositions": orjson.Fragment(row[15]) if row[15] else []})
+                    "openPositions": show_positions(orjson.loads(row[15] or "[]"))})
+
+
+def show_positions(positions):
+    symbols = market.find_symbols([position["mint"] for position in positions])
+    return [{**position, "symbol": symbols.get(position["mint"])} for position in positions]
 
 
 # ---- posts ----------------------------------------------------------------------------------------------------------------
@@ -131,6 +136,13 @@ def read_idempotency_key():
 
 
 # ---- trades ---------------------------------------------------------------------------------------------------------------
+def show_trades(rows):
+    """Trades as JSON, with the symbols the market knows (hostile text, like all names)."""
+    changes = [orjson.loads(row[12]) for row in rows]
+    symbols = market.find_symbols({mint for moved in changes for mint, _, _ in moved})
+    return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes)]
+
+
 @blueprint.get("/trades")
 def list_trades():
     limit, wallet, mint, bot = paging.read_limit(request.args), read_address("wallet"), read_address("mint"), request.args.get("botId")
@@ -141,10 +153,10 @@ def list_trades():
     after = read_since(scope, queries.find_trade_id)
     if after is not None:
         rows = queries.list_trades_since(limit, after, ids, mint)
-        return respond_list([show_trade(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][2] if rows else after,)), coverage=coverage)
+        return respond_list(show_trades(rows), limit, newestCursor=write_cursor(("since", *scope), (rows[-1][2] if rows else after,)), coverage=coverage)
     position, newest = read_cursor(scope, 3), queries.find_newest("trade")
     rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else newest, ids, mint), limit)
-    return respond_list([show_trade(row) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None,
+    return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
 
 
@@ -156,7 +168,7 @@ def list_activity():
     scope = ("activity", mint)
     rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(scope, 3)), limit)
     sides = queries.count_sides(mint)
-    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=None,
+    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
                         buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
 
 
@@ -170,7 +182,9 @@ def show_leaderboard():
 
 @blueprint.get("/market")
 def list_market():
-    return respond_list([], paging.read_limit(request.args), note="the scout has not looked at the market yet")
+    limit, scope = paging.read_limit(request.args), ("market",)
+    entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
+    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
 
 
 @blueprint.get("/me")

@@ -1,0 +1,165 @@
+"""One trader's account: cash, positions and orders on their way. All money moves through `Book.apply`, so it adds up to the lamport.
+
+What always holds:  cash == starting_cash + net of the closes + cash flow of the open positions - fees of orders that came to nothing.
+"""
+import hashlib
+from dataclasses import dataclass, replace
+
+from paper.fills import ASSUMPTIONS, MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
+from paper.market import ALL_SOL, price_of, value_of
+
+STARTING_CASH = 10 * 10**9             # lamports
+PIPELINE = f"paper/1 {MODEL}"          # changes with the strategies, the engine or the fill model: results are compared within one
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a trader holds, or held, of one mint, with all it cost and brought so far in lamports. With raw 0 it is a close."""
+
+    number: int                        # of this trader, over all its account periods
+    mint: str
+    symbol: str
+    decimals: int
+    opened_at: int
+    liquidity: int | None              # at entry, USD cents
+    price: int                         # the mark: last price that could be believed,
+    marked_at: int                     # ... when that was
+    marked_on: int                     # ... and the id of its snapshot
+    high: int                          # highest mark
+    held: int = 0                      # snapshots since the entry
+    reduced: bool = False              # a part of the profit was taken
+    raw: int = 0
+    bought_raw: int = 0
+    mid_bought: int = 0
+    mid_sold: int = 0
+    slippage: int = 0
+    fees: int = 0
+    rent: int = 0
+    cash: int = 0                      # sum of the fills' effect on the cash
+    spent: int = 0                     # lamports that went into buys, rent apart
+    latency_ms: int = 0                # the longest of its fills
+    marks: tuple = ()                  # liquidity_unknown, stale_price
+    pipeline: str = PIPELINE
+    closed_at: int | None = None
+    reason: str | None = None          # of the closing fill
+
+    @property
+    def entry_price(self):
+        """Mean price of the buys, as the snapshots had it."""
+        return price_of(self.mid_bought, self.bought_raw, self.decimals)
+
+    @property
+    def value(self):
+        """Lamports at the mark, before any cost of selling."""
+        return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
+
+    @property
+    def gross(self):
+        return self.mid_sold - self.mid_bought
+
+    @property
+    def assumptions(self):
+        return ASSUMPTIONS + self.marks
+
+    def marked(self, snapshot, horizon_ms):
+        """With a new mark; one that comes too long after the last is noted."""
+        marks = self.marks if snapshot.at - self.marked_at <= horizon_ms else tuple(sorted({*self.marks, STALE_PRICE}))
+        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price), held=self.held + 1, marks=marks)
+
+    def after(self, fill):
+        """The position with a fill, or a failed attempt, booked into it."""
+        if fill.side == "buy":
+            traded = {"raw": self.raw + fill.raw, "bought_raw": self.bought_raw + fill.raw, "mid_bought": self.mid_bought + fill.mid,
+                      "spent": self.spent + fill.gross + fill.network_fee}
+        else:
+            traded = {"raw": self.raw - fill.raw, "mid_sold": self.mid_sold + fill.mid, "reduced": self.reduced or not fill.failed}
+        closing = {"closed_at": fill.at, "reason": fill.reason} if traded["raw"] == 0 else {}
+        return replace(self, **traded, **closing, slippage=self.slippage + fill.slippage, fees=self.fees + fill.fees, rent=self.rent + fill.rent,
+                       cash=self.cash + fill.cash, latency_ms=max(self.latency_ms, fill.at - fill.decided_at), marks=tuple(sorted({*self.marks, *fill.marks})))
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """What rules and lessons count of a closed position."""
+
+    id: str
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int                         # lamports
+    net: int                           # gross less all costs
+    spent: int
+    excluded: str | None = None        # why it is not eligible
+
+
+def find_exclusion(pipeline, marks, reviewed):
+    """Why a close is not eligible for any comparison, or None."""
+    if reviewed:
+        return "under_review"
+    if pipeline != PIPELINE:
+        return "old_pipeline"
+    return next((mark for mark in (STALE_PRICE, UNKNOWN_LIQUIDITY) if mark in marks), None)
+
+
+def public_id(handle, noun, number):
+    """An id that a replay makes again: from the handle, never from chance."""
+    return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
+
+
+class Book:
+    """The money of one account period. Knows no market and decides nothing."""
+
+    def __init__(self, cash=STARTING_CASH, positions=(), orders=(), next_order=1, next_position=1, lost_fees=0):
+        self.cash, self.lost_fees = cash, lost_fees
+        self.positions = {position.mint: position for position in positions}
+        self.orders = {order.number: order for order in orders}          # open ones only
+        self.next_order, self.next_position = next_order, next_position
+
+    @property
+    def equity(self):
+        return self.cash + sum(position.value for position in self.positions.values())
+
+    @property
+    def free_cash(self):
+        return self.cash - sum(order.rest for order in self.orders.values() if order.side == "buy")
+
+    def order_for(self, mint):
+        return next((order for order in self.orders.values() if order.mint == mint), None)
+
+    def place(self, **fields):
+        """A new open order with the next number."""
+        order = Order(number=self.next_order, **fields)
+        self.orders[order.number] = order
+        self.next_order += 1
+        return order
+
+    def apply(self, order, fill, snapshot):
+        """Book a fill or failed attempt; (the order, the position or None) as they stand then."""
+        position = self.positions.get(fill.mint)
+        idle = fill.fees if position is None and fill.failed else 0       # paid for nothing, unless a later attempt opens a position
+        opened = position is None and not fill.failed
+        order = replace(order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle)
+        self.orders[order.number] = order
+        self.cash += fill.cash
+        self.lost_fees += idle
+        if idle:
+            return order, None
+        position = (self._open(order, fill, snapshot) if opened else position).after(fill)
+        self.positions[fill.mint] = position
+        if position.closed_at is not None:
+            del self.positions[fill.mint]
+        return order, position
+
+    def _open(self, order, fill, snapshot):
+        """A position that begins with what the failed attempts of its order cost."""
+        self.lost_fees -= order.lost
+        self.next_position += 1
+        return Position(self.next_position - 1, order.mint, order.symbol, order.decimals, fill.at, snapshot.liquidity, snapshot.price, snapshot.at, snapshot.id,
+                        snapshot.price, fees=order.lost, cash=-order.lost, spent=order.lost)
+
+    def settle(self, order, state):
+        """The order is over, for the reason `state`."""
+        self.orders.pop(order.number, None)
+        return replace(order, state=state)

@@ -1,0 +1,411 @@
+"""Plays snapshots through the traders: settle what was decided, mark, book what is gone, leave, enter. Pure: no clock, no disk, no chance.
+
+Everything a round brings about is collected in each trader's journal, in order; who called stores it. The same snapshots in the same order give the
+same journal, byte for byte.
+"""
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from chain.amounts import exact, sol
+from paper import guard
+from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
+from paper.brain import find_new_lessons
+from paper.fills import MAX_ATTEMPTS, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
+from paper.market import Snapshot, percent
+from paper.strategies import ONE, Enter, Exit, Refusal, decide
+
+HOUR, DAY = guard.HOUR, guard.DAY
+MISSING_INTERVALS, MISSING_MS = 10, 10 * 60_000        # a held token unseen for both is missing
+GIVEN_UP_MS = DAY                      # ... and for this long is taken for gone
+REFUSAL_MS = HOUR                      # the same refusal is said once in this time
+MOST_REFUSALS = 20                     # ... and this many different ones
+KEPT_CASH = 20_000_000                 # lamports no entry may touch: leaving costs fees too
+SMALLEST_ENTRY = 10_000_000            # lamports
+REVIEWED_FLAWS = {
+    "price_jump": "the price moved beyond the bound between neighbouring snapshots",
+    "non_positive_price": "the price was not finite and positive",
+    "clock_skew": "a snapshot's time did not fit the clock or its neighbour",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the diary. kind: decision | fill | refusal | pause | lesson | review | phase."""
+
+    kind: str
+    at: int
+    facts: dict                        # what happened, as display texts; `what` is its sort
+    mint: str | None = None
+    order: int | None = None           # number
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A reason for a review: a code and, in the key, what it is about. The same key never opens a second one."""
+
+    key: str
+    code: str
+    detail: str
+    at: int
+    symbol: str | None = None
+
+
+@dataclass
+class Journal:
+    entries: list = field(default_factory=list)
+    orders: dict = field(default_factory=dict)         # number -> as it stands
+    fills: list = field(default_factory=list)          # (Fill, number of its position or None)
+    positions: dict = field(default_factory=dict)      # number -> as it stands
+    alarms: list = field(default_factory=list)
+
+
+@dataclass
+class Trader:
+    """One trader while it is played: its account, its phase, what it remembers."""
+
+    id: int                            # the order of traders, and of their claims on a pool
+    handle: str
+    strategy: object
+    book: Book
+    adaptive: str = "observe"          # off | observe | on
+    phase: guard.Phase = guard.Phase()
+    reviewed: bool = False             # under review or upheld
+    starting_cash: int = STARTING_CASH
+    peak: int = STARTING_CASH          # highest equity since the phase began
+    day: int = -1                      # UTC day of day_equity
+    day_equity: int = STARTING_CASH
+    pauses: list = field(default_factory=list)         # begun and not yet looked back on
+    lessons: dict = field(default_factory=dict)        # key -> expires_at
+    closes: list = field(default_factory=list)         # of the last two weeks, oldest first
+    refused: dict = field(default_factory=dict)        # (reason, mint) -> when it was last said
+    alarmed: set = field(default_factory=set)          # keys of all reasons for a review there ever were
+    journal: Journal = field(default_factory=Journal)
+
+    def say(self, kind, at, mint=None, order=None, **facts):
+        self.journal.entries.append(Entry(kind, at, facts, mint, order))
+
+    def alarm(self, code, subject, detail, at, symbol=None):
+        """A reason for a review, once for its subject."""
+        key = f"{code}:{subject}"
+        if key not in self.alarmed:
+            self.alarmed.add(key)
+            self.reviewed = True
+            self.journal.alarms.append(Alarm(key, code, detail, at, symbol))
+            self.say("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
+
+
+def play(market, traders, snapshots, now):
+    """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it."""
+    at = snapshots[0].at
+    seen = {one.mint: market.push(one, now) for one in snapshots if one.mint in market.tokens}
+    for trader in traders:
+        expire_orders(trader, at)
+        if trader.book.positions or trader.book.orders:
+            watch(trader, market, seen, at)
+    settle_orders(traders, seen, at)
+    for trader in traders:
+        leave(trader, market, seen, now)
+    enter(traders, market, seen, at, now)
+    for trader in traders:
+        check_drawdown(trader, at)
+
+
+# ---- orders on their way ------------------------------------------------------------------------------------------------
+def expire_orders(trader, at):
+    for order in list(trader.book.orders.values()):
+        if at > order.expires_at:
+            end_order(trader, order, "part_filled" if order.done else "expired", at)
+
+
+def end_order(trader, order, state, at):
+    """The order is over; where nothing of it was filled, the diary says so."""
+    trader.journal.orders[order.number] = trader.book.settle(order, state)
+    if not order.done:
+        trader.say("fill", at, order.mint, order.number, what="not_filled", side=order.side, symbol=order.symbol, why=state)
+
+
+def drop_orders(trader, at, state="restart"):
+    """After a restart, what was on its way is taken as not filled."""
+    for order in list(trader.book.orders.values()):
+        end_order(trader, order, state, at)
+
+
+def settle_orders(traders, seen, at):
+    """Fill what is due, oldest decision first: the earlier one takes the pool's liquidity."""
+    due = [(order.decided_at, trader.id, order.number, trader, order) for trader in traders for order in trader.book.orders.values()
+           if order.mint in seen and order.due_at <= at]
+    usage = defaultdict(Usage)
+    for *_, trader, order in sorted(due, key=lambda row: row[:3]):
+        snapshot, flaw = seen[order.mint]
+        if flaw == "missing_price":
+            continue
+        refusal = find_refusal(trader, order, snapshot, flaw)
+        if refusal:
+            trader.say("refusal", at, order.mint, order.number, reason=refusal, detail=f"the fill was refused: {refusal.replace('_', ' ')}", symbol=order.symbol)
+            end_order(trader, order, "refused", at)
+        else:
+            settle(trader, order, snapshot, usage[order.mint])
+
+
+def find_refusal(trader, order, snapshot, flaw):
+    """Why a due order may not fill on this snapshot, or None."""
+    if order.side == "sell" and order.mint not in trader.book.positions:
+        trader.alarm("double_exit", order.number, "a sale was due for a position that was closed", snapshot.at, order.symbol)
+        return "double_exit"
+    return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
+
+
+def settle(trader, order, snapshot, usage):
+    position = trader.book.positions.get(order.mint)
+    done = fill(order, snapshot, usage, first=position is None, last_raw=position and position.raw)
+    if done is None:
+        return
+    usage.take(done)
+    order = book_fill(trader, order, done, snapshot)
+    if order.rest <= 0:
+        end_order(trader, order, "filled", snapshot.at)
+    elif order.attempts >= MAX_ATTEMPTS:
+        end_order(trader, order, "part_filled" if order.done else "failed", snapshot.at)
+
+
+def book_fill(trader, order, done, snapshot):
+    """Book a fill, remember what changed, say it."""
+    order, position = trader.book.apply(order, done, snapshot)
+    trader.journal.fills.append((done, position and position.number))
+    trader.journal.orders[order.number] = order
+    if position is not None:
+        trader.journal.positions[position.number] = position
+    trader.say("fill", done.at, done.mint, order.number, **tell_fill(order, done, position))
+    if position is not None and position.closed_at is not None:
+        learn(trader, position)
+    return order
+
+
+def tell_fill(order, done, position):
+    """The facts of a fill, as display texts."""
+    facts = {"side": done.side, "symbol": order.symbol, "feesSol": sol(done.fees), "reason": done.reason}
+    if done.failed:
+        return {"what": "failed", **facts}
+    moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
+    facts |= {"amount": exact(done.raw, order.decimals), "sol": sol(moved), "slippageSol": sol(done.slippage), "marks": list(done.marks)}
+    if position.closed_at is None:
+        return {"what": "bought" if done.side == "buy" else "reduced", **facts}
+    return {"what": "closed", **facts, "resultSol": sol(position.cash), "returnPct": percent(position.cash, position.spent),
+            "heldMinutes": str((position.closed_at - position.opened_at) // 60_000)}
+
+
+# ---- open positions -----------------------------------------------------------------------------------------------------
+def watch(trader, market, seen, at):
+    """Book what is gone, raise what must be reviewed, mark the rest."""
+    for position in list(trader.book.positions.values()):
+        if position.mint in seen:
+            look_at(trader, position, *seen[position.mint], market.horizon_ms)
+        else:
+            miss(trader, position, market, at)
+    for order in trader.book.orders.values():
+        if order.mint in seen and order.mint not in trader.book.positions:
+            raise_flaw(trader, *seen[order.mint], order.symbol)
+
+
+def look_at(trader, position, snapshot, flaw, horizon_ms):
+    if flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
+        return book_gone(trader, position, snapshot)
+    raise_flaw(trader, snapshot, flaw, position.symbol)
+    if flaw is None:
+        marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
+        trader.journal.positions[marked.number] = marked
+        if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
+            trader.alarm("stale_snapshot", snapshot.id, "there was no price for a long time before this one", snapshot.at, position.symbol)
+    return None
+
+
+def raise_flaw(trader, snapshot, flaw, symbol):
+    if flaw in REVIEWED_FLAWS:
+        trader.alarm(flaw, snapshot.id, REVIEWED_FLAWS[flaw], snapshot.at, symbol)
+
+
+def miss(trader, position, market, at):
+    """A held token without a snapshot: a review after a while, after a day it is taken for gone."""
+    unseen = at - position.marked_at
+    if unseen > GIVEN_UP_MS:
+        stale = trader.book.positions[position.mint] = replace(position, marks=tuple(sorted({*position.marks, STALE_PRICE})))
+        book_gone(trader, stale, Snapshot(position.marked_on, position.mint, at, position.price, reserve=0))
+    elif unseen > max(MISSING_MS, MISSING_INTERVALS * market.interval_ms):
+        trader.alarm("missing_snapshot", position.marked_on, "no snapshot came while a position was open", at, position.symbol)
+
+
+def book_gone(trader, position, snapshot):
+    """Rule 5, before any other: the loss is booked at once, whatever was on its way."""
+    order = trader.book.order_for(position.mint)
+    if order:
+        end_order(trader, order, "cancelled", snapshot.at)
+    order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell", amount=position.raw,
+                              reason="liquidity_gone", decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
+    order = book_fill(trader, order, write_off(order, snapshot, position.price), snapshot)
+    end_order(trader, order, "filled", snapshot.at)
+
+
+def leave(trader, market, seen, now):
+    for position in list(trader.book.positions.values()):
+        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
+        if flaw is not None:
+            continue
+        found = decide(market.view(position.mint), position, trader.strategy, now)
+        order = trader.book.order_for(position.mint)
+        if type(found) is not Exit or order and order.side == "sell":
+            continue
+        if order:
+            end_order(trader, order, "cancelled", snapshot.at)
+        amount = position.raw * found.share // ONE or position.raw
+        place(trader, market, snapshot, "sell", amount, found.reason, f"leaving: {found.reason.replace('_', ' ')}", exact(amount, position.decimals))
+
+
+def place(trader, market, snapshot, side, amount, reason, detail, shown):
+    token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
+    order = trader.book.place(handle=trader.handle, mint=token.mint, symbol=token.symbol, decimals=token.decimals, side=side, amount=amount, reason=reason,
+                              decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at + latency,
+                              expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms)
+    trader.journal.orders[order.number] = order
+    trader.say("decision", snapshot.at, token.mint, order.number, what=side, symbol=token.symbol, reason=reason, detail=detail,
+               **({"sol": shown} if side == "buy" else {"amount": shown}))
+
+
+# ---- entries ------------------------------------------------------------------------------------------------------------
+def enter(traders, market, seen, at, now):
+    """Each distinct set of settings looks at the market once; each trader then takes what it may, in an order of its own."""
+    views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
+    by_strategy = {}
+    for trader in traders:
+        if trader.strategy not in by_strategy:
+            by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
+        for view, found in sorted(by_strategy[trader.strategy], key=lambda row: rank(trader, row[0].token.mint)):
+            consider(trader, market, view, found, at)
+
+
+def find_signals(views, strategy, now):
+    return [(view, found) for view in views if (found := decide(view, None, strategy, now)) is not None]
+
+
+def rank(trader, mint):
+    return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
+
+
+def consider(trader, market, view, found, at):
+    """Turn a signal into an order, or a refusal into a line of the diary."""
+    mint = view.token.mint
+    if mint in trader.book.positions or trader.book.order_for(mint):
+        return
+    if type(found) is Enter:
+        found = find_limit(trader, view.token, at) or found
+    if type(found) is Refusal:
+        return refuse(trader, view.token, found, at)
+    lamports = size_entry(trader, mint, at)
+    if lamports < SMALLEST_ENTRY:
+        return refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
+    return place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
+
+
+def find_limit(trader, token, at):
+    """What keeps this trader from entering, whatever its strategy says."""
+    book, cooldown = trader.book, guard.cooldown_for(trader.strategy.cooldown_seconds * 1000, trader.pauses, token.mint, at)
+    if token.decimals is None:
+        return Refusal("decimals_unknown", "its mint account was not read yet")
+    if guard.in_force(trader.pauses, "pause_family", token.mint, at) or guard.in_force(trader.pauses, "pause_mint", token.mint, at):
+        return Refusal("paused", "entries are paused for now")
+    if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
+        return Refusal("cooldown", "this token was closed a short while ago")
+    if guard.lost_too_much(book.equity, trader.day_equity, trader.phase):
+        return Refusal("daily_loss", "the daily loss stop of Guarded Start")
+    waiting = sum(order.side == "buy" and order.mint not in book.positions for order in book.orders.values())
+    if len(book.positions) + waiting >= guard.positions_for(trader.strategy.max_positions, trader.phase):
+        return Refusal("position_limit", f"{len(book.positions) + waiting} positions are open already")
+    return None
+
+
+def size_entry(trader, mint, at):
+    wanted = trader.book.equity * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at) // ONE
+    return min(wanted, trader.book.free_cash - KEPT_CASH)
+
+
+def refuse(trader, token, refusal, at):
+    """Said once an hour for a reason and token, and not endlessly for many."""
+    key = (refusal.reason, token.mint)
+    trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
+    if key not in trader.refused and len(trader.refused) < MOST_REFUSALS:
+        trader.refused[key] = at
+        trader.say("refusal", at, token.mint, reason=refusal.reason, detail=refusal.detail, symbol=token.symbol)
+
+
+# ---- what a close teaches -----------------------------------------------------------------------------------------------
+def learn(trader, position):
+    """Count a close: progress of the phase, pauses it gives reason to, lessons."""
+    at = position.closed_at
+    close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
+    trader.closes = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK] + [close]
+    if close.excluded is None:
+        trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
+    if trader.adaptive != "off":
+        add_pauses(trader, at)
+    for lesson in find_new_lessons(trader.closes, trader.lessons, at):
+        trader.lessons[lesson.key] = lesson.expires_at
+        trader.say("lesson", at, what="lesson", key=lesson.key, text=lesson.text, n=lesson.n, windowMs=lesson.window_ms, closeIds=list(lesson.close_ids),
+                   expiresAt=lesson.expires_at)
+
+
+def summarize(position, ident, reviewed=False):
+    """The Close that rules and comparisons count."""
+    return Close(ident, position.mint, position.symbol, position.opened_at, position.closed_at, position.reason, position.gross, position.cash, position.spent,
+                 find_exclusion(position.pipeline, position.marks, reviewed))
+
+
+def add_pauses(trader, at):
+    number = len(trader.journal.entries)
+    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on", ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"))
+    for pause in found:
+        trader.pauses.append(pause)
+        trader.say("pause", at, pause.mint, what="begun" if pause.applied else "observed", id=pause.id, rule=pause.rule, effect=pause.effect, n=pause.n,
+                   windowMs=pause.window_ms, numbers=pause.numbers, until=pause.until)
+
+
+# ---- days and phases ----------------------------------------------------------------------------------------------------
+def beat(trader, now):
+    """A heartbeat: the day's first equity, days of the phase, pauses that are over, the end of Guarded Start."""
+    if now // DAY != trader.day:
+        trader.day, trader.day_equity = now // DAY, trader.book.equity
+    trader.phase = trader.phase.on_day(now)
+    for pause in [one for one in trader.pauses if one.until <= now]:
+        end_pause(trader, pause, now)
+    if trader.phase.is_over and not trader.reviewed:
+        change_phase(trader, "standard", now, f"{trader.phase.closes} eligible closes on {trader.phase.days} days: evidence of volume, not of profit")
+
+
+def end_pause(trader, pause, now):
+    """Look back on it: in `observe`, how what it would have kept out has ended."""
+    trader.pauses.remove(pause)
+    covered = guard.look_back_on(pause, trader.closes)
+    trader.say("pause", now, pause.mint, what="ended" if pause.applied else "would_have", ends=pause.id, rule=pause.rule, effect=pause.effect, n=len(covered),
+               windowMs=pause.until - pause.since, resultSol=sol(sum(close.net for close in covered)))
+
+
+def check_drawdown(trader, at):
+    """Equity far under its highest leads back to Guarded Start."""
+    equity = trader.book.equity
+    trader.peak = max(trader.peak, equity)
+    if guard.is_locked(equity, trader.peak, trader.phase):
+        change_phase(trader, "guarded", at, f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)} % from its highest")
+
+
+def change_phase(trader, name, at, why):
+    trader.phase = guard.Phase(name, since=at, last_day=trader.phase.last_day)
+    trader.peak = trader.book.equity
+    trader.say("phase", at, what=name, why=why)
+
+
+def check_account(trader, at):
+    """What changed under an open account: its starting cash, or the pipeline while a position was open."""
+    if trader.starting_cash != STARTING_CASH:
+        trader.alarm("starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at)
+    for position in trader.book.positions.values():
+        if position.pipeline != PIPELINE:
+            trader.alarm("pipeline_changed", f"{position.number}:{PIPELINE}", "model or pipeline changed while a position was open", at, position.symbol)

@@ -1,0 +1,222 @@
+"""The fill model `amm-cp/1`: what an order would have got from a constant-product pool, to the lamport.
+
+Pure integers. Rounding always goes against the trader. What the model assumes is listed in ASSUMPTIONS and stands on every close.
+"""
+import hashlib
+from dataclasses import dataclass
+
+from paper.market import LAMPORTS, SCALE, value_of
+
+MODEL = "amm-cp/1"
+ONE = 10_000
+POOL_FEE_BPS = 30
+BASE_FEE = 5_000                       # lamports, each attempt
+PRIORITY_FEE = 50_000                  # lamports, each attempt
+NETWORK_FEE = BASE_FEE + PRIORITY_FEE
+RENT = 2_039_280                       # lamports of a token account, back when it is closed
+FAILURE_BPS = 500                      # seeded chance that an attempt fails and only pays its network fee
+POOL_SHARE_BPS = 200                   # of the pool's SOL side, per snapshot, for all traders together
+UNKNOWN_PENALTY_BPS = 500              # on the price where liquidity is unknown
+UNKNOWN_MOST = 10**9                   # lamports that may move there per snapshot, in one fill
+MAX_ATTEMPTS = 8                       # of one order, partial fills included
+WAIT_INTERVALS = 3                     # scout intervals after the latency in which an order may fill
+GONE_SHARE = 20                        # liquidity under a twentieth of what it was at entry is gone
+GONE_USD_CENTS = 100_00                # ... as is less than this
+
+ASSUMPTIONS = (
+    "decided on one snapshot, filled on a later one after the stated latency",
+    f"constant-product pool whose SOL side is half its liquidity, pool fee {POOL_FEE_BPS} basis points each way",
+    f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE} priority), failed attempts included",
+    f"rent {RENT} lamports paid on the first buy and returned on the close",
+    f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated traders; the pool itself does not react",
+    f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per snapshot, of at most {UNKNOWN_MOST} lamports",
+)
+UNKNOWN_LIQUIDITY = "liquidity_unknown"
+STALE_PRICE = "stale_price"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A decision on its way. `amount` is lamports to spend (buy) or raw units to sell; `done` is the part that was filled."""
+
+    handle: str
+    number: int                        # of this trader, over all its account periods
+    mint: str
+    symbol: str
+    decimals: int
+    side: str                          # buy | sell
+    amount: int
+    reason: str
+    decided_on: int                    # snapshot id
+    decided_at: int
+    due_at: int                        # earliest fill
+    expires_at: int
+    done: int = 0
+    attempts: int = 0
+    lost: int = 0                      # lamports of fees its failed attempts cost while there was no position
+    state: str = "open"                # open | filled | part_filled | expired | refused | restart | failed | cancelled
+
+    @property
+    def rest(self):
+        return self.amount - self.done
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """One attempt on one snapshot. `mid` is the amount's value at the snapshot's own price; all but raw are lamports."""
+
+    order: int
+    mint: str
+    side: str
+    snapshot: int
+    at: int
+    decided_on: int
+    decided_at: int
+    raw: int = 0
+    mid: int = 0
+    slippage: int = 0
+    pool_fee: int = 0
+    network_fee: int = NETWORK_FEE
+    rent: int = 0                      # paid; negative: returned
+    failed: bool = False
+    reason: str = ""
+    marks: tuple = ()                  # liquidity_unknown
+
+    @property
+    def fees(self):
+        return self.pool_fee + self.network_fee
+
+    @property
+    def gross(self):
+        """What the order's amount loses by it: lamports into a buy, raw units out of a sale."""
+        return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
+
+    @property
+    def cash(self):
+        """What it does to the cash, in lamports."""
+        value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
+        return value - self.fees - self.rent
+
+
+class Usage:
+    """What simulated orders already took from one pool at one snapshot. Each side moves its own price: no trader profits from another's impact."""
+
+    def __init__(self):
+        self.sol_in = self.raw_out = self.sol_out = self.raw_in = 0
+        self.blind = False                     # liquidity unknown: one fill, since nobody knows what is left
+
+    def take(self, fill):
+        if fill.failed or fill.reason == "liquidity_gone":
+            return                             # nothing was taken; what is gone was no use of the pool by a trader
+        if UNKNOWN_LIQUIDITY in fill.marks:
+            self.blind = True
+        elif fill.side == "buy":
+            self.sol_in += fill.mid + fill.slippage
+            self.raw_out += fill.raw
+        else:
+            self.sol_out += fill.mid - fill.slippage
+            self.raw_in += fill.raw
+
+
+def fill(order, snapshot, usage, *, first=False, last_raw=None):
+    """The Fill of an order on a snapshot, or None where the pool has nothing left for it.
+
+    first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it returns the rent.
+    The caller has checked that the snapshot is due and can be believed.
+    """
+    taken = _buy(order.rest, snapshot, order.decimals, usage) if order.side == "buy" else _sell(order.rest, snapshot, order.decimals, usage)
+    if taken is None:
+        return None
+    if is_failing(order):
+        return _attempt(order, snapshot, failed=True)
+    raw, mid, slippage, pool_fee = taken
+    rent = RENT if first else -RENT if order.side == "sell" and raw == last_raw else 0
+    return _attempt(order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=rent)
+
+
+def _attempt(order, snapshot, **amounts):
+    marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
+    return Fill(order.number, order.mint, order.side, snapshot.id, snapshot.at, order.decided_on, order.decided_at, reason=order.reason, marks=marks, **amounts)
+
+
+def is_failing(order):
+    """Whether this attempt of the order fails: a chance fixed by handle, order number, model and attempt, the same in every replay."""
+    digest = hashlib.sha256(f"{order.handle}|{order.number}|{MODEL}|{order.attempts}".encode()).digest()
+    return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
+
+
+def _pool(snapshot, decimals):
+    """(lamports, raw units) in the pool."""
+    return snapshot.reserve, snapshot.reserve * 10**decimals * SCALE // (snapshot.price * LAMPORTS)
+
+
+def _room(snapshot, usage):
+    """Lamports that may still move on this snapshot."""
+    if snapshot.reserve is None:
+        return 0 if usage.blind else UNKNOWN_MOST
+    return snapshot.reserve * POOL_SHARE_BPS // ONE - usage.sol_in - usage.sol_out
+
+
+def _buy(lamports, snapshot, decimals, usage):
+    """(raw, mid, slippage, pool fee) for at most `lamports`, fee included; None: no room."""
+    whole = lamports - _fee(lamports)
+    paid = min(whole, _room(snapshot, usage))
+    if paid <= 0:
+        return None
+    if snapshot.reserve is None:
+        raw = paid * ONE * 10**decimals * SCALE // (snapshot.price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
+    else:
+        sol, tokens = _pool(snapshot, decimals)
+        raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
+    fee = _fee(lamports) if paid == whole else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
+    return _bought(paid, raw, fee, snapshot.price, decimals)
+
+
+def _bought(paid, raw, fee, price, decimals):
+    mid = value_of(raw, price, decimals)
+    return (raw, mid, paid - mid, fee) if raw > 0 else None
+
+
+def _sell(raw, snapshot, decimals, usage):
+    """(raw, mid, slippage, pool fee) for at most `raw` units; None: no room."""
+    room = _room(snapshot, usage)
+    if room <= 0:
+        return None
+    if snapshot.reserve is None:
+        raw = min(raw, room * 10**decimals * SCALE // (snapshot.price * LAMPORTS))
+        received = value_of(raw, snapshot.price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE
+    else:
+        sol, tokens = _pool(snapshot, decimals)
+        sol, tokens = sol - usage.sol_out, tokens + usage.raw_in
+        raw = min(raw, room * tokens // (sol - room))
+        received = sol * raw // (tokens + raw)
+    return _sold(raw, received, snapshot.price, decimals) if raw > 0 else None
+
+
+def _sold(raw, received, price, decimals):
+    mid = value_of(raw, price, decimals)
+    received = min(received, mid)
+    return raw, mid, mid - received, _fee(received)
+
+
+def _fee(lamports):
+    return -(-lamports * POOL_FEE_BPS // ONE)
+
+
+def is_gone(snapshot, liquidity_at_entry):
+    """Rule 5: the pool's known liquidity is next to nothing, or next to nothing of what it was."""
+    liquidity = snapshot.liquidity
+    return snapshot.reserve == 0 or liquidity is not None and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
+
+
+def write_off(order, snapshot, mark):
+    """The Fill that books a position whose liquidity is gone: all of it, at once, at what the pool would pay, possibly nothing.
+
+    mark: the last price that could be believed; what is gone is not worth more than it was.
+    """
+    raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
+    if snapshot.reserve and price:
+        sol, tokens = _pool(snapshot, order.decimals)
+        received = sol * raw // (tokens + raw)
+    raw, mid, slippage, pool_fee = _sold(raw, received, price, order.decimals)
+    return _attempt(order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=-RENT)

@@ -1,0 +1,145 @@
+"""What the simulation may look at: a token, its snapshots, and the judgement whether a snapshot can be believed.
+
+Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what a provider writes has at most 18
+decimals; the rest of an exact decimal beyond 24 is given up); `reserve` is the SOL side of the pool in lamports; USD are cents.
+"""
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from chain.amounts import exact
+
+SCALE = 10**24                 # of prices
+LAMPORTS = 10**9               # in a SOL
+WINDOW = 14                    # usable snapshots of a token kept for the strategies
+WINDOW_INTERVALS = 28          # ... none older than this many scout intervals: a return over N snapshots is not one over a night's gap
+JUMP_BOUND = 20                # between neighbouring snapshots
+ALL_SOL = 6 * 10**8 * 10**9    # lamports: more than there is
+MOST_CENTS = 10**17            # a liquidity or volume beyond it is no information
+SKEW_MS = 60_000               # a snapshot this far ahead of our clock was not taken by it
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    mint: str
+    symbol: str
+    decimals: int | None = None        # None until the mint account was read
+    born_at: int | None = None         # creation of its pair, where the provider tells it
+    discovered_at: int = 0
+    checks: tuple = ()                 # ((key, "pass" | "warn" | "fail" | "unknown"), ...)
+
+    def age(self, now):
+        """ms since its pair was created, else since it was discovered."""
+        return now - (self.discovered_at if self.born_at is None else self.born_at)
+
+    def has(self, status):
+        return any(found == status for _, found in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    id: int
+    mint: str
+    at: int
+    price: int | None                  # None: the provider gave none; 0: what it gave is no finite positive number
+    reserve: int | None = None         # None: liquidity unknown
+    liquidity: int | None = None       # both sides, USD cents
+    volume: int | None = None          # of 24 hours, USD cents
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A buy or sell by an observed wallet of this instance."""
+
+    owner: int
+    wallet: str
+    side: str                          # buy | sell
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One token as a strategy sees it: its usable snapshots, oldest first, and what observed wallets did with it."""
+
+    token: Token
+    window: tuple
+    flows: tuple = ()
+
+    @property
+    def last(self):
+        return self.window[-1]
+
+
+def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):
+    """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL side of the pool."""
+    return Snapshot(ident, mint, at, None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0, _scaled(pool_sol, LAMPORTS, ALL_SOL),
+                    _scaled(liquidity_usd, 100, MOST_CENTS), _scaled(volume_usd, 100, MOST_CENTS))
+
+
+def _scaled(text, scale, most):
+    """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not finite or beyond `most`."""
+    try:
+        number = Decimal(text)
+    except (InvalidOperation, TypeError):
+        return None
+    if not number.is_finite() or number < 0 or number.adjusted() > 40:
+        return None
+    top, bottom = number.as_integer_ratio() if number.adjusted() > -60 else (0, 1)
+    scaled = top * scale // bottom
+    return scaled if scaled <= most else None
+
+
+def value_of(raw, price, decimals):
+    """Lamports of `raw` units at a price, floored."""
+    return raw * price * LAMPORTS // (10**decimals * SCALE)
+
+
+def price_of(lamports, raw, decimals):
+    """The price at which `raw` units are worth so many lamports."""
+    return lamports * 10**decimals * SCALE // (raw * LAMPORTS)
+
+
+def find_flaw(before, snapshot, now, horizon_ms):
+    """Why a snapshot can't be believed, or None: `before` is the last one that had a price, whatever was thought of it."""
+    if snapshot.at > now + SKEW_MS or before and snapshot.at < before.at:
+        return "clock_skew"
+    if snapshot.price is None:
+        return "missing_price"
+    if snapshot.price <= 0:
+        return "non_positive_price"
+    if before and snapshot.at - before.at <= horizon_ms and (snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price):
+        return "price_jump"
+    return None
+
+
+class Market:
+    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's usable window."""
+
+    def __init__(self, interval_ms, tokens=(), flows=None):
+        self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
+        self.windows, self.before = {}, {}
+        self.follow(tokens, flows or {})
+
+    def follow(self, tokens, flows):
+        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}. What is known of others is forgotten."""
+        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
+        self.windows = {mint: window for mint, window in self.windows.items() if mint in self.tokens}
+        self.before = {mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens}
+
+    def push(self, snapshot, now):
+        """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
+        flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
+        if flaw in (None, "price_jump"):
+            self.before[snapshot.mint] = snapshot
+        if flaw is None:
+            kept = [one for one in self.windows.get(snapshot.mint, ())[1 - WINDOW:] if one.at >= snapshot.at - self.horizon_ms]
+            self.windows[snapshot.mint] = (*kept, snapshot)
+        return snapshot, flaw
+
+    def view(self, mint):
+        return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
+
+
+def percent(part, whole):
+    """100 * part / whole with two decimals, cut toward zero, as display text."""
+    hundredths = abs(part) * 10_000 // abs(whole)
+    return exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)

@@ -1,0 +1,273 @@
+"""The four strategy families. A strategy is a frozen set of settings with two pure methods: when to enter, when to leave.
+
+Returns are basis points (1 % = 100), spans count snapshots, so that nothing depends on how punctual the scout was. All arithmetic is on
+integers. The order of FAMILIES is fixed and ranks nothing.
+"""
+from dataclasses import dataclass, field, fields
+
+from chain.amounts import exact
+
+ONE = 10_000                   # basis points in a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    reason: str                        # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell
+    share: int = ONE                   # of the position, basis points
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """There was a reason to enter, and a reason not to."""
+
+    reason: str
+    detail: str
+
+
+class BadSetting(ValueError):
+    """A strategy setting that does not exist or is out of bounds; `field` is its public name."""
+
+    def __init__(self, field, message):
+        super().__init__(message)
+        self.field = field
+
+
+def setting(default, low, high):
+    return field(default=default, metadata={"low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """What all families share."""
+
+    size_bps: int = setting(1_000, 10, 2_500)                    # of the equity, for one position
+    max_positions: int = setting(4, 1, 10)
+    cooldown_seconds: int = setting(300, 0, 86_400)              # before the same token is entered again
+    latency_ms: int = setting(6_000, 1_000, 60_000)              # from the deciding snapshot to the earliest fill
+    latency_budget_ms: int = setting(90_000, 10_000, 600_000)    # a snapshot older than this is not traded on
+    liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
+    stop_bps: int = setting(1_000, 50, 9_000)
+    time_stop: int = setting(45, 2, 2_000)
+
+    family = ""
+
+    def refuse(self, view, now):
+        """What keeps every family from entering."""
+        age, liquidity = now - view.last.at, view.last.liquidity
+        if age > self.latency_budget_ms:
+            return Refusal("stale_snapshot", f"the last snapshot is {age // 1000} s old, over the budget of {self.latency_budget_ms // 1000} s")
+        if liquidity is not None and liquidity < self.liquidity_floor_usd * 100:
+            return Refusal("low_liquidity", f"{liquidity // 100} USD of liquidity, under the floor of {self.liquidity_floor_usd} USD")
+        if view.token.has("fail"):
+            failed = ", ".join(key for key, status in view.token.checks if status == "fail")
+            return Refusal("failed_check", f"structural check failed: {failed}")
+        return None
+
+    def leave_late(self, view, position):
+        """The stop under the entry and the time stop."""
+        if _moved(position.entry_price, view.last.price) <= -self.stop_bps:
+            return Exit("stop")
+        return Exit("time_stop") if position.held >= self.time_stop else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Momentum(Strategy):
+    """Follows a rise that volume confirms, until it gives a part of its height back."""
+
+    lookback: int = setting(5, 2, 13)
+    rise_bps: int = setting(600, 50, 50_000)
+    mean_over: int = setting(12, 3, 14)
+    trail_bps: int = setting(1_200, 100, 9_000)
+
+    family = "momentum"
+
+    def enter(self, view):
+        window, last = view.window, view.last
+        if len(window) < max(self.mean_over, self.lookback + 1):
+            return None
+        past = window[-1 - self.lookback]
+        if last.price * ONE < past.price * (ONE + self.rise_bps) or not _more(past.volume, last.volume):
+            return None
+        if last.price * self.mean_over <= sum(one.price for one in window[-self.mean_over:]):
+            return None
+        return Enter("momentum", f"up {exact(_moved(past.price, last.price), 2)} % over {self.lookback} snapshots with rising volume, above its mean")
+
+    def leave(self, view, position):
+        if view.last.price * ONE <= position.high * (ONE - self.trail_bps):
+            return Exit("trailing_stop")
+        return Exit("time_stop") if position.held >= self.time_stop else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanReversion(Strategy):
+    """Buys a fall the pool's liquidity does not share, and sells when the price is back at its mean."""
+
+    mean_over: int = setting(12, 4, 13)
+    deviations_tenths: int = setting(20, 5, 60)                  # k times ten: 20 is two standard deviations
+    gap_bps: int = setting(300, 0, 9_000)                        # least distance to the mean: a calm token's noise does not pay the costs
+    holds_bps: int = setting(9_500, 5_000, ONE)                  # share of the window's mean liquidity that must still be there
+    time_stop: int = setting(30, 2, 2_000)
+
+    family = "mean_reversion"
+
+    def enter(self, view):
+        past, last = view.window[-1 - self.mean_over:-1], view.last
+        count = self.mean_over
+        if len(past) < count:
+            return None
+        total = sum(one.price for one in past)
+        below = total - last.price * count                       # count times the distance under the mean
+        if below * ONE < total * self.gap_bps:
+            return None
+        spread = count * sum(one.price * one.price for one in past) - total * total      # count**2 times the variance
+        if 100 * below * below < self.deviations_tenths**2 * spread:
+            return None
+        return self._falling(past, last) or Enter("mean_reversion", f"{exact(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds")
+
+    def _falling(self, past, last):
+        if last.liquidity is None:
+            return Refusal("liquidity_unknown", "whether liquidity holds is not known")
+        known = [one.liquidity for one in past if one.liquidity is not None]
+        if not known or last.liquidity * len(known) * ONE < sum(known) * self.holds_bps:
+            return Refusal("liquidity_falling", "liquidity is falling with the price")
+        return None
+
+    def leave(self, view, position):
+        past = view.window[-1 - self.mean_over:-1]
+        if past and view.last.price * len(past) >= sum(one.price for one in past):
+            return Exit("mean_reached")
+        return self.leave_late(view, position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breakout(Strategy):
+    """Buys a new high, or a new discovery, that comes with a multiple of its volume; takes half the profit early."""
+
+    lookback: int = setting(12, 3, 13)
+    margin_bps: int = setting(200, 0, 50_000)                    # above the old high
+    volume_bps: int = setting(20_000, 11_000, 1_000_000)         # of the window's mean volume
+    new_seconds: int = setting(3_600, 0, 86_400)                 # how long a discovery is new
+    new_snapshots: int = setting(4, 2, 13)                       # ... and what must be known of it
+    min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
+    profit_bps: int = setting(2_000, 100, 100_000)
+    profit_share_bps: int = setting(5_000, 1_000, 9_000)
+    time_stop: int = setting(60, 2, 2_000)
+
+    family = "breakout"
+
+    def enter(self, view):
+        past, last = view.window[-1 - self.lookback:-1], view.last
+        new = last.at - view.token.discovered_at <= self.new_seconds * 1000 and len(past) >= self.new_snapshots - 1
+        if not new and len(past) < self.lookback or not self._loud(past, last):
+            return None
+        top = max(one.price for one in past)
+        if last.price * ONE > top * (ONE + self.margin_bps):
+            return self._young(view.token, last.at) or Enter("breakout", f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume")
+        if new and last.price > past[-1].price:
+            return self._young(view.token, last.at) or Enter("new_discovery", f"newly discovered and rising with {_times(past, last)} times its volume")
+        return None
+
+    def _loud(self, past, last):
+        volumes = [one.volume for one in past if one.volume is not None]
+        return bool(volumes) and last.volume is not None and last.volume * len(volumes) * ONE >= sum(volumes) * self.volume_bps > 0
+
+    def _young(self, token, now):
+        if token.age(now) < self.min_age_seconds * 1000:
+            return Refusal("too_young", f"{token.age(now) // 60_000} minutes old, under the minimum of {self.min_age_seconds // 60}")
+        if not token.checks or token.has("unknown"):
+            return Refusal("checks_unknown", "its mint checks are not all known")
+        return None
+
+    def leave(self, view, position):
+        if not position.reduced and _moved(position.entry_price, view.last.price) >= self.profit_bps:
+            return Exit("take_profit", self.profit_share_bps)
+        return self.leave_late(view, position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowFollower(Strategy):
+    """Enters what several observed wallets of different owners bought, and leaves when they sell."""
+
+    owners: int = setting(2, 2, 20)
+    window_minutes: int = setting(30, 1, 1_440)
+    sellers: int = setting(1, 1, 20)
+    time_stop: int = setting(60, 2, 2_000)
+
+    family = "flow"
+
+    def enter(self, view):
+        flows = [flow for flow in view.flows if view.last.at - self.window_minutes * 60_000 <= flow.at <= view.last.at]
+        bought = [flow for flow in flows if flow.side == "buy"]
+        owners = {flow.owner for flow in bought} - {flow.owner for flow in flows if flow.side == "sell"}
+        if not bought:
+            return None
+        if len(owners) >= self.owners:
+            return Enter("flow", f"bought by wallets of {len(owners)} owners within {self.window_minutes} minutes")
+        if len({flow.wallet for flow in bought}) == 1:
+            return Refusal("one_wallet", "a single observed wallet bought it")
+        return Refusal("too_few_owners", f"bought by wallets of {len(owners)} of the {self.owners} owners it takes")
+
+    def leave(self, view, position):
+        sold = {flow.owner for flow in view.flows if flow.side == "sell" and position.opened_at <= flow.at <= view.last.at}
+        return Exit("they_sell") if len(sold) >= self.sellers else self.leave_late(view, position)
+
+
+FAMILIES = {strategy.family: strategy for strategy in (Momentum, MeanReversion, Breakout, FlowFollower)}
+
+
+def decide(view, position, strategy, now):
+    """Enter, Exit, Refusal or None (nothing to do) for one token, from what is known at `now`. Pure: the same arguments, the same answer."""
+    if position:
+        return strategy.leave(view, position)
+    found = strategy.enter(view)
+    return strategy.refuse(view, now) or found if type(found) is Enter else found
+
+
+def parse_settings(family, given):
+    """The strategy of a family with some settings given by their public names. Raises BadSetting naming the field and what is allowed."""
+    if family not in FAMILIES:
+        raise BadSetting("family", f"must be one of: {', '.join(FAMILIES)}")
+    known = {public_name(one.name): one for one in fields(FAMILIES[family])}
+    return FAMILIES[family](**{_known(known, name).name: _bounded(known[name], name, value) for name, value in given.items()})
+
+
+def _known(known, name):
+    if name not in known:
+        raise BadSetting(name, f"is no setting of this family; there are: {', '.join(known)}")
+    return known[name]
+
+
+def _bounded(one, name, value):
+    low, high = one.metadata["low"], one.metadata["high"]
+    if type(value) is not int or not low <= value <= high:
+        raise BadSetting(name, f"must be a whole number from {low} to {high}")
+    return value
+
+
+def show_settings(strategy):
+    return {public_name(one.name): getattr(strategy, one.name) for one in fields(strategy)}
+
+
+def public_name(name):
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _moved(before, now):
+    """Basis points from one price to another, cut toward minus infinity."""
+    return (now - before) * ONE // before
+
+
+def _more(before, now):
+    return before is not None and now is not None and now > before
+
+
+def _times(past, last):
+    volumes = [one.volume for one in past if one.volume is not None]
+    return exact(last.volume * len(volumes) * 10 // sum(volumes), 1)
