@@ -94,7 +94,7 @@ def find_trade_id(uid):
 
 
 def find_newest(table):
-    """The highest id of `post` or `trade`: everything that arrived so far is at or below it."""
+    """The highest id of `post`, `paper_post` or `trade`: everything that arrived so far is at or below it."""
     return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
 
 
