@@ -16,7 +16,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, errors, gate, health, openapi, v1, worker
+    from web import admission, errors, gate, health, legacy, openapi, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -27,7 +27,7 @@ def create_app(config=None):
     gate.init_app(app, config)
     errors.init_app(app)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
-    for blueprint in (v1.blueprint, health.blueprint, openapi.blueprint):
+    for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint):
         app.register_blueprint(blueprint)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
@@ -47,11 +47,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
-    from cli import people, server
+    from cli import people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, people):
+    for module in (server, people, traders):
         module.add_commands(commands)
     return parser
 

@@ -587,9 +587,11 @@ def utc_now():
     return datetime.datetime.now(datetime.UTC)
 
 
-def note_job(name, state, now, problem=None, details="{}"):
-    """Keep what health tells of a job; `now` in ms."""
-    row = {"state": state, "heartbeat_at": now, "last_error": problem, "details": details}
+def note_job(name, state, now, problem=None, details=None):
+    """Keep what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    row = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok":
         row["last_success_at"] = now
+    if details is not None:
+        row["details"] = details
     Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()
