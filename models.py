@@ -460,7 +460,6 @@ class PaperOrder(Base):
     attempts = IntegerField(default=0)
     lost = BigIntegerField(default=0)                         # lamports
     state = TextField()                                       # open | filled | part_filled | expired | refused | restart | failed | cancelled
-    session = TextField()                                     # of the process that decided: another one does not fill it
 
     class Meta:
         indexes = ((("period", "number"), True),)

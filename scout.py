@@ -93,6 +93,15 @@ def list_forgettable():
 
 
 # ---- storing ------------------------------------------------------------------------------------------------------------
+def write(statements):
+    """One short transaction. The statements are compiled before it, so that the lock is held for the writing alone."""
+    compiled = [statement.sql() for statement in statements]
+    if compiled:
+        with models.writing():
+            for sql, values in compiled:
+                models.database.execute_sql(sql, values)
+
+
 def find_tokens(addresses):
     """{mint: Token} of those that are known."""
     return {token.mint: token for token in Token.select().where(Token.mint.in_(list(addresses)))}
@@ -103,24 +112,16 @@ def store_discoveries(found, found_by, now_ms):
     known = find_tokens(found)
     fresh = [{"mint": mint, "symbol": symbol, "name": name, "found_by": found_by, "discovered_at": now_ms, "tracked_at": now_ms}
              for mint, (symbol, name) in found.items() if mint not in known and mint != WRAPPED_SOL]
-    back = [token.id for token in known.values() if token.tracked_at is None]
-    if not fresh and not back:
-        return
-    with models.writing():
-        if fresh:
-            Token.insert_many(fresh).execute()
-        if back:
-            Token.update(tracked_at=now_ms, found_by=fn.COALESCE(Token.found_by, found_by),
-                         discovered_at=fn.COALESCE(Token.discovered_at, now_ms)).where(Token.id.in_(back)).execute()
+    back = [Token.update(tracked_at=now_ms, found_by=token.found_by or found_by, discovered_at=token.discovered_at or now_ms).where(Token.id == token.id)
+            for token in known.values() if token.tracked_at is None]
+    write([*([Token.insert_many(fresh)] if fresh else ()), *back])
 
 
 def store_moved(addresses):
     """Tokens that observed wallets moved and nobody discovered: rows that wait for a name."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
-    if fresh:
-        with models.writing():
-            Token.insert_many(fresh).execute()
+    write([Token.insert_many(fresh)] if fresh else ())
 
 
 def store_quotes(quotes, asked, taken_at):
@@ -129,13 +130,9 @@ def store_quotes(quotes, asked, taken_at):
     told = [(tokens[mint], quote, _columns(quote, tokens[mint])) for mint, quote in quotes.items() if mint in tokens]
     snapshots = [{"token": token, "taken_at": taken_at, "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at), **columns}
                  for token, _, columns in told if token.tracked_at is not None]
-    with models.writing():
-        for token, quote, columns in told:
-            Token.update(symbol=quote.symbol or token.symbol, name=quote.name or token.name, quoted_at=taken_at, pair_url=quote.pair_url,
-                         pair_created_at=quote.pair_created_at, **columns).where(Token.id == token.id).execute()
-        if snapshots:
-            Snapshot.insert_many(snapshots).execute()
-        Token.update(asked_at=taken_at).where(Token.mint.in_(list(asked))).execute()
+    renewed = [Token.update(symbol=quote.symbol or token.symbol, name=quote.name or token.name, quoted_at=taken_at, pair_url=quote.pair_url,
+                            pair_created_at=quote.pair_created_at, **columns).where(Token.id == token.id) for token, quote, columns in told]
+    write([*renewed, *([Snapshot.insert_many(snapshots)] if snapshots else ()), Token.update(asked_at=taken_at).where(Token.mint.in_(list(asked)))])
 
 
 def _columns(quote, before):
@@ -146,10 +143,9 @@ def _columns(quote, before):
 def store_checks(tokens, accounts, now_ms):
     """What the mint accounts of `tokens` allow, and the names they give; each account is the node's value or None."""
     judged = [(token, orjson.dumps(check_mint(account, now_ms)).decode(), *_told_by(account)) for token, account in zip(tokens, accounts)]
-    with models.writing():
-        for token, checks, decimals, symbol, name in judged:
-            Token.update(checks=checks, checked_at=now_ms, decimals=token.decimals if decimals is None else decimals,
-                         symbol=token.symbol or symbol, name=token.name or name).where(Token.id == token.id).execute()
+    write([Token.update(checks=checks, checked_at=now_ms, decimals=token.decimals if decimals is None else decimals,
+                        symbol=token.symbol or symbol, name=token.name or name).where(Token.id == token.id)
+           for token, checks, decimals, symbol, name in judged])
 
 
 def _told_by(account):
@@ -166,9 +162,7 @@ def store_dropped(now_ms):
     """Stop tracking what is beyond TRACKED_TOKENS."""
     tracked = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(Token.tracked_at.is_null(False))
     dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
-    if dropped:
-        with models.writing():
-            Token.update(tracked_at=None).where(Token.id.in_(dropped)).execute()
+    write([Token.update(tracked_at=None).where(Token.id.in_(dropped))] if dropped else ())
 
 
 def prune(now_ms):
@@ -177,13 +171,10 @@ def prune(now_ms):
         expired = list_expired(now_ms)
         if not expired:
             break
-        with models.writing():                              # asked again: a decision may have pinned one since
-            Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms).execute()
+        write([Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms)])       # asked again: one may have been pinned since
         time.sleep(PRUNE_PAUSE)
     forgettable = list_forgettable()
-    if forgettable:
-        with models.writing():
-            Token.delete().where(Token.id.in_(forgettable)).execute()
+    write([Token.delete().where(Token.id.in_(forgettable))] if forgettable else ())
 
 
 # ---- the job ------------------------------------------------------------------------------------------------------------

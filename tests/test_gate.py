@@ -12,6 +12,7 @@ from models import Key, database
 from web import accounts, gate, openapi
 from web.keys import make_key
 from web.logs import JsonLines
+from web.problem import Problem
 
 V1 = [("GET", "bots"), ("GET", "bots/{bot}"), ("GET", "feed"), ("GET", "posts/{post}"), ("POST", "posts"), ("GET", "trades"), ("GET", "activity?mint=" + address("m")),
       ("GET", "leaderboard"), ("GET", "market"), ("GET", "me")]
@@ -184,6 +185,36 @@ def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch)
     monkeypatch.setattr("web.health.JOBS", "SELECT nonsense FROM nowhere")
     answer = service.get("/api/health")
     assert (answer.status_code, answer.json["status"], answer.json["database"]["ok"]) == (503, "down", False)
+
+
+# ---- creating influencers -------------------------------------------------------------------------------------------------------
+def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+    service = Service(tmp_path / "data", creations_per_minute=2)
+
+    def create(peer, owner=None):
+        with service.app.test_request_context("/connect", environ_base={"REMOTE_ADDR": peer}):
+            gate.begin()
+            try:
+                gate.check_creation(owner)
+                return "created"
+            except Problem as problem:
+                return problem.code
+
+    assert [create("192.0.2.1") for _ in range(3)] == ["created", "created", "rate_limited"]
+    assert [create(f"192.0.2.{n}", owner=7) for n in (2, 3, 4)] == ["created", "created", "rate_limited"]
+    assert create("192.0.2.4") == "created"                    # the refused one used nothing of its address
+    service.close()
+
+
+def test_a_closed_instance_takes_nobody(tmp_path):
+    service = Service(tmp_path / "data", registration="closed")
+    with service.app.test_request_context("/connect"):
+        gate.begin()
+        with pytest.raises(Problem) as caught:
+            gate.check_creation()
+    assert caught.value.status == 403 and caught.value.code == "registration_closed"
+    service.close()
 
 
 # ---- what never leaves ----------------------------------------------------------------------------------------------------------

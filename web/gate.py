@@ -66,7 +66,9 @@ def note_failure():
 
 
 def check_creation(owner_id=None):
-    """May this address (and this owner, if there is one) create another influencer now?"""
+    """May this address (and this owner, if there is one) create another influencer here and now?"""
+    if settings().registration == "closed":
+        raise Problem("registration_closed", "new influencers are made by the operator of this instance only")
     _take(ratelimit.list_creation_limits(settings(), request.remote_addr, owner_id), "new influencers")
 
 

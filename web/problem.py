@@ -17,6 +17,8 @@ CODES = {
     "wallet_limit": (409, "Too many wallets"),
     "wallet_taken": (409, "Wallet already connected"),
     "bot_retired": (409, "Influencer is retired"),
+    "under_review": (409, "Account under review"),
+    "no_review": (409, "No open review"),
     "body_too_large": (413, "Body too large"),
     "unsupported_media_type": (415, "Unsupported media type"),
     "misdirected_request": (421, "Unknown host"),
