@@ -16,7 +16,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, errors, gate, health, legacy, openapi, v1, worker
+    from web import admission, errors, gate, health, legacy, openapi, stream, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -26,6 +26,7 @@ def create_app(config=None):
     app.url_map.strict_slashes = True
     gate.init_app(app, config)
     errors.init_app(app)
+    app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
     for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint):
         app.register_blueprint(blueprint)

@@ -316,6 +316,22 @@ class Post(Base):
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
 
 
+class Arrival(Base):
+    """What followers are told, in the order it became true here: a post, a trade, a post whose verification moved.
+
+    A row is written in the transaction of what it tells and stays for ever, so that no id is used twice; a follower's cursor is one of them.
+    SQLite's single writer lets ids appear in their order; on a database with several, `store_arrival` must wait for the others.
+    """
+
+    id = AutoField()
+    kind = TextField()                                        # post | trade | verification
+    post = ForeignKeyField(Post, null=True)
+    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
+
+    class Meta:
+        indexes = ((("kind", "id"), False),)
+
+
 # ---- the market ---------------------------------------------------------------------------------------------------------
 class Quote(Base):
     """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
@@ -578,13 +594,32 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
 # ---- short named writes ----------------------------------------------------------------------------------------------------
 def utc_now():
     return datetime.datetime.now(datetime.UTC)
+
+
+def store_post(**columns):
+    """A new Post, which arrives with it. IntegrityError where its event id is taken."""
+    post = Post.create(uid=new_uid("post"), **columns)
+    store_arrival("post", post=post)
+    return post
+
+
+def store_trade(**columns):
+    """The id of a new Trade, which arrives with it."""
+    number = Trade.insert(**columns).execute()
+    store_arrival("trade", trade=number)
+    return number
+
+
+def store_arrival(kind, **what):
+    """Tell followers; inside the transaction that made it true."""
+    Arrival.insert(kind=kind, **what).execute()
 
 
 def note_job(name, state, now, problem=None, details=None):
