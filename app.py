@@ -5,6 +5,7 @@ import re
 import sys
 
 import config as settings
+from keeping import Refused
 from web.problem import Problem
 
 MAX_BODY = 64 * 1024
@@ -48,11 +49,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
-    from cli import people, server, traders
+    from cli import keeping, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, people, traders):
+    for module in (server, keeping, people, traders):
         module.add_commands(commands)
     return parser
 
@@ -63,7 +64,7 @@ def main(argv=None):
     os.umask(0o077)
     try:
         return args.run(settings.load(), args) or 0
-    except (Problem, settings.BadSetting) as refusal:
+    except (Problem, settings.BadSetting, Refused) as refusal:
         print(refusal, file=sys.stderr)
         return 1
 

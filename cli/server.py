@@ -20,15 +20,18 @@ def add_commands(commands):
 
 
 def run_migrate(config, args):
-    import models
-    applied = models.migrate(models.connect(config))
-    say(args, {"applied": applied}, f"applied: {', '.join(applied)}" if applied else "nothing to do")
+    import keeping
+    applied, copy = keeping.migrate(config)
+    say(args, {"applied": applied, "copy": copy and str(copy)}, f"applied: {', '.join(applied)}{f'; as it was before: {copy}' if copy else ''}" if applied else "nothing to do")
 
 
 def run_server(config, args):
     """Become gunicorn; gunicorn.conf.py says how it serves."""
+    import keeping
     import models
-    models.migrate(models.connect(config))
+    if config.demonstration:
+        raise keeping.Refused(f"{config.data_dir} belongs to a demonstration: it is never mixed with real data; choose another DATA_DIR")
+    keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"])
