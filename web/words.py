@@ -20,7 +20,7 @@ class Trust:
 
 
 TRUST = {
-    "verified": Trust("verified", "receipt verified", "A finalized receipt of this bot’s wallet matches. The words stay the bot’s own."),
+    "verified": Trust("verified", "receipt verified", "A finalized receipt of its wallet matches; the words stay the bot’s own."),
     "pending": Trust("pending", "waiting for the chain", "It names a transaction that has not been observed yet."),
     "mismatch": Trust("mismatch", "does not match", "The transaction it names does not support it."),
     "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
