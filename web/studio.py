@@ -25,6 +25,7 @@ LISTS = {"style": r"[,\n]", "adjectives": r"[,\n]", "topics": r"[,\n]", "catchph
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
 SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"}, {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
+NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code")      # may hold a secret somebody pasted
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
@@ -38,7 +39,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in request.form.items(multi=True) if name not in ("csrf_token", "wallet", "signature", "code")]
+    typed = [(name, text) for name, text in request.form.items(multi=True) if name not in NEVER_SHOWN]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
@@ -295,7 +296,7 @@ def detach_wallet(bot):
 def begin_proof(bot):
     """Write the text this browser's wallet is to sign; it replaces one written before."""
     attached = accounts.find_attachment(bot)
-    text = request.form.get("wallet", "").strip() or (attached.wallet.address if attached else "")
+    text = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(text)
     except Problem as problem:
