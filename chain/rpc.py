@@ -26,7 +26,7 @@ FAILURES_TO_REST = 3                   # in a row
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
 UNKNOWN_METHOD = -32601                # some providers lack some methods: another endpoint may have it
-PLACE_GONE = -32020                    # `before` is not known to this node
+NOT_HAD_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}       # a block cleaned up, ahead, skipped or not yet here; an unknown `before`
 
 
 class RpcError(Exception):
@@ -46,7 +46,7 @@ class Refused(RpcError):
 
 
 class BadAnswer(RpcError):
-    """Answers came, and the last one did not pass the caller's check, or said that the place to go on from is not there."""
+    """Answers came, and the last one did not pass the caller's check, or said that the node does not have what was asked for."""
 
 
 class _Failure(Exception):
@@ -212,7 +212,7 @@ def _raise_error(error, headers):
         raise _Failure(f"error {code}", _retry_after(headers))
     if code in OUR_FAULT_CODES:
         raise Refused(f"error {code}")
-    raise _Failure(f"error {'unknown' if code is None else code}", ends_as={UNKNOWN_METHOD: Refused, PLACE_GONE: BadAnswer}.get(code, Unavailable))
+    raise _Failure(f"error {'unknown' if code is None else code}", ends_as=BadAnswer if code in NOT_HAD_CODES else Refused if code == UNKNOWN_METHOD else Unavailable)
 
 
 def _retry_after(headers):
