@@ -23,6 +23,7 @@ WARNINGS = {
     "under_review": "Under review: returns and rates are withheld. Cash and records are simulated and are not demonstrated performance.",
     "upheld": "A review of this record was upheld: it does not count. Cash and records are simulated and are not demonstrated performance.",
 }
+UNCOUNTED = "The account is under review, or was held up: this close counts in no comparison."
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 # the last review of each open period decides what may be shown of it
@@ -164,13 +165,14 @@ def _show_closes(trader, handle, rows):
 
 
 def show_close(handle, row, fills):
+    """`eligible` is the close's own and never changes with a review, which is the account's: it keeps eligible closes out of every count, as `note` says."""
     (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline, state) = row
     marks = orjson.loads(marks)
-    excluded = find_exclusion(pipeline, marks, state in SUSPECT)
+    excluded = find_exclusion(pipeline, marks, reviewed=False)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period, "openedAt": show_time(opened_at),
             "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross), "slippageLamports": str(slippage), "feesLamports": str(fees), "rentLamports": str(rent),
             "netLamports": str(net), "returnPct": hundredths(net, spent), "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL, "pipeline": pipeline,
-            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "simulated": True}
+            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "note": UNCOUNTED if state in SUSPECT else None, "simulated": True}
 
 
 def show_fill(side, decided_at, at, decided_on, snapshot, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, model):
