@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 import orjson
 
 import models
-from chain.amounts import sol
+import voice
+from chain.amounts import exact, sol
 from chain.coverage import decide_state, order_entries
 from chain.entries import Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
 from chain.receipts import parse_receipt, touches
 from chain.verify import judge
-from models import Address, Attachment, Bot, Post, Receipt, Sighting, Trade, TradeMint, Wallet
+from models import Address, Attachment, Bot, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
 
 NOT_FOUND_AFTER = 10 * 60_000          # ms of chain time past a post's creation without its signature
+MOST_AT_ONCE = 400                     # changed rows whose posts are looked after one by one
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Books:
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
             kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
             new = list_entries(wallet.id)
-        for entry in order_entries(new):
+        for entry in order_entries(new, kept.book.seen):
             _take(kept, entry)
         return kept.book
 
@@ -64,6 +66,7 @@ class Books:
             changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
             _replace_summary(wallet, kept, progress, now)
             verify_posts(wallet, changed, now)
+            post_trades(wallet, changed, now)
         kept.fresh, kept.refolded = [], False
 
 
@@ -118,7 +121,7 @@ def replace_trades(wallet_id, rows, whole):
             continue
         changed.add(row["signature"])
         if number is None:
-            number = Trade.insert(**row).execute()
+            number = models.store_trade(**row)
         else:
             Trade.update(**row).where(Trade.id == number).execute()
             TradeMint.delete().where(TradeMint.trade == number).execute()
@@ -181,14 +184,16 @@ def _time(seconds):
 # ---- posts -----------------------------------------------------------------------------------------------------------------
 def verify_posts(wallet, changed, now):
     """Move the verification of the wallet's posts to where observation has come: the only place that does, after a post was made."""
-    open_states = Post.status.in_(["pending", "not_found"])
-    waiting = Post.select().where(Post.wallet == wallet.id, Post.signature.is_null(False), Post.source == "bot",
-                                  (open_states | Post.signature.in_(sorted(changed))) if changed and len(changed) < 500 else open_states)
+    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False) & (Post.source == "bot")
+    if len(changed) <= MOST_AT_ONCE:
+        signed &= Post.status.in_(["pending", "not_found"]) | Post.signature.in_(sorted(changed))
+    waiting = list(Post.select().where(signed))
     for post in waiting:
         status, reason, trade = judge_post(post, wallet)
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = trade.block_time * 1000 if status == "verified" and trade.block_time else post.created_at
             Post.update(status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at).where(Post.id == post.id).execute()
+            models.store_arrival("verification", post=post)
 
 
 def judge_post(post, wallet):
@@ -223,7 +228,43 @@ def unpack(body):
     return orjson.loads(zlib.decompress(body))
 
 
-def list_auto_posters(wallet_id):
-    """Bots that hold this wallet and want their later trades told: [(Bot), ...] at most one."""
-    return list(Bot.select().join(Attachment).where(Attachment.wallet == wallet_id, Attachment.detached_at.is_null(), Bot.auto_post == True,  # noqa: E712
-                                                    Bot.retired_at.is_null()))
+# ---- the influencer tells its own trades -------------------------------------------------------------------------------------
+def post_trades(wallet, changed, now):
+    """Where its owner asked for it, the influencer posts the trades among `changed` that arrived after that, in its own voice.
+
+    What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old trades and tells none of them.
+    """
+    if not changed or len(changed) > MOST_AT_ONCE:
+        return                                            # a refold, no news
+    bot = Bot.select().join(Attachment).where(Attachment.wallet == wallet.id, Attachment.detached_at.is_null(), Bot.auto_post, Bot.retired_at.is_null()).first()
+    if bot is None:
+        return
+    arrived = Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.signature.in_(sorted(changed)), Sighting.head,
+                                                        Sighting.seen_at >= (bot.auto_post_since or now))
+    trades = Trade.select().where(Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES)))
+    for trade in trades.order_by(Trade.slot, Trade.place):
+        _post_trade(bot, wallet, trade, now)
+
+
+def _post_trade(bot, wallet, trade, now):
+    if Post.select().where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid).exists():
+        return                                            # told before
+    recent = [body for body, in Post.select(Post.body).where(Post.bot == bot, Post.source == "observer").order_by(Post.id.desc()).limit(20).tuples()][::-1]
+    facts = _tell_facts(trade)
+    body = voice.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
+    models.store_post(bot=bot, source="observer", channel="observer", event_id=trade.uid, body=body, mint=trade.mint, symbol=facts["symbol"],
+                      signature=trade.signature, wallet=wallet.id, status="verified", trade=trade, checked_at=now,
+                      event_at=trade.block_time * 1000 if trade.block_time else now, created_at=now)
+
+
+def _tell_facts(trade):
+    """What voice.write may speak of: exact texts. A token without a known symbol is called by the first letters of its mint."""
+    changes = {mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)}
+    names = {mint: symbol for mint, symbol in Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes))).tuples() if symbol}
+    raw, decimals = changes[trade.mint]
+    facts = {"kind": trade.kind, "symbol": names.get(trade.mint, trade.mint[:4]), "amount": exact(abs(raw), decimals), "sol": sol(abs(trade.sol_change)),
+             "resultSol": None if trade.result is None else sol(trade.result)}
+    for mint, (given, places) in changes.items():
+        if trade.kind == "swap" and given < 0:
+            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
+    return facts

@@ -17,6 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 import models
 from models import Job
 from observer import Observer
+from papertrade import Desk
 from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
@@ -54,19 +55,20 @@ class Jobs:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        self._scheduler.remove_job("lead")
         for name, seconds, tick in self._list_jobs():
             if seconds:
-                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now())
+                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now(), replace_existing=True)
             else:
                 with models.database.connection_context():
                     models.note_job(name, "off", _now())
+        self._scheduler.remove_job("lead")                # last: should the database be locked just now, it is tried again
 
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
         config, observer = self.config, Observer(self.config)
-        scout = Scout(config, observer.rpc)
-        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)), ("scout", config.scout_interval_seconds, scout.run_tick)]
+        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)),
+                ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
+                ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
     def _run(self, name, tick):
         with models.database.connection_context():

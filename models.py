@@ -6,6 +6,8 @@ JSON columns hold text made by `orjson`; who writes a column names its shape bes
 """
 import contextlib
 import datetime
+import fcntl
+import os
 import secrets
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
+_door = None
 
 
 class SQLite(PooledDatabase, APSWDatabase):
@@ -71,8 +75,31 @@ def connect(config):
     if config.database_url:
         raise NotImplementedError("DATABASE_URL: PostgreSQL is not supported yet")
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    enter(config.data_dir)
     database.initialize(SQLite(config.database_path))
     return database.obj
+
+
+def enter(data_dir):
+    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while `restore` is alone inside."""
+    global _door
+    door = os.open(data_dir / DOOR, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(door, fcntl.LOCK_SH)
+    leave()
+    _door = door
+
+
+def leave():
+    """Let go of the door; the database must be closed."""
+    global _door
+    if _door is not None:
+        os.close(_door)
+        _door = None
+
+
+def list_migrations():
+    """Names of the migrations this version knows, in order."""
+    return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
 def migrate(db=None):
@@ -146,6 +173,17 @@ class Key(Base):
     expires_at = BigIntegerField(null=True)
     last_used_at = BigIntegerField(null=True)                 # coarse: written at most once a minute
     revoked_at = BigIntegerField(null=True)
+
+
+class Session(Base):
+    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that is gone has ended."""
+
+    id = AutoField()
+    owner = ForeignKeyField(Owner, backref="sessions")
+    hash = TextField(unique=True)                             # SHA-256, hex
+    created_at = BigIntegerField()
+    seen_at = BigIntegerField()                               # coarse: written at most once an hour
+    challenge = TextField(null=True)                          # JSON {text, bot, wallet, endsAt} of a proof under way; works once
 
 
 # ---- what is watched --------------------------------------------------------------------------------------------------
@@ -316,6 +354,22 @@ class Post(Base):
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
 
 
+class Arrival(Base):
+    """What followers are told, in the order it became true here: a post, a trade, a post whose verification moved.
+
+    A row is written in the transaction of what it tells and stays for ever, so that no id is used twice; a follower's cursor is one of them.
+    SQLite's single writer lets ids appear in their order; on a database with several, `store_arrival` must wait for the others.
+    """
+
+    id = AutoField()
+    kind = TextField()                                        # post | trade | verification
+    post = ForeignKeyField(Post, null=True)
+    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
+
+    class Meta:
+        indexes = ((("kind", "id"), False),)
+
+
 # ---- the market ---------------------------------------------------------------------------------------------------------
 class Quote(Base):
     """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
@@ -349,7 +403,10 @@ class Token(Quote):
     checked_at = BigIntegerField(null=True)
 
     class Meta:
-        indexes = ((("tracked_at", "discovered_at", "id"), False),)
+        indexes = ((("tracked_at",), False),)
+
+
+Token.add_index(Token.index(Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"))
 
 
 class Snapshot(Quote):
@@ -575,7 +632,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
@@ -584,9 +641,30 @@ def utc_now():
     return datetime.datetime.now(datetime.UTC)
 
 
-def note_job(name, state, now, problem=None, details="{}"):
-    """Keep what health tells of a job; `now` in ms."""
-    row = {"state": state, "heartbeat_at": now, "last_error": problem, "details": details}
+def store_post(**columns):
+    """A new Post, which arrives with it. IntegrityError where its event id is taken."""
+    post = Post.create(uid=new_uid("post"), **columns)
+    store_arrival("post", post=post)
+    return post
+
+
+def store_trade(**columns):
+    """The id of a new Trade, which arrives with it."""
+    number = Trade.insert(**columns).execute()
+    store_arrival("trade", trade=number)
+    return number
+
+
+def store_arrival(kind, **what):
+    """Tell followers; inside the transaction that made it true."""
+    Arrival.insert(kind=kind, **what).execute()
+
+
+def note_job(name, state, now, problem=None, details=None):
+    """Keep what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    row = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok":
         row["last_success_at"] = now
+    if details is not None:
+        row["details"] = details
     Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

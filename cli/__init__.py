@@ -1,4 +1,5 @@
 """The command line, a module for each group of commands. Imports stay inside the commands: `app.py` must start at once."""
+import contextlib
 import json
 import time
 
@@ -18,3 +19,19 @@ def add_command(commands, name, run, help):
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.set_defaults(run=run)
     return command
+
+
+@contextlib.contextmanager
+def open_database(config):
+    """One open connection to a migrated database; Problem where there is none, or where it stays locked."""
+    import models
+    from web.problem import Problem
+    with models.connect(config).connection_context():
+        if not models.database.table_exists("owner"):
+            raise Problem("not_found", "DATA_DIR holds no database yet: run `app.py migrate` first")
+        try:
+            yield
+        except models.OperationalError as error:
+            if not models.is_busy(error):
+                raise
+            raise Problem("busy", "the database stayed locked, or the disk is full: nothing was stored") from None

@@ -29,8 +29,9 @@ def up(migrator, db):
             database = db
             table_name = 'token'
             strict_tables = True
-            indexes = ((('tracked_at', 'discovered_at', 'id'), False),)
+            indexes = ((('tracked_at',), False),)
     db.create_tables([Token])
+    db.execute_sql('CREATE INDEX token_listed ON token (discovered_at, id) WHERE tracked_at IS NOT NULL')
 
     class Snapshot(Model):
         source = TextField(null=True)

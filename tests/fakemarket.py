@@ -74,7 +74,7 @@ class FakeMarket:
 
 
 class Handler(BaseHTTPRequestHandler):
-    market, protocol_version = None, "HTTP/1.1"
+    market, protocol_version, disable_nagle_algorithm = None, "HTTP/1.1", True
 
     def log_message(self, *_):
         pass

@@ -5,7 +5,7 @@ import time
 import pytest
 from service import NOW, address, signature
 
-from models import Wallet, database
+from models import Token, Wallet, database
 from web import accounts, queries
 
 W, M = address("w"), address("m")
@@ -184,7 +184,7 @@ def test_a_bot_in_detail(service, bot, key):
     made = post_many(service, key, 22)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", key).json
     assert [row["id"] for row in shown["feed"]] == made[:1:-1] and [row["id"] for row in shown["latestTrades"]] == [f"trade_t{n}" for n in range(21, 1, -1)]
-    assert shown["results"]["realizedLamports"] == "1500" and shown["openPositions"] == [{"mint": "x"}] and shown["coverage"]["state"] == "complete"
+    assert shown["results"]["realizedLamports"] == "1500" and shown["openPositions"] == [{"mint": "x", "symbol": None}] and shown["coverage"]["state"] == "complete"
     assert shown["wallet"] == {"address": W, "attachedAt": "2026-11-05T12:00:00Z", "ownership": "claimed"} and shown["performance"] == "observed"
     assert (shown["handle"], shown["mode"], shown["autoPost"], shown["retiredAt"], shown["lastTradeAt"]) == ("ada", "wallet", False, None, "2026-11-05T12:00:00Z")
     assert shown["lastPostAt"] and shown["profileUrl"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}" and set(shown["voice"]) == {"tone", "style", "adjectives", "topics", "catchphrases", "emoji"}
@@ -218,6 +218,14 @@ def test_activity_tells_who_bought_and_sold(service, bot, key):
 def test_the_market_says_why_it_is_empty(service, key):
     shown = service.get("/api/v1/market", key).json
     assert shown["data"] == [] and "scout" in shown["note"]
+
+
+def test_a_symbol_the_market_knows_is_shown_with_its_trade(service, key):
+    Token.create(mint=M, symbol="<b>M</b>", found_by="test", discovered_at=NOW)
+    service.observe_trade(W, "t", slot=1, mint=M)
+    shown = service.get("/api/v1/trades", key).json["data"][0]
+    assert (shown["symbol"], shown["tokenChanges"][0]["symbol"]) == ("<b>M</b>", "<b>M</b>")
+    assert service.get(f"/api/v1/activity?mint={M}", key).json["symbol"] == "<b>M</b>"
 
 
 # ---- the leaderboard ----------------------------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
 """In front of Flask: at most THREADS requests are worked on at once, and none of them waits for a slow client."""
 import io
+import secrets
 import threading
+from http import HTTPStatus
 
-PLACE_SECONDS = 10
-CUT = "400 Bad Request", [("Content-Length", "0"), ("Connection", "close")]
-FULL = "503 Service Unavailable", [("Content-Length", "0"), ("Retry-After", "2")]
+import orjson
+
+from web.gate import SECURITY_HEADERS
+
+PLACE_SECONDS, BUSY_SECONDS = 10, 2
 
 
 class Admission:
@@ -22,10 +26,10 @@ class Admission:
         try:
             environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(self.longest_body + 1) if has_body(environ) else b"")
         except OSError:                                       # the client went away, or its chunks are malformed
-            return refuse(start_response, CUT)
+            return refuse(start_response, 400, "bad_request", "the body did not arrive whole", {"Connection": "close"})
         self.arrived(environ)
         if not self.places.acquire(timeout=PLACE_SECONDS):
-            return refuse(start_response, FULL)
+            return refuse(start_response, 503, "busy", "too many requests are being worked on", {"Retry-After": str(BUSY_SECONDS)})
         try:
             return self.app(environ, start_response)
         finally:
@@ -36,6 +40,14 @@ def has_body(environ):
     return environ.get("CONTENT_LENGTH", "0") not in ("", "0") or environ.get("wsgi.input_terminated", False)
 
 
-def refuse(start_response, answer):
-    start_response(*answer)
-    return [b""]
+def refuse(start_response, status, code, detail, headers):
+    reason, shown, body = show_refusal(status, code, detail)
+    start_response(f"{status} {reason}", list({**shown, **headers}.items()))
+    return [body]
+
+
+def show_refusal(status, code, detail):
+    """(reason, headers, body) of a problem document for a request the application never sees."""
+    reason, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
+    body = orjson.dumps({"type": f"/docs/errors#{code}", "title": reason, "status": status, "detail": detail, "code": code, "requestId": request_id})
+    return reason, {"Content-Type": "application/problem+json", "Content-Length": str(len(body)), "X-Request-Id": request_id, **SECURITY_HEADERS}, body

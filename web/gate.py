@@ -66,8 +66,15 @@ def note_failure():
 
 
 def check_creation(owner_id=None):
-    """May this address (and this owner, if there is one) create another influencer now?"""
+    """May this address (and this owner, if there is one) create another influencer here and now?"""
+    if settings().registration == "closed":
+        raise Problem("registration_closed", "new influencers are made by the operator of this instance only")
     _take(ratelimit.list_creation_limits(settings(), request.remote_addr, owner_id), "new influencers")
+
+
+def check_posting(owner_id):
+    """May this owner post another time by hand? It shares the minute's posts with the keys."""
+    _take([limit for limit in ratelimit.list_limits(settings(), owner_id, posting=True) if limit.name == "posts_minute"], "posts")
 
 
 def settings():

@@ -2,20 +2,26 @@
 import time
 
 import orjson
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, current_app
 from peewee import PeeweeException
 
 from config import VERSION
 from models import database
+from web.legacy import respond
+from web.market import show_market_health
 from web.serialize import show_time
 
 blueprint = Blueprint("health", __name__)
 STALE_INTERVALS, STALE_MS = 4, 120_000                        # a heartbeat is late after four intervals, but never before two minutes
-JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error FROM job'
+JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job'
+MOST_WALLETS = 50                                             # named one by one, the ones looked at longest ago first
 WALLETS = """
-SELECT COUNT(*), MIN(w.looked_at), SUM(w.looked_at IS NULL) FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL"""
-PENDING = "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"
+SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
+LAGGING = """
+SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s WHERE s.wallet_id = w.id AND s.state = 'pending') FROM wallet w
+JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at LIMIT ?"""
+PENDING = """
+SELECT COUNT(*) FROM attachment a JOIN sighting s ON s.wallet_id = a.wallet_id AND s.state = 'pending' WHERE a.detached_at IS NULL"""
 
 
 @blueprint.get("/api/health")
@@ -25,7 +31,7 @@ def show_health():
         shown, status = check_health(current_app.config["CANDOR"], now), 200
     except PeeweeException:
         shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, "sqlite": database.version(), "journal": None}, "version": VERSION}, 503
-    return Response(orjson.dumps(shown), status, content_type="application/json", headers={"Cache-Control": "no-store"})
+    return respond({**shown, "simulated": True}, status)
 
 
 def check_health(config, now):
@@ -37,13 +43,13 @@ def check_health(config, now):
     states = {job["state"] for job in (observer, scout, engine)}
     return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
-            "walletObserver": {**observer, **_show_backlog(now)}, "scout": scout,
+            "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
             "database": {"ok": True, "sqlite": database.version(), "journal": database.execute_sql("PRAGMA journal_mode").fetchone()[0]}, "version": VERSION}
 
 
 def _show_job(row, interval_seconds, now):
     """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else what it said of itself."""
-    _, state, heartbeat_at, last_success_at, last_error = row or (None, "unknown", None, None, None)
+    _, state, heartbeat_at, last_success_at, last_error, _ = row or (None, "unknown", None, None, None, None)
     age = None if heartbeat_at is None else max(0, now - heartbeat_at)
     if not interval_seconds:
         state = "off"
@@ -57,4 +63,12 @@ def _show_backlog(now):
     """What is observed and how far behind it is: the wallet looked at longest ago, null while one was never looked at."""
     wallets, oldest, never = database.execute_sql(WALLETS).fetchone()
     lag = None if never or oldest is None else max(0, now - oldest) // 1000
-    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0]}
+    each = [{"wallet": address, "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000, "pending": pending}
+            for address, looked_at, pending in database.execute_sql(LAGGING, (MOST_WALLETS,))]
+    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0], "byWallet": each}
+
+
+def _show_requests(row):
+    """What the last pass said of the nodes: requests in a minute, endpoints that rest, what is being waited for."""
+    details = orjson.loads(row[5]) if row else {}
+    return {name: details.get(name) for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")}

@@ -8,8 +8,8 @@ from web.serialize import show_time
 NOT_CHECKED = ["holder_concentration", "linked_wallets", "bundlers", "lp_ownership", "sell_simulation"]
 MINUTE = 60_000
 ENTRY = """
-SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd, t.liquidity_usd, t.volume24h_usd, t.pair_url, t.checks, t.quoted_at,
-       t.absurd
+SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd, t.liquidity_usd, t.volume24h_usd,
+       t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
 LISTED = ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"
 LISTED_AFTER = ENTRY + """WHERE t.tracked_at IS NOT NULL AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
@@ -53,17 +53,24 @@ def find_current(now_ms):
 
 def show_entry(row, current):
     """A row of ENTRY as the interface's Market entry. `asOf` is when the prices were taken, before the first ones when the token was discovered."""
-    discovered_at, _, mint, symbol, name, found_by, price_sol, price_usd, liquidity_usd, volume24h_usd, pair_url, checks, quoted_at, absurd = row
+    (discovered_at, _, mint, symbol, name, found_by, price_sol, price_usd, liquidity_usd, volume24h_usd,
+     pair_url, checks, checked_at, quoted_at, absurd) = row
     as_of = quoted_at or discovered_at
-    return {"mint": mint, "symbol": symbol, "name": name, "source": found_by, "discoveredAt": show_time(discovered_at), "priceSol": price_sol, "priceUsd": price_usd,
-            "priceDoubt": absurd, "liquidityUsd": liquidity_usd, "volume24hUsd": volume24h_usd, "pairUrl": pair_url, "checks": _show_checks(checks),
-            "notChecked": NOT_CHECKED, "asOf": show_time(as_of), "stale": as_of is None or as_of < current}
+    return {"mint": mint, "symbol": symbol, "name": name, "source": found_by, "discoveredAt": show_time(discovered_at), "priceSol": price_sol,
+            "priceUsd": price_usd, "priceDoubt": absurd, "liquidityUsd": liquidity_usd, "volume24hUsd": volume24h_usd, "pairUrl": pair_url,
+            "checks": _show_checks(checks, show_time(checked_at)), "notChecked": NOT_CHECKED, "asOf": show_time(as_of),
+            "stale": as_of is None or as_of < current}
 
 
-def _show_checks(stored):
+def _show_checks(stored, checked_at):
+    """All checks of one account were made at once: their time is shown once for all."""
     if stored is None:
-        return [{"key": key, "label": label, "status": "unknown", "detail": "the mint account was not read yet", "checkedAt": None} for key, (label, _) in CHECKS.items()]
-    return [{**check, "checkedAt": show_time(check["checkedAt"])} for check in orjson.loads(stored)]
+        unread = {"status": "unknown", "detail": "the mint account was not read yet", "checkedAt": None}
+        return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]
+    checks = orjson.loads(stored)
+    for check in checks:
+        check["checkedAt"] = checked_at
+    return checks
 
 
 def show_market_health(now_ms):
@@ -75,9 +82,18 @@ def show_market_health(now_ms):
     return {"discovery": {**_show_part(discovery, now_ms), "feeds": feeds}, "safety": _show_part(details.get("safety", {}), now_ms)}
 
 
+def explain_empty(now_ms):
+    """Why there is no entry, in a sentence."""
+    discovery = show_market_health(now_ms)["discovery"]
+    if discovery["lastError"]:
+        return f"the scout has found nothing yet; {discovery['lastError']}"
+    return "the scout has not looked at the market yet" if discovery["state"] == "waiting" else "the scout has found nothing yet"
+
+
 def _show_part(part, now_ms):
     success_at = part.get("lastSuccessAt")
-    return {"state": part.get("state", "waiting"), "lastSuccessAt": show_time(success_at), "ageSeconds": None if success_at is None else max(0, now_ms - success_at) // 1000,
+    age = None if success_at is None else max(0, now_ms - success_at) // 1000
+    return {"state": part.get("state", "waiting"), "lastSuccessAt": show_time(success_at), "ageSeconds": age,
             "lastAttemptAt": show_time(part.get("lastAttemptAt")), "lastError": part.get("lastError")}
 
 

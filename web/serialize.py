@@ -11,7 +11,7 @@ def show_time(ms):
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]            # the start of a list's cost: four times as fast as strftime
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
@@ -45,22 +45,20 @@ def show_post(row):
 
 
 # ---- trades -------------------------------------------------------------------------------------------------------------
-def show_trade(row):
-    (slot, _, _, uid, bot, wallet, signature, tx_index, block_time, kind, venue, mint, token_changes, sol_change, fee, tip, rent, realized, result, proceeds, cost,
+def show_trade(row, changes, symbols):
+    """A row of queries.TRADE. `changes`: its token changes, [mint, raw, decimals] each; `symbols`: {mint: symbol} of those known."""
+    (slot, _, _, uid, bot, wallet, signature, tx_index, block_time, kind, venue, mint, _, sol_change, fee, tip, rent, realized, result, proceeds, cost,
      matched_raw, unmatched_raw, lots, flags) = row
     return {
         "id": uid, "botId": bot, "wallet": wallet, "signature": signature, "slot": slot, "transactionIndex": tx_index, "blockTime": block_time,
-        "eventAt": show_seconds(block_time), "status": "finalized", "kind": kind, "venue": venue, "mint": mint, "symbol": None,
-        "tokenChanges": [show_change(*change) for change in orjson.loads(token_changes)],
+        "eventAt": show_seconds(block_time), "status": "finalized", "kind": kind, "venue": venue, "mint": mint, "symbol": symbols.get(mint),
+        "tokenChanges": [{"mint": moved, "symbol": symbols.get(moved), "changeRaw": raw, "change": exact(int(raw), decimals), "decimals": decimals}
+                         for moved, raw, decimals in changes],
         "solChangeLamports": str(sol_change), "solChange": show_sol(sol_change), "feeLamports": str(fee), "tipLamports": str(tip), "rentLamports": str(rent),
         "realized": {"status": realized, "method": "fifo", "resultLamports": show_lamports(result), "resultSol": show_sol(result),
                      "proceedsLamports": show_lamports(proceeds), "costLamports": show_lamports(cost), "matchedRaw": matched_raw, "unmatchedRaw": unmatched_raw,
                      "lots": [{"tradeId": trade, "amountRaw": str(amount), "costLamports": show_lamports(lamports)} for trade, amount, lamports in orjson.loads(lots)]},
         "flags": orjson.Fragment(flags), "source": "chain", "verified": True, "explorerUrl": explorer_url(signature)}
-
-
-def show_change(mint, raw, decimals):
-    return {"mint": mint, "symbol": None, "changeRaw": raw, "change": exact(int(raw), decimals), "decimals": decimals}
 
 
 def show_seconds(seconds):

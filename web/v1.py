@@ -3,7 +3,7 @@ import orjson
 from flask import Blueprint, Response, current_app, g, request
 
 from ratelimit import list_limits, show_windows
-from web import gate, leaderboard, paging, posts, queries
+from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
 from web.problem import Problem, invalid
 from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
@@ -48,14 +48,14 @@ def read_cursor(scope, size):
     return position
 
 
-def read_since(scope, find_id):
-    """The arrival after which `since` asks: a newestCursor or the id of an item; None without it."""
-    text = request.args.get("since")
+def read_since(scope, find_arrival, resumed=None):
+    """The arrival after which `since` (or what is `resumed` instead) asks: a newestCursor or the id of an item; None without it."""
+    text = resumed or request.args.get("since")
     if text is None:
         return None
     if "cursor" in request.args:
         raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
-    known = find_id(text)
+    known = find_arrival(text)
     return paging.read_cursor(current_app.secret_key, ("since", *scope), text)[0] if known is None else known
 
 
@@ -81,21 +81,26 @@ def show_one_bot(uid):
     former = queries.list_former_wallets([row[0]])
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
     return respond({**show_bot(row, former.get(row[0], ()), current_app.config["CANDOR"].base_url),
-                    "latestTrades": [show_trade(trade) for trade in queries.list_trades(LATEST, wallet_ids=wallets)],
+                    "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
                     "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
-                    "openPositions": orjson.Fragment(row[15]) if row[15] else []})
+                    "openPositions": show_positions(orjson.loads(row[15] or "[]"))})
+
+
+def show_positions(positions):
+    symbols = market.find_symbols([position["mint"] for position in positions])
+    return [{**position, "symbol": symbols.get(position["mint"])} for position in positions]
 
 
 # ---- posts ----------------------------------------------------------------------------------------------------------------
 @blueprint.get("/feed")
 def list_feed():
     limit, scope = paging.read_limit(request.args), ("feed",)
-    after = read_since(scope, queries.find_post_id)
+    after = read_since(scope, queries.find_post_arrival)
     if after is not None:
-        rows = queries.list_posts_since(limit, after)
-        return respond_list([show_post(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][0] if rows else after,)))
-    position, newest = read_cursor(scope, 1), queries.find_newest("post")
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else newest + 1), limit)
+        arrived = queries.list_posts_since(limit, after)
+        return respond_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
+    position, (newest, last, _) = read_cursor(scope, 1), queries.find_newest()
+    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else last + 1), limit)
     return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)))
 
@@ -131,6 +136,13 @@ def read_idempotency_key():
 
 
 # ---- trades ---------------------------------------------------------------------------------------------------------------
+def show_trades(rows):
+    """Trades as JSON, with the symbols the market knows (hostile text, like all names)."""
+    changes = [orjson.loads(row[12]) for row in rows]
+    symbols = market.find_symbols({mint for moved in changes for mint, _, _ in moved})
+    return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes)]
+
+
 @blueprint.get("/trades")
 def list_trades():
     limit, wallet, mint, bot = paging.read_limit(request.args), read_address("wallet"), read_address("mint"), request.args.get("botId")
@@ -138,13 +150,14 @@ def list_trades():
     wallets = queries.find_wallets(wallet, bot) if wallet or bot else None
     ids = None if wallets is None else [wallet_id for wallet_id, _ in wallets]
     coverage = show_coverage(True, wallets[0][1]) if wallets and len(wallets) == 1 else None
-    after = read_since(scope, queries.find_trade_id)
+    after = read_since(scope, queries.find_trade_arrival)
     if after is not None:
-        rows = queries.list_trades_since(limit, after, ids, mint)
-        return respond_list([show_trade(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][2] if rows else after,)), coverage=coverage)
-    position, newest = read_cursor(scope, 3), queries.find_newest("trade")
-    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else newest, ids, mint), limit)
-    return respond_list([show_trade(row) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None,
+        arrived = queries.list_trades_since(limit, after, ids, mint)
+        return respond_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
+                            coverage=coverage)
+    position, (newest, _, last) = read_cursor(scope, 3), queries.find_newest()
+    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
+    return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
 
 
@@ -156,7 +169,7 @@ def list_activity():
     scope = ("activity", mint)
     rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(scope, 3)), limit)
     sides = queries.count_sides(mint)
-    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=None,
+    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
                         buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
 
 
@@ -170,7 +183,9 @@ def show_leaderboard():
 
 @blueprint.get("/market")
 def list_market():
-    return respond_list([], paging.read_limit(request.args), note="the scout has not looked at the market yet")
+    limit, scope = paging.read_limit(request.args), ("market",)
+    entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
+    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
 
 
 @blueprint.get("/me")

@@ -1,20 +1,17 @@
 """The gunicorn worker: requests that dribble in are cut off, and what cannot be parsed is refused without a word of it reaching log or answer."""
 import logging
-import secrets
 import socket
 import threading
 import time
 
-import orjson
 from gunicorn.glogging import Logger
 from gunicorn.http import errors
 from gunicorn.workers.gthread import ThreadWorker
 
-from web.gate import SECURITY_HEADERS
+from web.admission import show_refusal
 
 ARRIVAL_SECONDS = 15
-STATUS = {errors.LimitRequestLine: (414, "URI Too Long"), errors.LimitRequestHeaders: (431, "Request Header Fields Too Large"),
-          errors.UnsupportedTransferCoding: (501, "Not Implemented"), errors.ExpectationFailed: (417, "Expectation Failed")}
+STATUS = {errors.LimitRequestLine: 414, errors.LimitRequestHeaders: 431, errors.UnsupportedTransferCoding: 501, errors.ExpectationFailed: 417}
 log = logging.getLogger("candor")
 
 
@@ -70,27 +67,38 @@ class Worker(ThreadWorker):
         finally:
             patience.end(conn.sock)
 
+    def handle_exit(self, sig, frame):
+        self._end_streams()
+        super().handle_exit(sig, frame)
+
+    def handle_quit(self, sig, frame):
+        self._end_streams()
+        super().handle_quit(sig, frame)
+
+    def _end_streams(self):
+        """They would be waited for."""
+        if self.booted:
+            self.wsgi.tail.stop()
+
     def handle_error(self, req, client, addr, exc):
         """Answer what never became a request (gunicorn's own answer and log line repeat what was sent)."""
         if isinstance(exc, errors.ParseException):
-            status, reason = STATUS.get(type(exc), (400, "Bad Request"))
+            status, code = STATUS.get(type(exc), 400), "bad_request"
             log.warning("malformed request", extra={"shown": {"problem": type(exc).__name__, "status": status}})
         else:
-            status, reason = 500, "Internal Server Error"
+            status, code = 500, "internal_error"
             log.error("failed outside of the application", exc_info=exc)
         try:
-            client.sendall(write_refusal(status, reason))
+            client.sendall(write_refusal(status, code))
         except OSError:                                       # nobody is there to read it
             return
 
 
-def write_refusal(status, reason):
-    """A whole HTTP answer: a problem document and the headers every answer carries."""
-    request_id = f"req_{secrets.token_hex(12)}"
-    shown = orjson.dumps({"type": "/docs/errors#bad_request", "title": reason, "status": status, "detail": "this was no request HTTP/1.1 allows here",
-                          "code": "bad_request", "requestId": request_id})
-    headers = {"Content-Type": "application/problem+json", "Content-Length": str(len(shown)), "Connection": "close", "X-Request-Id": request_id, **SECURITY_HEADERS}
-    return f"HTTP/1.1 {status} {reason}\r\n".encode() + "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode() + b"\r\n" + shown
+def write_refusal(status, code):
+    """A whole HTTP answer; the connection ends with it."""
+    reason, headers, body = show_refusal(status, code, "this was no request that is understood here")
+    lines = [f"HTTP/1.1 {status} {reason}", "Connection: close", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 class ServerLog(Logger):

@@ -1,0 +1,112 @@
+"""Snapshots: how large the database gets, and how long thinning keeps another writer waiting.
+
+    python -m bench snapshots [--tokens 1000] [--days 30] [--interval 60] [--dir FOLDER]
+
+Every tick of the whole span is written and thinned by the scout's own rule, so that the file has the gaps that real thinning leaves. Only this filling
+runs without syncing to disk; it takes some minutes. The waiting is measured with the settings of the service. Exit 1 where a bound is missed.
+"""
+import argparse
+import random
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import config
+import models
+import scout
+from models import Snapshot, Token
+from providers import ADDRESSES_PER_CALL, Quote
+
+MEGABYTES, MILLISECONDS = 300, 50
+END = 1_800_000_000_000
+INSERT = """INSERT INTO snapshot (source, price_sol, price_usd, liquidity_usd, pool_sol, volume24h_usd, token_id, taken_at, expires_at)
+VALUES ('dexscreener', ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="bench snapshots")
+    parser.add_argument("--tokens", type=int, default=1000)
+    parser.add_argument("--days", type=float, default=30)
+    parser.add_argument("--interval", type=float, default=60, help="seconds between two ticks")
+    parser.add_argument("--dir", help="where to put the database (a temporary folder)")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=given.dir) as folder:
+        settings = config.load({"DATA_DIR": folder}, dotenv=None)
+        database = models.connect(settings)
+        models.migrate(database)
+        with database.connection_context():
+            began = time.perf_counter()
+            fill(given.tokens, given.days, int(given.interval * 1000))
+            size = sum(path.stat().st_size for path in Path(folder).glob("app.db*")) / 1e6
+            print(f"{given.tokens} tokens, {given.days:g} days, every {given.interval:g} s: {Snapshot.select().count():,} snapshots, {size:.0f} MB"
+                  f" (filled in {time.perf_counter() - began:.0f} s)", flush=True)
+            worst = measure_waiting(given.tokens)
+        database.close_all()
+    return int(size > MEGABYTES or worst > MILLISECONDS)
+
+
+def fill(tokens, days, interval):
+    """Tokens as if tracked all the time, `days` of their snapshots up to END."""
+    chance, start = random.Random(1), END - int(days * scout.DAY)
+    Token.insert_many([{"mint": f"mint{n}", "tracked_at": start - scout.DAY, "quoted_at": END} for n in range(tokens)]).execute()
+    models.database.execute_sql("PRAGMA synchronous = OFF")
+    prices = [_quote(chance) for _ in range(997)]
+    for n, now in enumerate(range(start, END, interval)):
+        until = scout.keep_until(now, now - interval, 0)
+        with models.database.atomic():
+            models.database.connection().executemany(INSERT, ((*prices[(n + one) % 997], one + 1, now, until) for one in range(tokens)))
+            models.database.execute_sql("DELETE FROM snapshot WHERE expires_at < ?", (now,))
+    models.database.execute_sql("PRAGMA synchronous = FULL")
+    models.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _quote(chance):
+    """Texts as long as the providers': four to nine digits behind some zeros, dollars to the cent."""
+    price = f"0.{'0' * chance.randint(0, 7)}{chance.randint(1000, 10**9)}"
+    return price, f"0.{'0' * chance.randint(0, 5)}{chance.randint(1000, 10**7)}", f"{chance.randint(10**3, 10**8) / 100:.2f}", \
+        f"{chance.randint(10**4, 10**8) / 10**4:.4f}", f"{chance.randint(10**3, 10**9) / 100:.2f}"
+
+
+def measure_waiting(tokens):
+    """The longest a small write of another thread took, in ms, beside each kind of work."""
+    worst = 0
+    for label, work in (("nothing else", lambda: time.sleep(2)), ("a tick's quotes", lambda: store_tick(tokens)),
+                        ("one minute's thinning", lambda: scout.prune(END + scout.MINUTE)), ("an hour's backlog", lambda: scout.prune(END + scout.HOUR))):
+        before, began = Snapshot.select().count(), time.perf_counter()
+        waits = _write_during(work)
+        print(f"{label}: {Snapshot.select().count() - before:+,} snapshots in {time.perf_counter() - began:.1f} s; {len(waits)} writes beside it, "
+              f"median {waits[len(waits) // 2]:.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms, longest {waits[-1]:.1f} ms", flush=True)
+        worst = max(worst, waits[-1])
+    return worst
+
+
+def store_tick(tokens):
+    """One pass of quotes as the scout stores it, in batches of one call each."""
+    for at in range(0, tokens, ADDRESSES_PER_CALL):
+        mints = [f"mint{n}" for n in range(at, min(at + ADDRESSES_PER_CALL, tokens))]
+        told = "dexscreener", "COIN", "Coin", "0.000003465", "0.0003798", "52239.46", "229.2601", "24660.15", None, None
+        scout.store_quotes({mint: Quote(mint, *told) for mint in mints}, mints, END)
+
+
+def _write_during(work):
+    """How long each small write of another thread took, in ms, sorted."""
+    waits, done = [], threading.Event()
+
+    def write():
+        with models.database.connection_context():
+            while not done.is_set():
+                began = time.perf_counter()
+                with models.writing():
+                    models.Job.insert(name="bench", state="ok").on_conflict_replace().execute()
+                waits.append((time.perf_counter() - began) * 1000)
+                time.sleep(0.001)
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        work()
+    finally:
+        done.set()
+        thread.join()
+    return sorted(waits)
+

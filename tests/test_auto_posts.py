@@ -1,0 +1,86 @@
+"""An influencer telling its own trades: only those that arrived after its owner asked for it, once each, in words whose numbers are facts."""
+import orjson
+import pytest
+
+import models
+import voice
+from books import Books
+from chain.coverage import Progress
+from chain.entries import Entry
+from chain.receipts import Balance
+from models import Address, Attachment, Bot, Owner, Post, Sighting, Wallet
+
+MINT = "Mint1111111111111111111111111111111111111111"
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def wallet(db):
+    owner = Owner.create(uid="owner_1", created_at=1)
+    bot = Bot.create(uid="bot_1", owner=owner, handle="ada", name="Ada", voice=orjson.dumps({"tone": "dry"}).decode(), created_at=1, auto_post=True, auto_post_since=NOW)
+    wallet = Wallet.create(address="Wallet", bot=bot, created_at=1, whole=True)
+    Attachment.create(bot=bot, wallet=wallet, attached_at=1)
+    Address.create(wallet=wallet, address="Wallet", walks=2, walk_new=0)
+    return wallet
+
+
+def trade(signature, slot, held, change, lamports, sol):
+    """A buy or sale of MINT: token balance `held` before, lamports before and the SOL change."""
+    balances = (Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol), Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280))
+    return Entry(signature, slot, 0, 1_799_999_000 + slot, "buy" if change > 0 else "sell", "Pool", MINT, (), (), sol, 5000, 0, 0, ((MINT, change, 6),), balances)
+
+
+def arrive(wallet, entry, seen_at, head=True):
+    Sighting.create(wallet=wallet, signature=entry.signature, slot=entry.slot, tx_index=0, head=head, state="stored", entry=entry.dump(), seen_at=seen_at)
+
+
+def publish(wallet, books=None, now=NOW + 5000):
+    books = books or Books()
+    books.take(wallet)
+    books.publish(wallet, Progress(looked=True), now)
+    return list(Post.select().order_by(Post.id))
+
+
+BUY = trade("buy", 1, 0, 2_500_000, 10_000_000_000, -1_250_000_000)
+SELL = trade("sell", 2, 2_500_000, -1_000_000, 8_750_000_000, 750_000_000)
+
+
+def test_a_later_trade_is_told_with_its_result(wallet):
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, SELL, NOW + 2)
+    posts = publish(wallet)
+    assert [(p.source, p.status, p.signature, p.bot.uid) for p in posts] == [("observer", "verified", "buy", "bot_1"), ("observer", "verified", "sell", "bot_1")]
+    bought, sold = posts
+    assert "2.5" in bought.body and "1.25" in bought.body
+    # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and brought 0.75 SOL
+    assert not voice.find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"})
+    assert "0.25" in sold.body
+    assert sold.event_at == SELL.block_time * 1000
+
+
+def test_what_was_back_filled_or_arrived_before_is_not_told(wallet):
+    arrive(wallet, BUY, NOW + 1, head=False)
+    arrive(wallet, SELL, NOW - 1)
+    assert publish(wallet) == []
+
+
+def test_a_trade_is_told_once_whatever_is_folded_again(wallet):
+    arrive(wallet, BUY, NOW + 1)
+    first = publish(wallet)
+    models.Trade.update(digest="tampered").execute()
+    again = publish(wallet)
+    assert [p.id for p in again] == [p.id for p in first] and len(first) == 1
+
+
+def test_nobody_is_told_for_who_did_not_ask(wallet):
+    Bot.update(auto_post=False).execute()
+    arrive(wallet, BUY, NOW + 1)
+    assert publish(wallet) == []
+    assert Wallet.get().last_trade_at == BUY.block_time * 1000
+
+
+def test_a_bot_may_use_the_same_event_id(wallet):
+    arrive(wallet, BUY, NOW + 1)
+    told = publish(wallet)[0]
+    own = Post.create(uid="post_x", bot=told.bot, source="bot", channel="api", event_id=told.event_id, body="mine", event_at=1, created_at=1)
+    assert own.event_id == told.event_id

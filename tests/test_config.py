@@ -1,0 +1,71 @@
+"""Settings: defaults, what is refused, and that a refusal names the setting and never its value."""
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+import config
+
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+REFUSED = {"PORT": "99999", "BASE_URL": "ftp://x", "RPC_REQUESTS_PER_SECOND": "fast", "OBSERVER_INTERVAL_SECONDS": "-1", "SOLANA_RPC_URLS": "localhost:8899",
+           "EXTRA_SWAP_PROGRAMS": "not-base58!", "ALLOWANCE": "120 per minute", "REGISTRATION": "maybe", "ALLOWED_HOSTS": "http://x", "WEB_CONCURRENCY": "0",
+           "THREADS": "many", "DATABASE_URL": "mysql://x", "RATELIMIT_STORAGE_URL": "memcached://x", "TRUSTED_PROXIES": "all", "LLM_BASE_URL": "x",
+           "MAX_WALLETS_PER_OWNER": "0", "MAX_RECEIPTS_PER_WALLET": "x", "IP_LIMIT_PER_MINUTE": "0", "DEXSCREENER_URL": "x"}
+
+
+def load(**environ):
+    return config.load(environ, dotenv=None)
+
+
+def test_defaults_are_those_of_the_contract():
+    c = load()
+    assert (c.host, c.port, c.base_url, c.data_dir) == ("127.0.0.1", 8000, "http://127.0.0.1:8000", Path("data"))
+    assert c.allowance == (("minute", 120), ("hour", 2000), ("day", 10000))
+    assert (c.observer_interval_seconds, c.scout_interval_seconds, c.paper_interval_seconds, c.rpc_requests_per_second) == (15, 60, 30, 2)
+    assert (c.ip_limit_per_minute, c.failed_auth_per_minute, c.creations_per_minute, c.posts_per_minute) == (300, 20, 3, 20)
+    assert c.allowed_hosts == ("localhost", "127.0.0.1", "[::1]")
+
+
+def test_base_url_follows_host_and_port_and_its_host_is_allowed():
+    assert load(HOST="0.0.0.0", PORT="81").base_url == "http://0.0.0.0:81"
+    assert load(HOST="::1").base_url == "http://[::1]:8000"
+    assert "candor.example" in load(BASE_URL="https://candor.example/").allowed_hosts
+    assert load(BASE_URL="https://candor.example/").base_url == "https://candor.example"
+
+
+def test_the_environment_wins_over_the_file_and_empty_means_absent(tmp_path):
+    (tmp_path / ".env").write_text("PORT=9001\nTHREADS=3\n")
+    c = config.load({"PORT": "9002", "THREADS": ""}, dotenv=str(tmp_path / ".env"))
+    assert (c.port, c.threads) == (9002, 8)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_value_is_refused_by_name_and_never_repeated(name):
+    with pytest.raises(config.BadSetting) as refused:
+        load(**{name: REFUSED[name]})
+    assert name in str(refused.value)
+    assert REFUSED[name] == "0" or REFUSED[name] not in str(refused.value)
+
+
+def test_allowance_in_any_order_shortest_window_first():
+    assert load(ALLOWANCE="5/day; 2/minute").allowance == (("minute", 2), ("day", 5))
+
+
+def test_secrets_do_not_show_in_the_repr():
+    shown = repr(load(SOLANA_RPC_URLS="https://rpc.example/?api-key=canary1", SECRET_KEY="canary2", LLM_API_KEY="canary3", DATABASE_URL="postgresql://u:canary4@h/d",
+                      RATELIMIT_STORAGE_URL="redis://:canary5@h", LLM_BASE_URL="http://u:canary6@h"))
+    assert "canary" not in shown
+
+
+def test_secret_key_is_made_once_and_private(tmp_path):
+    c = load(DATA_DIR=str(tmp_path))
+    first = config.secret_key(c)
+    assert len(first) == 64 and config.secret_key(c) == first
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert config.secret_key(load(DATA_DIR=str(tmp_path), SECRET_KEY="given")) == "given"
+
+
+def test_every_setting_is_documented():
+    documented = set(re.findall(r"`([A-Z_]{4,})`", DOCS.read_text()))
+    assert {f.name.upper() for f in dataclasses.fields(config.Config) if f.name.upper() in map(str.upper, config.PARSERS)} <= documented

@@ -1,0 +1,188 @@
+"""The allowance: exact over threads, processes and restarts; a refused request uses nothing up; headers a client can plan by."""
+import multiprocessing
+import threading
+
+import pytest
+from service import Service
+
+import ratelimit
+from ratelimit import Allowance, Limit
+
+NOON = 1_793_880_000                                          # a whole minute, hour and half day
+
+
+def limits(minute=3, hour=5, subject="owner:1"):
+    return [Limit(subject, "minute", 60, minute), Limit(subject, "hour", 3600, hour)]
+
+
+@pytest.fixture
+def allowance(tmp_path):
+    made = Allowance(tmp_path / "ratelimit.db")
+    yield made
+    made.close()
+
+
+def left(standing):
+    return {window.name: window.remaining for window in standing.windows}
+
+
+def test_a_window_admits_so_many_and_then_none_until_it_ends(allowance):
+    assert [allowance.take(limits(), NOON + n).admitted for n in range(5)] == [True, True, True, False, False]
+    assert not allowance.take(limits(), NOON + 59.999).admitted
+    assert allowance.take(limits(), NOON + 60).admitted
+
+
+def test_a_refused_request_uses_nothing_up_in_any_window(allowance):
+    for _ in range(3):
+        allowance.take(limits(), NOON)
+    for _ in range(10):
+        allowance.take(limits(), NOON)
+    assert left(allowance.look(limits(), NOON)) == {"minute": 0, "hour": 2}
+    assert [allowance.take(limits(), NOON + 60 + n).admitted for n in range(3)] == [True, True, False]      # the hour, then, and not the minute
+    assert left(allowance.look(limits(), NOON + 60)) == {"minute": 1, "hour": 0}
+
+
+def test_windows_are_aligned_to_the_clock(allowance):
+    standing = allowance.take(limits(), NOON + 59)
+    assert [(window.name, window.reset) for window in standing.windows] == [("minute", 1), ("hour", 3541)]
+    assert left(allowance.take(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
+
+
+def test_looking_costs_nothing(allowance):
+    assert [left(allowance.look(limits(), NOON)) for _ in range(5)] == [{"minute": 3, "hour": 5}] * 5
+
+
+def test_owners_do_not_share(allowance):
+    for _ in range(3):
+        allowance.take(limits(), NOON)
+    assert allowance.take(limits(subject="owner:2"), NOON).admitted
+
+
+def test_the_tightest_window_is_the_one_with_least_left_then_the_later_reset():
+    windows = [ratelimit.Window("minute", 3, 1, 50), ratelimit.Window("hour", 9, 1, 3000), ratelimit.Window("day", 9, 2, 80_000)]
+    assert ratelimit.Standing(True, tuple(windows)).tightest.name == "hour"
+
+
+def test_threads_share_exactly(allowance):
+    admitted, gate = [], threading.Barrier(20)
+
+    def ask():
+        gate.wait()
+        for _ in range(10):
+            admitted.append(allowance.take(limits(120, 2000), NOON).admitted)
+
+    crew = [threading.Thread(target=ask) for _ in range(20)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert admitted.count(True) == 120 and len(admitted) == 200
+
+
+def take_many(path, count, results):
+    allowance = Allowance(path)
+    results.put([allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True))
+    allowance.close()
+
+
+def test_processes_share_exactly_and_a_restart_forgets_nothing(tmp_path):
+    context, path = multiprocessing.get_context("spawn"), tmp_path / "ratelimit.db"
+    results = context.Queue()
+    crew = [context.Process(target=take_many, args=(path, 70, results)) for _ in range(2)]
+    [process.start() for process in crew]
+    admitted = [results.get(timeout=30) for _ in crew]
+    [process.join() for process in crew]
+    assert sum(admitted) == 120
+    again = Allowance(path)
+    assert not again.take(limits(120, 2000), NOON).admitted and left(again.look(limits(120, 2000), NOON)) == {"minute": 0, "hour": 1880}
+    again.close()
+
+
+@pytest.mark.parametrize("content", [b"this is no database, whatever its name says " * 100, b"", b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
+    path = tmp_path / "ratelimit.db"
+    path.write_bytes(content)
+    allowance = Allowance(path)
+    assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {"minute": 2, "hour": 4}
+    allowance.close()
+
+
+def test_counters_of_the_past_are_swept(allowance):
+    for n in range(50):
+        allowance.take(limits(subject=f"address:{n}"), NOON)
+    allowance.take(limits(), NOON + 7200)
+    assert allowance._connection.execute("SELECT COUNT(*) FROM counter").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("address, network", [("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("::ffff:192.0.2.7", "192.0.2.7"), (None, "unknown"), ("", "unknown")])
+def test_whoever_has_one_address_of_a_network_has_them_all(address, network):
+    assert ratelimit.network_of(address) == network
+
+
+# ---- through the interface --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def narrow(tmp_path, monkeypatch):
+    """A service with small limits whose clock stands still."""
+    monkeypatch.setattr("time.time_ns", lambda: (NOON + 10) * 10**9)
+    made = Service(tmp_path / "data", allowance=(("minute", 5), ("hour", 50)), posts_per_minute=2, ip_limit_per_minute=20, failed_auth_per_minute=3)
+    yield made
+    made.close()
+
+
+def headers(answer):
+    return tuple(answer.headers.get(f"RateLimit-{name}") for name in ("Limit", "Remaining", "Reset"))
+
+
+def test_headers_describe_the_window_that_runs_out_first(narrow):
+    made = narrow.make_bot()
+    key, read = made.publish_key.text, narrow.make_read_key(made.owner)
+    assert headers(narrow.get("/api/v1/feed", key)) == ("5", "4", "50")
+    answer = narrow.post({"eventId": "x"}, key)
+    assert answer.status_code == 422 and headers(answer) == ("2", "1", "50")             # on POST the posts window counts too, and on errors
+    assert headers(narrow.get("/api/v1/bots/bot_nobody", read)) == ("5", "2", "50")
+    assert answer.headers["RateLimit-Policy"] == '"minute";q=5;w=60, "hour";q=50;w=3600'
+    assert "Retry-After" not in answer.headers
+
+
+def test_a_refusal_names_the_window_and_when_to_come_back(narrow):
+    made = narrow.make_bot()
+    for n in range(2):
+        assert narrow.post({"eventId": f"e{n}", "body": "b"}, made.publish_key.text).status_code == 201
+    answer = narrow.post({"eventId": "e2", "body": "b"}, made.publish_key.text)
+    assert (answer.status_code, answer.json["code"], answer.json["window"], answer.headers["Retry-After"]) == (429, "rate_limited", "posts_minute", "50")
+    assert headers(answer) == ("2", "0", "50")
+    for _ in range(3):
+        assert narrow.get("/api/v1/feed", made.publish_key.text).status_code == 200
+    answer = narrow.get("/api/v1/feed", made.publish_key.text)
+    assert (answer.status_code, answer.json["window"]) == (429, "minute")
+
+
+def test_me_costs_nothing_and_shows_all_windows(narrow):
+    made = narrow.make_bot()
+    narrow.post({"eventId": "e", "body": "b"}, made.publish_key.text)
+    for _ in range(8):
+        answer = narrow.get("/api/v1/me", narrow.make_read_key(made.owner))
+    assert answer.status_code == 200 and headers(answer) == ("5", "4", "50")
+    assert answer.json["windows"] == [{"window": "minute", "limit": 5, "remaining": 4, "resetSeconds": 50}, {"window": "hour", "limit": 50, "remaining": 49, "resetSeconds": 3590},
+                                      {"window": "posts_minute", "limit": 2, "remaining": 1, "resetSeconds": 50}]
+
+
+def test_wrong_keys_are_refused_by_address_and_a_right_one_is_still_served(narrow):
+    key = narrow.make_bot().publish_key.text
+    wrong = [narrow.get("/api/v1/feed", "cnd_read_" + "x" * 49) if n % 2 else narrow.get("/api/v1/feed") for n in range(5)]
+    assert [answer.status_code for answer in wrong] == [401, 401, 401, 429, 429]
+    assert (wrong[-1].json["window"], wrong[-1].headers["Retry-After"]) == ("address", "50") and headers(wrong[-1]) == (None, None, None)
+    assert narrow.get("/api/v1/feed", key).status_code == 200
+    assert narrow.get("/api/v1/feed", peer="192.0.2.9").status_code == 401
+
+
+def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
+    codes = [narrow.get("/api/health" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}).status_code for n in range(23)]
+    assert sorted(codes) == [200] * 10 + [404] * 10 + [429] * 3
+    assert narrow.get("/api/health", peer="192.0.2.9").status_code == 200
+
+
+def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
+    behind = Service(tmp_path / "data", trusted_proxies=1, ip_limit_per_minute=2)
+    codes = [behind.get("/api/health", headers={"X-Forwarded-For": f"198.51.100.9, 192.0.2.{n}"}).status_code for n in range(4)]
+    assert codes == [200] * 4                                  # the last entry is the proxy's own word
+    codes = [behind.get("/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}).status_code for n in range(4)]
+    assert codes == [200, 200, 429, 429]
+    behind.close()

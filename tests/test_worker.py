@@ -1,0 +1,176 @@
+"""A real server and clients that mean harm: malformed bytes, dripping bodies, idle connections, a crowd."""
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from service import GENEROUS, NOW
+
+import models
+from web import accounts
+from web.worker import Patience
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = {**{name.upper(): str(value) for name, value in GENEROUS.items() if name != "allowance"}, "ALLOWANCE": "1000000/minute", "OBSERVER_INTERVAL_SECONDS": "0",
+            "SCOUT_INTERVAL_SECONDS": "0", "PAPER_INTERVAL_SECONDS": "0"}
+
+
+class Server:
+    """`app.py run` on a free port, as a user starts it."""
+
+    def __init__(self, folder, **environ):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.log = open(folder / "server.log", "w+b")
+        environ = {**os.environ, **SETTINGS, "PORT": str(self.port), "DATA_DIR": str(folder / "data"), **environ}
+        self.process = subprocess.Popen([sys.executable, "app.py", "run"], cwd=ROOT, env=environ, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.wait()
+
+    def wait(self):
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                return self.get("/api/health")
+            except OSError:
+                assert self.process.poll() is None, self.words()
+                time.sleep(0.05)
+        raise AssertionError(self.words())
+
+    def get(self, path, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def send(self, raw):
+        """What comes back for these bytes, or b"" where the connection just ends."""
+        with self.connect() as connection:
+            try:
+                connection.sendall(raw)
+                connection.shutdown(socket.SHUT_WR)
+                answer = b""
+                while part := connection.recv(65536):
+                    answer += part
+                return answer
+            except OSError:
+                return b""
+
+    def words(self):
+        self.log.seek(0)
+        return self.log.read().decode()
+
+    def stop(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait(20)
+        self.log.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("server"))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("raw, status", [
+    (b"BLAH\r\n\r\n", b"400"), (b"GET /canary-secret\x01 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"), (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"400"),
+    (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"), (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n", b"431"), (b"GET / HTTP/1.1\r\nHost: x\r\ncanary-secret\r\n\r\n", b"400"),
+    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"), (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421")])
+def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
+    answer = server.send(raw)
+    assert answer.startswith(b"HTTP/1.1 " + status) and b"canary" not in answer and b"Content-Security-Policy: " in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == int(status)
+    assert "canary" not in server.words() and "Traceback" not in server.words()
+
+
+def test_malformed_requests_crash_nothing(server):
+    """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer below 500 or nothing."""
+    dice = random.Random(20261120)
+    whole = (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n"
+             b'{"eventId": "e", "body": "b b b"}')
+    for _ in range(500):
+        raw = bytearray(whole)
+        for _ in range(dice.randint(1, 8)):
+            at = dice.randrange(len(raw))
+            raw[at:at + dice.randint(0, 3)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
+        if dice.random() < 0.2:
+            raw = raw[:dice.randrange(1, len(raw))]
+        answer = server.send(bytes(raw))
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24" or answer.startswith(b"HTTP/1.1 501"), (bytes(raw), answer[:80])
+    assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
+
+
+def test_slow_clients_keep_nobody_waiting(server):
+    """Idle connections, half headers and dripping bodies by the hundred; beside them a normal client."""
+    drip = b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
+    slow = [server.connect() for _ in range(300)]
+    for n, connection in enumerate(slow):
+        connection.sendall((b"", b"GET / HT", drip)[n % 3])
+    took = []
+    for _ in range(50):
+        began = time.perf_counter()
+        assert server.get("/api/health")[0] == 200
+        took.append(time.perf_counter() - began)
+    for connection in slow:
+        connection.close()
+    assert sorted(took)[48] < 0.5
+
+
+def test_a_crowd_is_served_whole(server):
+    codes = []
+    crew = [threading.Thread(target=lambda: codes.append(server.get("/api/health")[0])) for _ in range(60)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert codes == [200] * 60
+
+
+def test_two_workers_share_one_allowance_and_one_revocation(tmp_path):
+    server = Server(tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day")
+    try:
+        import config
+        with models.connect(config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)).connection_context():
+            made = accounts.create_bot(config.Config(), "Ada", NOW)
+            ask = {"Authorization": f"Bearer {made.publish_key.text}"}
+            codes = []
+            crew = [threading.Thread(target=lambda: codes.extend(server.get("/api/v1/feed", **ask)[0] for _ in range(10))) for _ in range(6)]
+            [thread.start() for thread in crew], [thread.join() for thread in crew]
+            assert (codes.count(200), codes.count(429)) == (40, 20)
+            accounts.revoke_key(made.publish_key.key.uid, NOW)
+            assert [server.get("/api/v1/me", **ask)[0] for _ in range(10)] == [401] * 10
+        models.database.close_all()
+    finally:
+        server.stop()
+    lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
+    assert {line["logger"] for line in lines} >= {"candor.access", "gunicorn.error"} and made.publish_key.text not in str(lines)
+
+
+def test_patience_ends():
+    """A read that waits for a body that does not come is ended once it is overdue, and not before."""
+    patience = Patience(seconds=5)
+    ours, theirs = socket.socketpair()
+    patience.begin(ours)
+    now = time.monotonic()
+    assert patience.check(now + 4) == 0
+    assert patience.check(now + 6) == 1 and ours.recv(10) == b""
+    patience.begin(ours)
+    patience.end(ours)
+    assert patience.check(now + 60) == 0
+    ours.close(), theirs.close()
