@@ -11,9 +11,11 @@ import config
 import models
 import paperbooks
 import papertrade
+from bench import record_market, replay_market
 from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Position, Review, Snapshot, Token, Trader
 from paper import engine
 from paper.book import STARTING_CASH, Book
+from paper.diary import tell
 from paper.market import Market
 from paper.market import Token as Seen
 from paper.strategies import Momentum
@@ -286,6 +288,24 @@ def test_rebuild_fills_a_write_off_again(stage):
     trader = stage.trader()
     stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
     assert Position.get().reason == "liquidity_gone" and papertrade.rebuild_trader(trader, stage.now) == []
+
+
+# ---- a recording --------------------------------------------------------------------------------------------------------------------
+def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_path, capsys):
+    stage.trader("The momentum trader")
+    stage.play(RISE)
+    stored = [[row.at, tell(row.kind, orjson.loads(row.facts))] for row in DiaryEntry.select().order_by(DiaryEntry.id)]
+    monkeypatch.setenv("DATA_DIR", str(stage.config.data_dir))
+    record_market.main([str(tmp_path / "market.json")])
+
+    def replayed(*more):
+        capsys.readouterr()
+        replay_market.main([str(tmp_path / "market.json"), "--json", *more])
+        return orjson.loads(capsys.readouterr().out)
+    first = replayed()
+    assert first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
+    assert replayed() == first and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
+    assert replayed("--set", "momentum.riseBps=20000")["families"]["momentum"]["closes"] == []
 
 
 # ---- flow ---------------------------------------------------------------------------------------------------------------------------

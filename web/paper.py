@@ -229,7 +229,7 @@ def show_brain(trader, handle, closes, now):
             ended |= {facts.get("ends")}
             pauses += [(facts["id"], _show_pause(at, mint, facts))] if "until" in facts and facts["until"] > now else []
     patterns = [_show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at) for one in brain.find_lessons(closes, _newest(closes)) if one.is_pattern]
-    return {"asOf": show_time(now), "reviewed": brain.review_results(closes), "patterns": patterns, "pauses": [pause for ident, pause in pauses if ident not in ended],
+    return {"asOf": show_time(now), "reviewed": {**brain.review_results(closes), "simulated": True}, "patterns": patterns, "pauses": [pause for ident, pause in pauses if ident not in ended],
             "lessons": lessons, "simulated": True}
 
 
@@ -239,12 +239,13 @@ def _newest(closes):
 
 
 def _show_lesson(text, n, window_ms, close_ids, created_at, expires_at):
-    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at), "expiresAt": show_time(expires_at)}
+    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at), "expiresAt": show_time(expires_at),
+            "simulated": True}
 
 
 def _show_pause(at, mint, facts):
     return {"rule": facts["rule"], "effect": facts["effect"], "mint": mint, "applied": facts["what"] == "begun", "n": facts["n"], "window": f"{facts['windowMs'] // guard.HOUR}h",
-            "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"])}
+            "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"]), "simulated": True}
 
 
 def list_posts(limit, before=None):
