@@ -148,6 +148,17 @@ class Key(Base):
     revoked_at = BigIntegerField(null=True)
 
 
+class Session(Base):
+    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that is gone has ended."""
+
+    id = AutoField()
+    owner = ForeignKeyField(Owner, backref="sessions")
+    hash = TextField(unique=True)                             # SHA-256, hex
+    created_at = BigIntegerField()
+    seen_at = BigIntegerField()                               # coarse: written at most once an hour
+    challenge = TextField(null=True)                          # JSON {text, bot, wallet, endsAt} of a proof under way; works once
+
+
 # ---- what is watched --------------------------------------------------------------------------------------------------
 class Wallet(Base):
     """A public address that is or was observed, and what observation made of it. The last five columns are derived by the fold."""
@@ -594,7 +605,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 

@@ -13,24 +13,29 @@ from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Pe
 from paper.book import Book, Close, Position, find_exclusion, public_id
 from paper.engine import REFUSAL_MS
 from paper.engine import Trader as Player
-from paper.fills import MODEL, Order
+from paper.fills import MODEL, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
 from paper.market import Flow, Token, parse_snapshot
+from paper.refill import Account, Attempt
 from paper.strategies import parse_settings
 
 BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}          # whole numbers beyond 64 bits: decimal text in their columns
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
-ROWS = 400                             # of one INSERT
 
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 SNAPSHOTS = """
-SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd
-FROM token t JOIN snapshot s ON s.token_id = t.id WHERE (t.tracked_at IS NOT NULL OR t.held) AND s.taken_at >= ?"""
+SELECT id, token_id, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd
+FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held) AND taken_at >= ? AND id >= ? AND id < ?"""
 NAMED = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd FROM snapshot s JOIN token t ON t.id = s.token_id
-WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id WHERE p.trader_id = ?)"""
-TOKENS = "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
+WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?)"""
+SHARED_FILLS = """
+SELECT o.period_id, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent, f.failed, o.reason,
+       f.marks, f.position, f.model
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?) ORDER BY f.id"""
+TOKENS = "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
 FLOWS = """
 SELECT m.mint, b.owner_id, w.address, m.side, t.block_time FROM trade t JOIN trade_mint m ON m.trade_id = t.id
 JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id
@@ -87,19 +92,16 @@ def find_first_new(after_id, since):
     return _all(NEW_SNAPSHOTS, (after_id, since))[0][0]
 
 
-def list_snapshots(since):
-    """The snapshots of all tracked tokens taken since, in the order they arrived."""
-    return [parse_snapshot(*row) for row in sorted(_all(SNAPSHOTS, (since,)))]
+def list_snapshots(tokens, since, ids):
+    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they arrived."""
+    rows = sorted(_all(SNAPSHOTS, (since, ids.start, ids.stop)))
+    return [parse_snapshot(ident, tokens[token].mint, *rest) for ident, token, *rest in rows if token in tokens]
 
 
-def list_named_snapshots(trader_id):
-    """{id: snapshot} of all that the trader's fills name."""
-    return {row[0]: parse_snapshot(*row) for row in _all(NAMED, (trader_id,))}
-
-
-def list_tokens():
-    return [Token(mint, symbol or mint[:6], decimals, pair_created_at, discovered_at or 0, _statuses(checks))
-            for mint, symbol, decimals, pair_created_at, discovered_at, checks in _all(TOKENS)]
+def find_tokens():
+    """{row id: Token} of all that are tracked."""
+    return {ident: Token(mint, symbol or mint[:6], decimals, pair_created_at, discovered_at or 0, _statuses(checks))
+            for ident, mint, symbol, decimals, pair_created_at, discovered_at, checks in _all(TOKENS)}
 
 
 def _statuses(checks):
@@ -197,12 +199,43 @@ def read_pause(at, mint, facts):
     return Pause(facts["id"], facts["rule"], facts["effect"], mint, at, facts["until"], facts["what"] == "begun", facts["n"], facts["windowMs"], facts["numbers"])
 
 
+# ---- filling again --------------------------------------------------------------------------------------------------------
+def find_account(period, handle):
+    """An account period as paper.refill takes it."""
+    orders = {row["number"]: read_order(row, handle) for row in PaperOrder.select().where(PaperOrder.period == period).dicts()}
+    positions = {row["number"]: read_position(row) for row in models.Position.select().where(models.Position.period == period).dicts()}
+    return Account(period.starting_cash, period.cash, period.lost_fees, orders, tuple(_list_attempts(period.id, positions)), positions)
+
+
+def _list_attempts(period, positions):
+    """The period's fills as attempts, each with what the same snapshot had given to anybody before."""
+    snapshots, before = {row[0]: parse_snapshot(*row) for row in _all(NAMED, (period,))}, defaultdict(list)
+    for owner, snapshot, *columns, position, model in _all(SHARED_FILLS, (period,)):
+        done = read_fill(snapshot, *columns)
+        if owner == period:
+            mark = positions[position].price if position else 0
+            yield Attempt(done, snapshots.get(snapshot) if model == MODEL else None, tuple(before[snapshot]), mark)
+        before[snapshot].append(done)
+
+
+def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, marks):
+    return Fill(order, mint, side, snapshot, at, decided_on, decided_at, int(raw), mid, slippage, pool_fee, network_fee, rent, bool(failed), reason, tuple(orjson.loads(marks)))
+
+
 # ---- storing ------------------------------------------------------------------------------------------------------------
 def store_round(seats, cursor):
     """What was played since list_seats, and how far the snapshots are read, in one transaction. Outdated: nothing was stored."""
+    journals = [(seat.period, seat.player.journal) for seat in seats]
+    orders = [_order_row(order, period) for period, journal in journals for order in journal.orders.values()]
+    positions = [_position_row(position, period) for period, journal in journals for position in journal.positions.values()]
+    entries = [_entry_row(entry, period) for period, journal in journals for entry in journal.entries]
     with models.writing():
         for seat in seats:
             _store_seat(seat)
+        _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
+        _insert(PaperFill, [_fill_row(fill, position, ids[fill.order]) for ids, journal in _list_filled(journals) for fill, position in journal.fills])
+        _insert(models.Position, positions, ("period", "number"))
+        _insert(DiaryEntry, entries)
         _keep_snapshots([seat.player for seat in seats])
         EngineState.insert(id=1, snapshot=cursor).on_conflict(conflict_target=[EngineState.id], update={"snapshot": cursor}).execute()
 
@@ -214,9 +247,6 @@ def _store_seat(seat):
     if (*account.values(), *engine.values()) != seat.stored or journal.entries:
         _check_version(player.id, seat.version, engine)
         Period.update(account).where(Period.id == seat.period).execute()
-    _store_orders(journal, seat.period)
-    _insert(models.Position, [_position_row(position, seat.period) for position in journal.positions.values()], (models.Position.period, models.Position.number))
-    _insert(DiaryEntry, [_entry_row(entry, seat.period) for entry in journal.entries])
     if journal.alarms:
         store_alarms(seat.period, journal.alarms)
 
@@ -234,14 +264,16 @@ def _check_version(ident, version, engine):
         raise Outdated(f"trader {ident}")
 
 
-def _store_orders(journal, period):
-    rows = [{"period": period, **{name: str(getattr(order, name)) if name in BIG else getattr(order, name) for name in ORDER}}
-            for order in journal.orders.values()]
-    _insert(PaperOrder, rows, (PaperOrder.period, PaperOrder.number), ("done", "attempts", "lost", "state"))
-    if journal.fills:
-        numbers = {fill.order for fill, _ in journal.fills}
-        ids = dict(PaperOrder.select(PaperOrder.number, PaperOrder.id).where(PaperOrder.period == period, PaperOrder.number.in_(numbers)).tuples())
-        _insert(PaperFill, [_fill_row(fill, position, ids[fill.order]) for fill, position in journal.fills])
+def _list_filled(journals):
+    """({order number: row id}, journal) of each account that had fills."""
+    for period, journal in journals:
+        if journal.fills:
+            numbers = {fill.order for fill, _ in journal.fills}
+            yield dict(PaperOrder.select(PaperOrder.number, PaperOrder.id).where(PaperOrder.period == period, PaperOrder.number.in_(numbers)).tuples()), journal
+
+
+def _order_row(order, period):
+    return {"period": period, **{name: str(getattr(order, name)) if name in BIG else getattr(order, name) for name in ORDER}}
 
 
 def _fill_row(fill, position, order):
@@ -254,14 +286,15 @@ def _position_row(position, period):
     return {**values, "period": period, "marks": orjson.dumps(position.marks).decode()}
 
 
-def _insert(model, rows, key=None, update=None):
-    """Insert; where a row with the same key exists, take over `update` (all given columns without it)."""
-    for at in range(0, len(rows), ROWS):
-        insert = model.insert_many(rows[at:at + ROWS])
-        if key:
-            names = update or [name for name in rows[0] if name not in {field.name for field in key}]
-            insert = insert.on_conflict(conflict_target=key, preserve=[getattr(model, name) for name in names])
-        insert.execute()
+def _insert(model, rows, key=(), update=None):
+    """Insert rows of equal shape; where one with the same key exists it takes over `update`, without it all columns."""
+    if not rows:
+        return
+    columns = {name: model._meta.fields[name].column_name for name in rows[0]}
+    taken = ", ".join(f'"{columns[name]}" = excluded."{columns[name]}"' for name in update or columns if name not in key)
+    conflict = f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}" if key else ""
+    names, places = ", ".join(f'"{column}"' for column in columns.values()), ", ".join("?" * len(columns))
+    models.database.cursor().executemany(f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places}) {conflict}', [tuple(row.values()) for row in rows])
 
 
 def store_alarms(period, alarms):

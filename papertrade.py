@@ -12,10 +12,12 @@ import orjson
 import paperbooks
 import voice
 import writer
+from models import Period, writing
 from paper import diary, engine
 from paper.book import public_id
 from paper.guard import DAY
-from paper.market import WINDOW_INTERVALS, Market
+from paper.market import Market
+from paper.refill import find_differences
 
 BACKLOG_MS = 2 * 3_600_000             # older snapshots are not traded on any more
 USUAL_INTERVAL_MS = 60_000             # the scout's, where it is switched off
@@ -31,6 +33,7 @@ class Desk:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or USUAL_INTERVAL_MS
         self.fresh = True                                  # nothing was played by this process yet
+        self.market, self.tokens = None, {}
 
     def run_tick(self, now):
         """One tick; (problem or None, details for health as JSON). `now` in ms."""
@@ -48,9 +51,12 @@ class Desk:
         for seat in seats:
             self._begin(seat.player, now)
         first = paperbooks.find_first_new(cursor, now - BACKLOG_MS) if seats else None
-        rounds = 0 if first is None else self._play_rounds(seats, first, range(cursor + 1, newest + 1), now)
+        market, self.market = self.market, None            # one that was played and not stored is of no use
+        if first is not None:
+            market = self._update_market(market, first, cursor, now)
+        rounds = 0 if first is None else self._play_rounds(market, seats, first, range(cursor + 1, newest + 1), now)
         paperbooks.store_round(seats, max(cursor, newest))
-        self.fresh = False
+        self.market, self.fresh = market, False
         return rounds
 
     def _begin(self, player, now):
@@ -60,14 +66,20 @@ class Desk:
         engine.check_account(player, now)
         engine.beat(player, now)
 
-    def _play_rounds(self, seats, first, new, now):
-        """Play the snapshots whose id is in the range `new`, from the time `first` on; what came before is history."""
-        market, rounds = Market(self.interval_ms, paperbooks.list_tokens(), paperbooks.find_flows(now - DAY)), 0
-        known = [one for one in paperbooks.list_snapshots(first - WINDOW_INTERVALS * self.interval_ms) if one.mint in market.tokens and one.id < new.stop]
-        for snapshot in known:
-            if snapshot.id < new.start:
+    def _update_market(self, market, first, cursor, now):
+        """The market as it stood at the cursor: kept from the last tick, or read from the time before `first`."""
+        self.tokens = paperbooks.find_tokens()
+        if market is None:
+            market = Market(self.interval_ms)
+            for snapshot in paperbooks.list_snapshots(self.tokens, first - market.horizon_ms, range(cursor + 1)):
                 market.push(snapshot, now)
-        for at, group in groupby((one for one in known if one.id >= new.start and one.at >= first), lambda one: one.at):
+        market.follow(self.tokens.values(), paperbooks.find_flows(now - DAY))
+        return market
+
+    def _play_rounds(self, market, seats, first, new, now):
+        """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by moment."""
+        rounds = 0
+        for at, group in groupby(paperbooks.list_snapshots(self.tokens, first, new), lambda one: one.at):
             engine.play(market, [seat.player for seat in seats if seat.created_at <= at], list(group), now)
             rounds += 1
         return rounds
@@ -107,3 +119,19 @@ class Speaker:
         text = model.write(self.persona, facts, built_in)
         self.recent = [*self.recent[1 - RECENT_POSTS:], text.text]
         return public_id(self.handle, "post", self.count), text
+
+
+def rebuild_trader(trader, now):
+    """Fill a trader's stored decisions again, in all its account periods; what came out different, as sentences.
+
+    Nothing is edited: a difference opens a review of the period, whose record stays as it is.
+    """
+    found = []
+    for period in Period.select().where(Period.trader == trader).order_by(Period.number):
+        differences = find_differences(paperbooks.find_account(period, trader.handle))
+        if differences:
+            alarm = engine.Alarm(f"refill_differs:{now}", "refill_differs", "filling the stored decisions again gave something else", now)
+            with writing():
+                paperbooks.store_alarms(period.id, [alarm])
+        found += [f"period {period.number}, {difference}" for difference in differences]
+    return found

@@ -16,8 +16,8 @@ import models
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.rpc import RpcError
 from models import Job, Post, Snapshot, Token, Trade, TradeMint
-from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, fetch_json, open_session, parse_list, parse_pairs,
-                       parse_pools, parse_text)
+from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, fetch_json, open_session, parse_list,
+                       parse_pairs, parse_pools, parse_text)
 
 TRACKED_TOKENS = 1000
 ACCOUNTS_PER_CALL, CALLS_PER_TICK = 100, 5                  # getMultipleAccounts
@@ -32,7 +32,10 @@ PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE = 200, 50, 0.01       # 10,000 rows a tick
 
 # ---- deciding -----------------------------------------------------------------------------------------------------------
 def mark_absurd(quote, before):
-    """Why not to believe the price: `not_positive`, `jump` or None. It is passed on as it came; judging it is the reader's. `before`: a row with prices."""
+    """Why not to believe the price: `not_positive`, `jump` or None. It is passed on as it came; judging it is the reader's.
+
+    `before`: the token's row with the prices it had.
+    """
     prices = [(Decimal(now), Decimal(then or 0)) for now, then in ((quote.price_usd, before.price_usd), (quote.price_sol, before.price_sol)) if now]
     if any(now <= 0 for now, _ in prices):
         return "not_positive"
@@ -112,8 +115,8 @@ def store_discoveries(found, found_by, now_ms):
     known = find_tokens(found)
     fresh = [{"mint": mint, "symbol": symbol, "name": name, "found_by": found_by, "discovered_at": now_ms, "tracked_at": now_ms}
              for mint, (symbol, name) in found.items() if mint not in known and mint != WRAPPED_SOL]
-    back = [Token.update(tracked_at=now_ms, found_by=token.found_by or found_by, discovered_at=token.discovered_at or now_ms).where(Token.id == token.id)
-            for token in known.values() if token.tracked_at is None]
+    back = [Token.update(tracked_at=now_ms, found_by=token.found_by or found_by, discovered_at=token.discovered_at or now_ms)
+            .where(Token.id == token.id) for token in known.values() if token.tracked_at is None]
     write([*([Token.insert_many(fresh)] if fresh else ()), *back])
 
 
@@ -246,7 +249,8 @@ class Scout:
         return unreadable
 
     def _read_pools(self, pools, clock):
-        quotes, unreadable = parse_pools(fetch_json(self.session, f"{self.geckoterminal}/networks/solana/new_pools", {"include": "base_token", "page": 1}))
+        answer = fetch_json(self.session, f"{self.geckoterminal}/networks/solana/new_pools", {"include": "base_token", "page": 1})
+        quotes, unreadable = parse_pools(answer)
         store_discoveries({mint: (quote.symbol, quote.name) for mint, quote in quotes.items()}, "geckoterminal", clock())
         pools.update(quotes)
         return unreadable
@@ -295,12 +299,14 @@ class Scout:
         """
         while rows := list_moved(self.trade_cursor):
             self.trade_cursor = rows[-1][0]
-            store_discoveries({mint: (None, None) for _, mint, side, seconds in rows if side and (seconds or 0) * 1000 > now_ms - DAY}, "wallets", now_ms)
+            traded = [mint for _, mint, side, seconds in rows if side and (seconds or 0) * 1000 > now_ms - DAY]
+            store_discoveries(dict.fromkeys(traded, (None, None)), "wallets", now_ms)
             store_moved(dict.fromkeys(mint for _, mint, _, _ in rows))
 
     # ---- health ----
     def _feeds(self):
-        return {"dexscreenerProfiles": self.profiles, "dexscreenerBoosts": self.boosts, "geckoterminalNewPools": self.pools, "dexscreenerPrices": self.prices}
+        return {"dexscreenerProfiles": self.profiles, "dexscreenerBoosts": self.boosts, "geckoterminalNewPools": self.pools,
+                "dexscreenerPrices": self.prices}
 
     def _report(self):
         feeds = self._feeds()

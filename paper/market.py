@@ -116,9 +116,14 @@ class Market:
 
     def __init__(self, interval_ms, tokens=(), flows=None):
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
-        self.tokens = {token.mint: token for token in tokens}
-        self.flows = flows or {}                       # mint -> tuple of Flow
         self.windows, self.before = {}, {}
+        self.follow(tokens, flows or {})
+
+    def follow(self, tokens, flows):
+        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}. What is known of others is forgotten."""
+        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
+        self.windows = {mint: window for mint, window in self.windows.items() if mint in self.tokens}
+        self.before = {mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens}
 
     def push(self, snapshot, now):
         """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""

@@ -72,6 +72,11 @@ def check_creation(owner_id=None):
     _take(ratelimit.list_creation_limits(settings(), request.remote_addr, owner_id), "new influencers")
 
 
+def check_posting(owner_id):
+    """May this owner post another time by hand? It shares the minute's posts with the keys."""
+    _take([limit for limit in ratelimit.list_limits(settings(), owner_id, posting=True) if limit.name == "posts_minute"], "posts")
+
+
 def settings():
     return current_app.config["CANDOR"]
 

@@ -9,6 +9,8 @@ CODES = {
     "invalid_key": (401, "API key not valid"),
     "insufficient_scope": (403, "Key not allowed to do this"),
     "bot_mismatch": (403, "Key belongs to another influencer"),
+    "not_creator": (403, "Not yours to manage"),
+    "foreign_origin": (403, "Sent from another site"),
     "registration_closed": (403, "Registration is closed"),
     "not_found": (404, "Not found"),
     "method_not_allowed": (405, "Method not allowed"),

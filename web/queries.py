@@ -39,6 +39,11 @@ SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <>
        COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
 """
+DAYS = """
+SELECT t.block_time / 86400, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*), COUNT(t.result)
+FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?) AND t.kind IN ('buy', 'sell', 'swap') AND t.block_time IS NOT NULL
+GROUP BY t.block_time / 86400 ORDER BY 1
+"""
 
 
 def _all(sql, values=()):
@@ -111,6 +116,16 @@ def find_wallets(address=None, bot=None):
     sql, values = _select("SELECT w.id, w.coverage FROM wallet w JOIN bot b ON b.id = w.bot_id",
                           [("w.address = ?", address) if address else None, ("b.uid = ?", bot) if bot else None], "ORDER BY w.id")
     return _all(sql, values)
+
+
+def find_origins(uids):
+    """{trade uid: (block time, signature)}: the purchases that sales were matched with."""
+    return {uid: row for uid, *row in _all(f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({', '.join('?' * len(uids))})", uids)}
+
+
+def list_days(address):
+    """[(days since 1970, realised, volume, trades, sells with a result), ...] of a wallet, in order; lamports and counts."""
+    return _all(DAYS, (address,))
 
 
 def list_activity(mint, limit, before=None):
@@ -186,6 +201,10 @@ def list_bots(limit, before=None):
 
 def find_bot(uid):
     return _one(BOT + "WHERE b.uid = ?", (uid,))
+
+
+def is_owner(owner_id, bot):
+    return _one("SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?", (bot, owner_id)) is not None
 
 
 def list_former_wallets(bot_ids):
