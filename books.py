@@ -51,7 +51,7 @@ class Books:
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
             kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
             new = list_entries(wallet.id)
-        for entry in order_entries(new):
+        for entry in order_entries(new, kept.book.seen):
             _take(kept, entry)
         return kept.book
 

@@ -1,7 +1,7 @@
 """Settings: read once from the environment (or `.env`), checked, frozen. docs/settings.md lists them."""
 import os
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ PUBLIC_MAINNET = "https://api.mainnet-beta.solana.com"
 DEXSCREENER = "https://api.dexscreener.com"
 GECKOTERMINAL = "https://api.geckoterminal.com"
 BASE58_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
+DEMONSTRATION_ID = b"DEMO"
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -53,6 +54,7 @@ class Config:
     llm_base_url: str = field(default="", repr=False)
     llm_model: str = ""
     llm_api_key: str = field(default="", repr=False)
+    demonstration: bool = False                       # no setting: DATA_DIR is one that `app.py demo` made
 
     @property
     def database_path(self):
@@ -74,7 +76,17 @@ def load(environ=None, dotenv=".env"):
     config = Config(**given)
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
-    return Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})
+    config = Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})
+    return replace(config, demonstration=is_demonstration(config.database_path))
+
+
+def is_demonstration(path):
+    """Does a database say that it is a demonstration's? Its header does: the application id, sqlite.org/fileformat.html."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(72)[68:] == DEMONSTRATION_ID
+    except OSError:                                       # none there, or none that can be read: whoever opens it will say so
+        return False
 
 
 def secret_key(config):
@@ -190,4 +202,4 @@ PARSERS = {
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
     "ratelimit_storage_url": _url("redis", "rediss"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }
-assert set(PARSERS) == {f.name for f in fields(Config)}
+assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

@@ -6,6 +6,8 @@ JSON columns hold text made by `orjson`; who writes a column names its shape bes
 """
 import contextlib
 import datetime
+import fcntl
+import os
 import secrets
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
+_door = None
 
 
 class SQLite(PooledDatabase, APSWDatabase):
@@ -71,8 +75,31 @@ def connect(config):
     if config.database_url:
         raise NotImplementedError("DATABASE_URL: PostgreSQL is not supported yet")
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    enter(config.data_dir)
     database.initialize(SQLite(config.database_path))
     return database.obj
+
+
+def enter(data_dir):
+    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while `restore` is alone inside."""
+    global _door
+    door = os.open(data_dir / DOOR, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(door, fcntl.LOCK_SH)
+    leave()
+    _door = door
+
+
+def leave():
+    """Let go of the door; the database must be closed."""
+    global _door
+    if _door is not None:
+        os.close(_door)
+        _door = None
+
+
+def list_migrations():
+    """Names of the migrations this version knows, in order."""
+    return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
 def migrate(db=None):
@@ -633,9 +660,11 @@ def store_arrival(kind, **what):
     Arrival.insert(kind=kind, **what).execute()
 
 
-def note_job(name, state, now, problem=None, details="{}"):
-    """Keep what health tells of a job; `now` in ms."""
-    row = {"state": state, "heartbeat_at": now, "last_error": problem, "details": details}
+def note_job(name, state, now, problem=None, details=None):
+    """Keep what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    row = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok":
         row["last_success_at"] = now
+    if details is not None:
+        row["details"] = details
     Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

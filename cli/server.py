@@ -14,19 +14,24 @@ def add_commands(commands):
     observe = add_command(commands, "observe", run_observe, "one pass of the observer now, beside a running server")
     observe.add_argument("--once", action="store_true", help="the default, and all there is: the server observes continuously")
     rebuild = add_command(commands, "rebuild", run_rebuild, "derive all trades and lots again from stored receipts")
-    rebuild.add_argument("--bot", metavar="ID", help="only this influencer's wallet")
+    one = rebuild.add_mutually_exclusive_group()
+    one.add_argument("--bot", metavar="ID", help="only this influencer's wallet")
+    one.add_argument("--trader", metavar="ID", help="fill a trader's stored decisions again instead")
 
 
 def run_migrate(config, args):
-    import models
-    applied = models.migrate(models.connect(config))
-    say(args, {"applied": applied}, f"applied: {', '.join(applied)}" if applied else "nothing to do")
+    import keeping
+    applied, copy = keeping.migrate(config)
+    say(args, {"applied": applied, "copy": copy and str(copy)}, f"applied: {', '.join(applied)}{f'; as it was before: {copy}' if copy else ''}" if applied else "nothing to do")
 
 
 def run_server(config, args):
     """Become gunicorn; gunicorn.conf.py says how it serves."""
+    import keeping
     import models
-    models.migrate(models.connect(config))
+    if config.demonstration:
+        raise keeping.Refused(f"{config.data_dir} belongs to a demonstration: it is never mixed with real data; choose another DATA_DIR")
+    keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"])
@@ -48,6 +53,8 @@ def run_observe(config, args):
 
 def run_rebuild(config, args):
     """Everything derived, derived again; what was stored is only read."""
+    if args.trader:
+        return run_rebuild_trader(config, args)
     import jobs
     import models
     import observer
@@ -60,3 +67,12 @@ def run_rebuild(config, args):
     rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades} for address, entries, trades in report]
     changed = sum(row["entriesChanged"] + row["tradesChanged"] for row in rows)
     say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}")
+
+
+def run_rebuild_trader(config, args):
+    """Stored decisions, filled again; what differs opens a review and changes no record."""
+    import papertrade
+    from web import traders
+    with open_database(config):
+        differences = papertrade.rebuild_trader(traders.find_trader(args.trader), now_ms())
+    say(args, {"trader": args.trader, "differences": differences, "changed": bool(differences)}, "\n".join(differences) or "filled again: nothing changed")

@@ -40,32 +40,32 @@ class Story:
 
     # ---- what happens -----------------------------------------------------------------------------------------------------
     def fund(self, person, lamports):
-        return self._commit("bank", [("lamports", "bank", person, lamports)])
+        return self.transact("bank", [("lamports", "bank", person, lamports)])
 
     def buy(self, person, mint, raw, lamports):
         """`lamports` is the price; the person also pays the fee and, the first time, the rent of its account."""
-        return self._commit(person, [("lamports", person, "maker", lamports), ("tokens", mint, "maker", person, raw)], venue=True)
+        return self.transact(person, [("lamports", person, "maker", lamports), ("tokens", mint, "maker", person, raw)], venue=VENUE)
 
     def sell(self, person, mint, raw, lamports):
-        return self._commit(person, [("tokens", mint, person, "maker", raw), ("lamports", "maker", person, lamports)], venue=True)
+        return self.transact(person, [("tokens", mint, person, "maker", raw), ("lamports", "maker", person, lamports)], venue=VENUE)
 
     def swap(self, person, mint, raw, other, other_raw):
-        return self._commit(person, [("tokens", mint, person, "maker", raw), ("tokens", other, "maker", person, other_raw)], venue=True)
+        return self.transact(person, [("tokens", mint, person, "maker", raw), ("tokens", other, "maker", person, other_raw)], venue=VENUE)
 
     def receive(self, person, mint, raw):
         """Tokens from a stranger; the receipt names the person's token account and, once that exists, not the person."""
-        return self._commit("maker", [("tokens", mint, "maker", person, raw)])
+        return self.transact("maker", [("tokens", mint, "maker", person, raw)])
 
     def give(self, person, mint, raw):
-        return self._commit(person, [("tokens", mint, person, "maker", raw)])
+        return self.transact(person, [("tokens", mint, person, "maker", raw)])
 
     def fail(self, person, mint="CAT"):
         """A swap that failed: only the fee moved."""
-        return self._commit(person, [], venue=True, error={"InstructionError": [0, {"Custom": 1}]}, mentions=[account_of(person, mint)])
+        return self.transact(person, [], venue=VENUE, error={"InstructionError": [0, {"Custom": 1}]}, mentions=[account_of(person, mint)])
 
     def mention(self, person):
         """Somebody else's transaction that names the person and changes nothing of hers."""
-        return self._commit("bank", [], mentions=[person])
+        return self.transact("bank", [], mentions=[person])
 
     def same_slot(self):
         """The next transaction falls into the slot of the last one."""
@@ -73,7 +73,8 @@ class Story:
         self._index += 1
 
     # ---- how a receipt is made ------------------------------------------------------------------------------------------------
-    def _commit(self, payer, moves, venue=False, error=None, mentions=()):
+    def transact(self, payer, moves, venue=None, error=None, mentions=()):
+        """One transaction; its signature. `moves`: ("lamports", source, target, amount) or ("tokens", mint, source, target, raw amount)."""
         self.slot, self._index = self.slot + self._apart, self._index if self.rows and self.rows[-1].slot == self.slot + self._apart else 0
         for move in moves:
             if move[0] == "tokens":
@@ -86,7 +87,7 @@ class Story:
         names = list(dict.fromkeys([*names, *mentions]))
         assert all(self.lamports[name] >= 0 for name in names), "nobody spends what he does not have"
         if venue:
-            instructions.append({"programId": VENUE, "accounts": [address(name) for name in names], "data": "", "stackHeight": None})
+            instructions.append({"programId": venue, "accounts": [address(name) for name in names], "data": "", "stackHeight": None})
         signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest()).decode()
         meta = {"err": error, "fee": FEE, "innerInstructions": [], "logMessages": [], "preBalances": [before.get(n, 0) for n in names],
                 "postBalances": [self.lamports[n] for n in names], "preTokenBalances": self._balances(names, held), "postTokenBalances": self._balances(names, self.tokens)}

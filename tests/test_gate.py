@@ -236,6 +236,18 @@ def test_no_secret_reaches_a_log_or_an_answer(service, callers, caplog):
         assert not [secret for secret in secrets if secret in shown], answer.status_code
 
 
+def test_no_file_of_the_instance_holds_a_key_or_a_code(tmp_path):
+    service = Service(tmp_path / "data")
+    made = service.make_bot()
+    read = service.make_read_key(made.owner)
+    service.get(f"/api/v1/bots/{read}?key={read}", read)
+    service.post({"eventId": "e", "body": "b"}, made.publish_key.text)
+    service.close()
+    stored = b"".join(file.read_bytes() for file in service.config.data_dir.iterdir())
+    assert made.publish_key.key.hash.encode() in stored          # it is the database that was read
+    assert not [secret for secret in (made.publish_key.text, read, made.recovery_code, made.recovery_code.replace("-", "")) if secret.encode() in stored]
+
+
 def test_a_log_line_is_one_json_object(service, callers, caplog):
     caplog.set_level(logging.INFO, "candor.access")
     answer = service.get("/api/v1/bots/bot_nobody", callers["a read key"])

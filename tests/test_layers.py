@@ -23,10 +23,12 @@ MAY_IMPORT = {
     "papertrade": {"paperbooks", "models", "paper", "voice", "writer", "orjson"},
     "jobs": {"config", "models", "observer", "scout", "papertrade", "apscheduler"},
     "ratelimit": {"config", "apsw"},
+    "keeping": {"config", "models", "apsw"},
+    "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
     "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
             "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "apsw", *PURE},
-    "cli": {"cli", "web", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
-    "app": {"cli", "web", "models", "config", "ratelimit", "flask", "werkzeug"},
+    "cli": {"cli", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
+    "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }
 NEVER = {"web": {"chain.rpc"}}                             # reading never asks a node

@@ -11,12 +11,12 @@ from web.serialize import show_time
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 SCOPE = ("paper feed",)
-PASSING = {"asOf", "markAgeSeconds", "ageSeconds"}           # what moves with the clock alone
+PASSING = {"asOf", "markAgeSeconds", "ageSeconds", "lagSeconds", "heartbeatAt"}           # what moves with the clock alone
 
 
-def respond(shown):
+def respond(shown, status=200):
     """JSON with an ETag over what does not merely grow older; weak, for `asOf` differs behind an equal one."""
-    response = Response(orjson.dumps(shown), content_type="application/json", headers={"Cache-Control": "public, no-cache"})
+    response = Response(orjson.dumps(shown), status, content_type="application/json", headers={"Cache-Control": "public, no-cache"})
     response.set_etag(hashlib.blake2b(orjson.dumps(_lasting(shown)), digest_size=16).hexdigest(), weak=True)
     return response.make_conditional(request)
 

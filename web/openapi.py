@@ -65,6 +65,12 @@ OPERATIONS = [
               ("invalid_parameter",)),
     Operation("get", "/api/v1/market", "Tokens the scout discovered, with structural checks", schemas.Market, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/me", "The key that is asking and what is left of its allowance; costs nothing", schemas.Me),
+    Operation("get", "/api/traders", "All influencers of paper mode (simulated)", schemas.TraderList, keyed=False),
+    Operation("get", "/api/traders/{id}", "One of them with diary, positions, closes, posts and brain (simulated)", schemas.TraderDetail, (identifier("trader"),), ("not_found",),
+              keyed=False),
+    Operation("get", "/api/feed", "Posts of paper mode, newest first (simulated)", schemas.PaperFeed, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor"), keyed=False),
+    Operation("get", "/api/market", "Scouted tokens, structural checks, health of the scout", schemas.PaperMarket, keyed=False),
+    Operation("get", "/api/strategies", "Closes of 30 days by strategy family, described (simulated)", schemas.Strategies, keyed=False),
     Operation("get", "/api/health", "Whether this instance serves, and how its jobs are", schemas.Health, keyed=False),
 ]
 

@@ -95,7 +95,7 @@ def parse_post(value, idempotency_key=None):
 
 
 def _unaccepted(error):
-    errors = [{"field": ".".join(map(str, one["loc"])) or "body", "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
+    errors = [{"field": ".".join(map(str, one["loc"]))[:64], "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
     return Problem("validation_failed", "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]), errors=errors[:20])
 
 

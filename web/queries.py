@@ -9,9 +9,10 @@ from operator import itemgetter
 from models import database
 
 POST = """
-SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, p.symbol, p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
+SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
        p.status_reason, p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN token s ON s.mint = p.mint
 """
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
@@ -146,7 +147,12 @@ def count_tracked():
 
 
 # ---- what arrived, in order ---------------------------------------------------------------------------------------------
-def find_newest():
+def find_newest(table):
+    """The highest id of `post`, `paper_post` or `arrival`: all there is is at or below it."""
+    return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
+
+
+def find_head():
     """The highest ids of (arrival, post, trade) at one moment: everything that arrived so far is at or below them."""
     return _one("SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM post), (SELECT COALESCE(MAX(id), 0) FROM trade)")
 

@@ -1,0 +1,237 @@
+"""What is wrong with an instance, and what to do about it, in sentences. Reads only; asks the network only when told to.
+
+A check yields Findings: `fine`; `look`, which an operator should know of; `wrong`, which needs doing something.
+"""
+import contextlib
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import apsw
+
+import config as settings
+import keeping
+import models
+from chain.rpc import Rpc, RpcError
+from providers import ProviderError, fetch_json, open_session
+
+LEAST_FREE = 200_000_000                                  # bytes, beside room for a backup and a migration's copy
+LARGE_WAL = 256_000_000
+PATIENCE = 3_600_000                                      # ms a job may fail before somebody has to do something
+LATE_INTERVALS, LATE_AT_LEAST = 4, 120_000                # ms; as health counts
+STUCK_AFTER = 5                                           # tries
+CLOCK_MS = 90_000                                         # a finalized block is some 15 s old
+FIRST_DAY = 1_790_000_000_000                             # ms; this program did not exist before
+MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"  # its genesis hash
+OWN_FILES = {"app.db", "app.db-wal", "app.db-shm", "ratelimit.db", "ratelimit.db-wal", "ratelimit.db-shm", "ratelimit.db-journal",
+             "secret_key", "jobs.lock", "work.lock", models.DOOR}
+LEFTOVERS = {"app.db.before-": "the database before a migration", "app.db.replaced-": "what a restore put aside", "app.db.restored": "an interrupted restore",
+             ".": "an interrupted copy"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    level: str                                            # fine | look | wrong
+    text: str
+    advice: str = ""
+
+
+def fine(text):
+    return Finding("fine", text)
+
+
+def look(text, advice=""):
+    return Finding("look", text, advice)
+
+
+def wrong(text, advice):
+    return Finding("wrong", text, advice)
+
+
+def examine(config, now, online=False):
+    """All findings, in a fixed order. `now` in ms."""
+    return [finding for check in list_checks(config, now, online) for finding in check]
+
+
+def list_checks(config, now, online):
+    yield check_settings(config)
+    if config.data_dir.is_dir():
+        yield check_folder(config)
+        yield check_disk(config)
+        yield check_files(config)
+        yield check_database(config, now)
+    else:
+        yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
+    if online:
+        yield check_endpoints(config, now)
+        yield check_providers(config)
+
+
+# ---- settings -----------------------------------------------------------------------------------------------------------
+def check_settings(config):
+    yield fine("the settings can be read")
+    url = urlsplit(config.base_url)
+    if url.scheme == "http" and url.hostname not in settings.Config.allowed_hosts:
+        yield look(f"BASE_URL is http://{url.hostname}: cookies and keys travel readable for all", "put a proxy with TLS in front and set BASE_URL to https://...")
+    if url.scheme == "https" and not config.trusted_proxies:
+        yield look("BASE_URL is https and TRUSTED_PROXIES is 0: all readers share the proxy's address and its limits", "set TRUSTED_PROXIES=1 behind one proxy")
+    if config.secret_key and len(config.secret_key) < 32:
+        yield wrong("SECRET_KEY is shorter than 32 characters: sessions could be forged", "leave it out, or set 64 random hexadecimal digits")
+    if Path(".env").exists() and _is_open(Path(".env")):
+        yield wrong("other users of this machine can read .env", "chmod 600 .env")
+
+
+# ---- the folder ---------------------------------------------------------------------------------------------------------
+def check_folder(config):
+    folder = config.data_dir
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield wrong(f"{folder} belongs to user {folder.stat().st_uid}, this is user {os.getuid()}: nothing can be written", "run as its owner, or chown -R it")
+    elif _is_open(folder):
+        yield look(f"other users of this machine can look into {folder}", f"chmod 700 {folder}")
+    else:
+        yield fine(f"{folder} is writable, and closed to others")
+
+
+def _is_open(path):
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+
+
+def check_disk(config):
+    free, size = shutil.disk_usage(config.data_dir).free, sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
+    if free < LEAST_FREE + size:
+        yield wrong(f"{free / 1e9:.1f} GB are free on the disk of {config.data_dir}: too little for a backup there, soon for posts", "free some space, or move DATA_DIR")
+    else:
+        yield fine(f"{free / 1e9:.0f} GB are free on the disk of {config.data_dir}; the database takes {size / 1e6:.1f} MB")
+
+
+def check_files(config):
+    files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
+    opened = [path.name for path in files if _is_open(path)]
+    if opened and _is_open(config.data_dir):
+        yield wrong(f"other users of this machine can read {', '.join(opened)}", f"chmod 600 {config.data_dir}/*")
+    for path in files:
+        if path.name not in OWN_FILES:
+            kind = next((kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)), "a file Candor does not know")
+            yield look(f"{path} ({path.stat().st_size / 1e6:.1f} MB) is {kind}", "delete it when you are sure that you do not need it")
+    if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
+        yield wrong("app.db-wal lies there without its app.db", "put the app.db it belongs to back beside it, or restore a backup with --replace")
+    key = config.data_dir / "secret_key"
+    if key in files and not config.secret_key and os.access(key, os.R_OK) and len(key.read_text().strip()) < 32:
+        yield wrong("secret_key is cut short: sessions and cursors could be forged", f"rm {key}: the next start makes a new one, and everybody logs in again")
+
+
+# ---- the database -------------------------------------------------------------------------------------------------------
+def check_database(config, now):
+    path = config.database_path
+    if not path.exists():
+        return [look(f"there is no database in {config.data_dir} yet", "`make run` makes it; `app.py restore FILE` brings a backup back")]
+    try:
+        with contextlib.closing(keeping.open_reading(path)) as db:
+            return [*check_whole(db, path), *check_schema(db), *_check_contents(db, config, now)]
+    except apsw.Error as error:
+        return [wrong(f"{path} cannot be read: {error}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")]
+
+
+def check_whole(db, path):
+    flaws = keeping.list_flaws(db)
+    for flaw in flaws:
+        yield wrong(f"{path}: {flaw}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")
+    if not flaws:
+        yield fine(f"{path} is whole")
+    wal = path.with_name("app.db-wal")
+    if wal.exists() and wal.stat().st_size > LARGE_WAL:
+        yield look(f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long", "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start")
+
+
+def check_schema(db):
+    applied, known = keeping.list_applied(db), models.list_migrations()
+    newer, pending = sorted(set(applied) - set(known)), [name for name in known if name not in applied]
+    if newer:
+        yield wrong(f"the schema is of a newer version (it has {newer[0]})", "install that version, or restore a backup made before the upgrade")
+    elif pending:
+        yield look(f"the schema lacks {', '.join(pending)}", "the next start brings it up to date, and keeps a copy of the present one")
+    else:
+        yield fine(f"the schema is {known[-1]}, the newest")
+
+
+def _check_contents(db, config, now):
+    if "0001_begin" not in keeping.list_applied(db):
+        return
+    running = keeping.is_in_use(config.data_dir)
+    yield fine("a server is running here") if running else look("no server is running here", "`make run` starts one")
+    yield from check_clock(db, now)
+    yield from check_jobs(db, config, now, running)
+    yield from check_receipts(db)
+
+
+def check_clock(db, now):
+    newest = max(at or 0 for at, in db.execute("SELECT MAX(created_at) FROM post UNION ALL SELECT MAX(heartbeat_at) FROM job"))
+    if now < max(FIRST_DAY, newest - CLOCK_MS):
+        yield wrong(f"the clock says {_when(now)}, and what is stored here says {_when(max(newest, FIRST_DAY))}", "set the clock: timedatectl set-ntp true")
+    else:
+        yield fine(f"the clock says {_when(now)}")
+
+
+def check_jobs(db, config, now, running):
+    rows = {row[0]: row[1:] for row in db.execute("SELECT name, state, heartbeat_at, last_success_at, last_error FROM job")}
+    for name, seconds in (("observer", config.observer_interval_seconds), ("scout", config.scout_interval_seconds), ("paper", config.paper_interval_seconds)):
+        if seconds:
+            yield check_job(name, seconds, rows.get(name), now, running)
+        else:
+            yield look(f"the job {name} is switched off", f"unset {name.upper()}_INTERVAL_SECONDS to have it run")
+
+
+def check_job(name, seconds, row, now, running):
+    if row is None:
+        return look(f"the job {name} has not run yet")
+    state, heartbeat_at, success_at, problem = row
+    if running and now - (heartbeat_at or 0) > max(LATE_AT_LEAST, LATE_INTERVALS * 1000 * seconds):
+        return wrong(f"the job {name} gave no sign since {_when(heartbeat_at)}", "look into the server's log for it, and restart the server")
+    if state != "failing":
+        return fine(f"the job {name} went well at {_when(success_at)}")
+    text = f"the job {name} fails ({problem}); it went well last {_when(success_at)}"
+    advice = "`doctor --online` asks each endpoint and provider" if not (problem or "").startswith("internal") else "the server's log has the stack: please report it"
+    return wrong(text, advice) if now - (success_at or 0) > PATIENCE else look(text, advice)
+
+
+def check_receipts(db):
+    stuck = db.execute("SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR problem IS NOT NULL)", (STUCK_AFTER,)).fetchone()
+    if stuck[0]:
+        yield look(f"{stuck[0]} receipts are listed and no endpoint gives a usable one{f' ({stuck[1]})' if stuck[1] else ''}: their wallets stay `partial`",
+                   "name another endpoint in SOLANA_RPC_URLS; they are asked for again by themselves")
+    else:
+        yield fine("no receipt is stuck")
+
+
+def _when(ms):
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000)) if ms else "never"
+
+
+# ---- the network --------------------------------------------------------------------------------------------------------
+def check_endpoints(config, now):
+    for number, url in enumerate(config.solana_rpc_urls, 1):
+        rpc = Rpc((url,), config.rpc_requests_per_second)
+        try:
+            slot, _ = rpc.call("getSlot", [{"commitment": "finalized"}])
+            seconds, _ = rpc.call("getBlockTime", [slot])
+            genesis, _ = rpc.call("getGenesisHash", [])
+        except RpcError as error:
+            yield wrong(f"Solana endpoint {number} cannot be used: {str(error).replace('endpoint 1: ', '')}", "check its URL and key in SOLANA_RPC_URLS; name a second one")
+            continue
+        yield fine(f"Solana endpoint {number} answers, at slot {slot}") if genesis == MAINNET else look(f"Solana endpoint {number} answers, and is not mainnet")
+        if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
+            yield wrong(f"its newest final block is of {_when(seconds * 1000)}, the clock here says {_when(now)}", "set the clock, or replace the endpoint if it lags")
+
+
+def check_providers(config):
+    gecko = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2/networks/solana/new_pools"
+    for name, url in (("DexScreener", config.dexscreener_url + "/token-profiles/latest/v1"), ("GeckoTerminal", gecko)):
+        try:
+            fetch_json(open_session(), url)
+            yield fine(f"{name} answers")
+        except ProviderError as error:
+            yield look(f"{name} {error}", "the market keeps what it had, marked stale; it is asked again by itself")

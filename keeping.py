@@ -1,0 +1,239 @@
+"""Keeping an instance for years: backups, bringing one back, and a copy before the schema changes.
+
+A copy is made by SQLite's online backup in one step, that is in one read transaction: it is one moment of the database however much is
+written meanwhile, and no writer waits for it. It takes its name only after it was read to the end and found whole.
+"""
+import contextlib
+import fcntl
+import os
+import time
+from dataclasses import dataclass
+
+import apsw
+
+import config as settings
+import models
+
+SIDE_FILES = ("", "-wal", "-shm")                         # of one SQLite database
+BUSY_MS = 5000
+
+
+class Refused(Exception):
+    """A sentence for the operator: what is in the way and what to do. Nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a database file holds. `schema` is the name of its newest migration."""
+
+    schema: str
+    posts: int
+    trades: int
+    receipts: int
+    bytes: int
+
+
+@contextlib.contextmanager
+def _refusing():
+    """What the disk or SQLite cannot do, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(f"{error.filename}: {error.strerror}") from None
+    except apsw.Error as error:
+        raise Refused(f"the database cannot be copied: {error}") from None
+
+
+# ---- backing up ---------------------------------------------------------------------------------------------------------
+@_refusing()
+def store_backup(config, target):
+    """Write a checked copy of the instance's database to the file `target` (mode 0600): Holding. An older backup there is replaced."""
+    if not config.database_path.exists():
+        raise Refused(f"there is no database in {config.data_dir}: nothing to back up")
+    if not target.parent.is_dir():
+        raise Refused(f"there is no folder {target.parent}")
+    if target.exists() and (not _is_ours(target) or target.samefile(config.database_path)):
+        raise Refused(f"{target} is no backup of Candor: choose a name that is free")
+    if any(target.with_name(target.name + side).exists() for side in SIDE_FILES[1:]):
+        raise Refused(f"{target} is open in some program: choose another name")
+    return store_copy(config.database_path, target)
+
+
+def store_copy(source, target):
+    """Copy the database `source`, open or not, to `target`: Holding. The target appears, or changes, only once the copy was checked."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _copy_pages(source, partial)
+        holding = check_database(partial)
+        _sync(partial)
+        os.replace(partial, target)
+        _sync(target.parent)
+        return holding
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _copy_pages(source, target):
+    with contextlib.closing(open_reading(source)) as reader, contextlib.closing(apsw.Connection(str(target))) as writer:
+        with writer.backup("main", reader, "main") as backup:
+            backup.step(-1)
+        writer.pragma("journal_mode", "delete")           # one file, without a WAL beside it
+
+
+def _sync(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# ---- looking into a database --------------------------------------------------------------------------------------------
+def open_reading(path):
+    """A connection that cannot write. Raises apsw.Error."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_MS)
+    return connection
+
+
+def check_database(path):
+    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer version."""
+    try:
+        with contextlib.closing(open_reading(path)) as db:
+            flaws = list_flaws(db)
+            if flaws:
+                raise Refused(f"{path} is damaged: {flaws[0]}")
+            return _hold(db, path)
+    except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
+        raise Refused(f"{path} is damaged, or no database: {error}") from None
+
+
+def list_flaws(db, most=5):
+    """Sentences about what is broken inside a database, at most `most` of a kind; none for one that is whole."""
+    found = [text for text, in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
+    return found + [f"a row of {table} names a missing row of {parent}" for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")][:most]
+
+
+def list_applied(db):
+    """Names of the migrations a database has seen, in order; none where it is empty or somebody else's."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migration'").fetchone():
+        return []
+    return [name for name, in db.execute("SELECT name FROM schema_migration ORDER BY name")]
+
+
+def _hold(db, path):
+    applied = list_applied(db)
+    if not applied:
+        raise Refused(f"{path} is no database of Candor")
+    newer = sorted(set(applied) - set(models.list_migrations()))
+    if newer:
+        raise Refused(f"{path} was written by a newer version of Candor (it has {newer[0]}): install that version")
+    posts, trades, receipts = (db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("post", "trade", "receipt"))
+    return Holding(applied[-1], posts, trades, receipts, path.stat().st_size)
+
+
+def _is_ours(path):
+    try:
+        with contextlib.closing(open_reading(path)) as db:
+            return bool(list_applied(db))
+    except apsw.Error:
+        return False
+
+
+# ---- restoring ----------------------------------------------------------------------------------------------------------
+@_refusing()
+def restore_backup(config, source, replace, now):
+    """Make `source` the instance's database: (Holding, where the present one is kept now, or None). `now` in ms.
+
+    The new file is whole and in place before anything else moves. Between the two renames there is no database: a start then would begin
+    an empty one beside the kept one; no other moment of dying loses anything.
+    """
+    with alone(config.data_dir):
+        if not source.exists():
+            raise Refused(f"there is no file {source}")
+        if settings.is_demonstration(source):
+            raise Refused(f"{source} is of a demonstration: it is never mixed with real data")
+        check_database(source)
+        present = [config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES]
+        held = any(path.exists() for path in present)
+        if held and not replace:
+            raise Refused(f"{config.data_dir} holds data: with --replace it is kept aside there, and the backup takes its place")
+        restored = config.data_dir / "app.db.restored"
+        holding = store_copy(source, restored)
+        aside = _put_aside(config, now) if held else None
+        os.rename(restored, config.database_path)
+        _sync(config.data_dir)
+        return holding, aside
+
+
+def _put_aside(config, now):
+    """Rename the present database, its WAL folded in; a damaged one goes aside as it is, with what lies beside it."""
+    path = config.database_path
+    aside = path.with_name(f"app.db.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z")
+    _fold_wal(path)
+    for side in SIDE_FILES:
+        if path.with_name(path.name + side).exists():
+            os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
+    return aside
+
+
+def _fold_wal(path):
+    """Leaving WAL mode writes all of it into the file, and SQLite lets nobody do so who is not alone with the database."""
+    try:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+            mode = db.pragma("journal_mode", "delete")
+    except (apsw.BusyError, apsw.LockedError):
+        mode = "locked"
+    except apsw.Error:                                    # damaged or gone: perhaps the reason for restoring
+        return
+    if mode != "delete":
+        raise Refused(f"another program has {path} open: close it first")
+
+
+@contextlib.contextmanager
+def alone(data_dir):
+    """Nobody else may open the database of `data_dir` inside; Refused where somebody already may (see models.enter)."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(data_dir / models.DOOR, "a") as door:
+        if not _lock(door):
+            raise Refused(f"a server or a command is using {data_dir}: stop it first")
+        yield
+
+
+def is_in_use(data_dir):
+    """Is a server or a command at work there?"""
+    try:
+        with open(data_dir / models.DOOR) as door:
+            return not _lock(door)
+    except FileNotFoundError:
+        return False
+
+
+def _lock(door):
+    try:
+        fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+# ---- migrating ----------------------------------------------------------------------------------------------------------
+@_refusing()
+def migrate(config):
+    """Bring the schema up to date: (names applied, the copy made before or None). Refused where the database is damaged or newer."""
+    database, copy = models.connect(config), None
+    if config.database_path.exists() and _is_ours(config.database_path):
+        pending = _list_pending(config.database_path)
+        if pending:
+            copy = config.data_dir / f"app.db.before-{pending[0]}"
+            store_copy(config.database_path, copy)
+    return models.migrate(database), copy
+
+
+def _list_pending(path):
+    with contextlib.closing(open_reading(path)) as db:
+        applied, known = list_applied(db), models.list_migrations()
+        if set(applied) - set(known):
+            _hold(db, path)                               # refuses
+        return [name for name in known if name not in applied]
