@@ -17,7 +17,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, errors, gate, health, openapi, v1, worker
+    from web import admission, errors, feeds, gate, health, legacy, openapi, pages, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -27,8 +27,11 @@ def create_app(config=None):
     app.url_map.strict_slashes = True
     gate.init_app(app, config)
     errors.init_app(app)
+    sessions.init_app(app)
+    pages.init_app(app)
+    app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
-    for blueprint in (v1.blueprint, health.blueprint, openapi.blueprint):
+    for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, pages.blueprint, studio.blueprint):
         app.register_blueprint(blueprint)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
@@ -48,11 +51,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
-    from cli import demo, keeping, people, server
+    from cli import demo, keeping, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, keeping, people):
+    for module in (server, demo, keeping, people, traders):
         module.add_commands(commands)
     return parser
 

@@ -51,7 +51,7 @@ class Books:
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
             kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
             new = list_entries(wallet.id)
-        for entry in order_entries(new):
+        for entry in order_entries(new, kept.book.seen):
             _take(kept, entry)
         return kept.book
 
@@ -121,7 +121,7 @@ def replace_trades(wallet_id, rows, whole):
             continue
         changed.add(row["signature"])
         if number is None:
-            number = Trade.insert(**row).execute()
+            number = models.store_trade(**row)
         else:
             Trade.update(**row).where(Trade.id == number).execute()
             TradeMint.delete().where(TradeMint.trade == number).execute()
@@ -193,6 +193,7 @@ def verify_posts(wallet, changed, now):
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = trade.block_time * 1000 if status == "verified" and trade.block_time else post.created_at
             Post.update(status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at).where(Post.id == post.id).execute()
+            models.store_arrival("verification", post=post)
 
 
 def judge_post(post, wallet):
@@ -246,12 +247,14 @@ def post_trades(wallet, changed, now):
 
 
 def _post_trade(bot, wallet, trade, now):
+    if Post.select().where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid).exists():
+        return                                            # told before
     recent = [body for body, in Post.select(Post.body).where(Post.bot == bot, Post.source == "observer").order_by(Post.id.desc()).limit(20).tuples()][::-1]
     facts = _tell_facts(trade)
     body = voice.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
-    Post.insert(uid=models.new_uid("post"), bot=bot, source="observer", channel="observer", event_id=trade.uid, body=body, mint=trade.mint, symbol=facts["symbol"],
-                signature=trade.signature, wallet=wallet.id, status="verified", trade=trade, checked_at=now, event_at=trade.block_time * 1000 if trade.block_time else now,
-                created_at=now).on_conflict_ignore().execute()
+    models.store_post(bot=bot, source="observer", channel="observer", event_id=trade.uid, body=body, mint=trade.mint, symbol=facts["symbol"],
+                      signature=trade.signature, wallet=wallet.id, status="verified", trade=trade, checked_at=now,
+                      event_at=trade.block_time * 1000 if trade.block_time else now, created_at=now)
 
 
 def _tell_facts(trade):

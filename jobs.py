@@ -17,6 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 import models
 from models import Job
 from observer import Observer
+from papertrade import Desk
 from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
@@ -65,8 +66,9 @@ class Jobs:
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
         config, observer = self.config, Observer(self.config)
-        scout = Scout(config, observer.rpc)
-        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)), ("scout", config.scout_interval_seconds, scout.run_tick)]
+        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)),
+                ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
+                ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
     def _run(self, name, tick):
         with models.database.connection_context():

@@ -175,6 +175,17 @@ class Key(Base):
     revoked_at = BigIntegerField(null=True)
 
 
+class Session(Base):
+    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that is gone has ended."""
+
+    id = AutoField()
+    owner = ForeignKeyField(Owner, backref="sessions")
+    hash = TextField(unique=True)                             # SHA-256, hex
+    created_at = BigIntegerField()
+    seen_at = BigIntegerField()                               # coarse: written at most once an hour
+    challenge = TextField(null=True)                          # JSON {text, bot, wallet, endsAt} of a proof under way; works once
+
+
 # ---- what is watched --------------------------------------------------------------------------------------------------
 class Wallet(Base):
     """A public address that is or was observed, and what observation made of it. The last five columns are derived by the fold."""
@@ -343,6 +354,22 @@ class Post(Base):
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
 
 
+class Arrival(Base):
+    """What followers are told, in the order it became true here: a post, a trade, a post whose verification moved.
+
+    A row is written in the transaction of what it tells and stays for ever, so that no id is used twice; a follower's cursor is one of them.
+    SQLite's single writer lets ids appear in their order; on a database with several, `store_arrival` must wait for the others.
+    """
+
+    id = AutoField()
+    kind = TextField()                                        # post | trade | verification
+    post = ForeignKeyField(Post, null=True)
+    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
+
+    class Meta:
+        indexes = ((("kind", "id"), False),)
+
+
 # ---- the market ---------------------------------------------------------------------------------------------------------
 class Quote(Base):
     """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
@@ -471,7 +498,6 @@ class PaperOrder(Base):
     attempts = IntegerField(default=0)
     lost = BigIntegerField(default=0)                         # lamports
     state = TextField()                                       # open | filled | part_filled | expired | refused | restart | failed | cancelled
-    session = TextField()                                     # of the process that decided: another one does not fill it
 
     class Meta:
         indexes = ((("period", "number"), True),)
@@ -606,7 +632,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
@@ -615,9 +641,30 @@ def utc_now():
     return datetime.datetime.now(datetime.UTC)
 
 
-def note_job(name, state, now, problem=None, details="{}"):
-    """Keep what health tells of a job; `now` in ms."""
-    row = {"state": state, "heartbeat_at": now, "last_error": problem, "details": details}
+def store_post(**columns):
+    """A new Post, which arrives with it. IntegrityError where its event id is taken."""
+    post = Post.create(uid=new_uid("post"), **columns)
+    store_arrival("post", post=post)
+    return post
+
+
+def store_trade(**columns):
+    """The id of a new Trade, which arrives with it."""
+    number = Trade.insert(**columns).execute()
+    store_arrival("trade", trade=number)
+    return number
+
+
+def store_arrival(kind, **what):
+    """Tell followers; inside the transaction that made it true."""
+    Arrival.insert(kind=kind, **what).execute()
+
+
+def note_job(name, state, now, problem=None, details=None):
+    """Keep what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    row = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok":
         row["last_success_at"] = now
+    if details is not None:
+        row["details"] = details
     Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

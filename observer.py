@@ -7,7 +7,6 @@ than the answer that was on its way.
 import base64
 import functools
 import hashlib
-import re
 import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from books import Books, pack, unpack
 from chain.coverage import Progress, is_explained
 from chain.entries import Entry, read_entry
 from chain.programs import table
-from chain.receipts import TOKEN_PROGRAMS, parse_receipt
+from chain.receipts import ADDRESS, SIGNATURE, TOKEN_PROGRAMS, parse_receipt
 from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
 from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
 
@@ -36,7 +35,6 @@ MOST_NAMED = 50                        # refused receipts that coverage names
 LONGEST_SLEEP = 300.0                  # seconds: a sleeping wallet is looked at no less often than this
 STUCK_AFTER = 5                        # tries
 ACCOUNTS_A_CALL = 100
-SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 FINALIZED = {"commitment": "finalized"}
 
 

@@ -161,7 +161,7 @@ def _parse_rows(rows, parse):
     for row in rows:
         try:
             values.append(parse(row))
-        except (KeyError, TypeError, AttributeError, ValueError):
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
             unreadable += 1
     return [value for value in values if value is not None], unreadable
 
@@ -193,25 +193,26 @@ def _parse_pair(row):
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
     liquidity = row.get("liquidity") or {}                  # absent for pump.fun's curves
-    price_sol, price_usd = parse_amount(row["priceNative"]) if in_sol else None, parse_amount(row.get("priceUsd"))
+    price_sol, price_usd = parse_amount(row.get("priceNative")) if in_sol else None, parse_amount(row.get("priceUsd"))
     if price_sol is None and price_usd is None:
         return None
     return Quote(_mint(row["baseToken"]["address"]), "dexscreener", *_symbol_and_name(row["baseToken"]), price_sol, price_usd,
                  parse_amount(liquidity.get("usd")), parse_amount(liquidity.get("quote")) if in_sol else None,
                  parse_amount((row.get("volume") or {}).get("h24")),
-                 f"https://dexscreener.com/solana/{_mint(row['pairAddress'])}", _past(row.get("pairCreatedAt")))
+                 _link("https://dexscreener.com/solana/", row.get("pairAddress")), _past(row.get("pairCreatedAt")))
 
 
 def parse_pools(value):
     """GeckoTerminal's pools: ({mint: Quote}, unreadable). Prices in SOL are given for all of them, whatever they are quoted in."""
     if not isinstance(value, dict):
         raise ProviderError("sent an answer of an unexpected shape")
-    named, _ = _parse_rows(value.get("included", []), lambda row: (row["id"], row["attributes"]))
-    quotes, unreadable = _parse_rows(value.get("data"), lambda row: _parse_pool(row, dict(named)))
+    named, _ = _parse_rows(value.get("included", []), lambda row: (str(row["id"]), row["attributes"]))
+    names = dict(named)
+    quotes, unreadable = _parse_rows(value.get("data"), lambda row: _parse_pool(row, names))
     return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, unreadable
 
 
-def _parse_pool(row, named):
+def _parse_pool(row, names):
     told, sides = row["attributes"], row["relationships"]
     base, other = (sides[side]["data"]["id"] for side in ("base_token", "quote_token"))
     if not base.startswith("solana_") or base == f"solana_{WRAPPED_SOL}":
@@ -221,10 +222,10 @@ def _parse_pool(row, named):
     price_usd = parse_amount(told.get("base_token_price_usd"))
     if price_usd is None:
         return None
-    return Quote(_mint(base.removeprefix("solana_")), "geckoterminal", *_symbol_and_name(named.get(base) or {}),
+    return Quote(_mint(base.removeprefix("solana_")), "geckoterminal", *_symbol_and_name(names.get(base) or {}),
                  parse_amount(told.get("base_token_price_native_currency")), price_usd, reserve, _half_in_sol(reserve, sol_usd),
                  parse_amount((told.get("volume_usd") or {}).get("h24")),
-                 f"https://www.geckoterminal.com/solana/pools/{_mint(told['address'])}", _past(_ms(told.get("pool_created_at"))))
+                 _link("https://www.geckoterminal.com/solana/pools/", told.get("address")), _past(_ms(told.get("pool_created_at"))))
 
 
 def _half_in_sol(reserve_usd, sol_usd):
@@ -236,6 +237,11 @@ def _half_in_sol(reserve_usd, sol_usd):
 
 def _ms(text):
     return int(datetime.datetime.fromisoformat(text).timestamp() * 1000) if text else None
+
+
+def _link(page, address):
+    """A link made here, never one that came in an answer."""
+    return page + address if is_address(address) else None
 
 
 def _past(ms):

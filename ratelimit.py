@@ -81,7 +81,7 @@ class Allowance:
         with self._lock:
             try:
                 return self._transact(limits, now, counting)
-            except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
+            except (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
                 log.error("allowance file made anew", exc_info=error)
                 self._remove()
                 return self._transact(limits, now, counting)

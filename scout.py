@@ -16,8 +16,8 @@ import models
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.rpc import RpcError
 from models import Job, Post, Snapshot, Token, Trade, TradeMint
-from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, fetch_json, open_session, parse_list, parse_pairs,
-                       parse_pools, parse_text)
+from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, fetch_json, open_session, parse_list,
+                       parse_pairs, parse_pools, parse_text)
 
 TRACKED_TOKENS = 1000
 ACCOUNTS_PER_CALL, CALLS_PER_TICK = 100, 5                  # getMultipleAccounts
@@ -32,7 +32,10 @@ PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE = 200, 50, 0.01       # 10,000 rows a tick
 
 # ---- deciding -----------------------------------------------------------------------------------------------------------
 def mark_absurd(quote, before):
-    """Why not to believe the price: `not_positive`, `jump` or None. It is passed on as it came; judging it is the reader's. `before`: a row with prices."""
+    """Why not to believe the price: `not_positive`, `jump` or None. It is passed on as it came; judging it is the reader's.
+
+    `before`: the token's row with the prices it had.
+    """
     prices = [(Decimal(now), Decimal(then or 0)) for now, then in ((quote.price_usd, before.price_usd), (quote.price_sol, before.price_sol)) if now]
     if any(now <= 0 for now, _ in prices):
         return "not_positive"
@@ -93,6 +96,15 @@ def list_forgettable():
 
 
 # ---- storing ------------------------------------------------------------------------------------------------------------
+def write(statements):
+    """One short transaction. The statements are compiled before it, so that the lock is held for the writing alone."""
+    compiled = [statement.sql() for statement in statements]
+    if compiled:
+        with models.writing():
+            for sql, values in compiled:
+                models.database.execute_sql(sql, values)
+
+
 def find_tokens(addresses):
     """{mint: Token} of those that are known."""
     return {token.mint: token for token in Token.select().where(Token.mint.in_(list(addresses)))}
@@ -103,24 +115,16 @@ def store_discoveries(found, found_by, now_ms):
     known = find_tokens(found)
     fresh = [{"mint": mint, "symbol": symbol, "name": name, "found_by": found_by, "discovered_at": now_ms, "tracked_at": now_ms}
              for mint, (symbol, name) in found.items() if mint not in known and mint != WRAPPED_SOL]
-    back = [token.id for token in known.values() if token.tracked_at is None]
-    if not fresh and not back:
-        return
-    with models.writing():
-        if fresh:
-            Token.insert_many(fresh).execute()
-        if back:
-            Token.update(tracked_at=now_ms, found_by=fn.COALESCE(Token.found_by, found_by),
-                         discovered_at=fn.COALESCE(Token.discovered_at, now_ms)).where(Token.id.in_(back)).execute()
+    back = [Token.update(tracked_at=now_ms, found_by=token.found_by or found_by, discovered_at=token.discovered_at or now_ms)
+            .where(Token.id == token.id) for token in known.values() if token.tracked_at is None]
+    write([*([Token.insert_many(fresh)] if fresh else ()), *back])
 
 
 def store_moved(addresses):
     """Tokens that observed wallets moved and nobody discovered: rows that wait for a name."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
-    if fresh:
-        with models.writing():
-            Token.insert_many(fresh).execute()
+    write([Token.insert_many(fresh)] if fresh else ())
 
 
 def store_quotes(quotes, asked, taken_at):
@@ -129,13 +133,9 @@ def store_quotes(quotes, asked, taken_at):
     told = [(tokens[mint], quote, _columns(quote, tokens[mint])) for mint, quote in quotes.items() if mint in tokens]
     snapshots = [{"token": token, "taken_at": taken_at, "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at), **columns}
                  for token, _, columns in told if token.tracked_at is not None]
-    with models.writing():
-        for token, quote, columns in told:
-            Token.update(symbol=quote.symbol or token.symbol, name=quote.name or token.name, quoted_at=taken_at, pair_url=quote.pair_url,
-                         pair_created_at=quote.pair_created_at, **columns).where(Token.id == token.id).execute()
-        if snapshots:
-            Snapshot.insert_many(snapshots).execute()
-        Token.update(asked_at=taken_at).where(Token.mint.in_(list(asked))).execute()
+    renewed = [Token.update(symbol=quote.symbol or token.symbol, name=quote.name or token.name, quoted_at=taken_at, pair_url=quote.pair_url,
+                            pair_created_at=quote.pair_created_at, **columns).where(Token.id == token.id) for token, quote, columns in told]
+    write([*renewed, *([Snapshot.insert_many(snapshots)] if snapshots else ()), Token.update(asked_at=taken_at).where(Token.mint.in_(list(asked)))])
 
 
 def _columns(quote, before):
@@ -146,10 +146,9 @@ def _columns(quote, before):
 def store_checks(tokens, accounts, now_ms):
     """What the mint accounts of `tokens` allow, and the names they give; each account is the node's value or None."""
     judged = [(token, orjson.dumps(check_mint(account, now_ms)).decode(), *_told_by(account)) for token, account in zip(tokens, accounts)]
-    with models.writing():
-        for token, checks, decimals, symbol, name in judged:
-            Token.update(checks=checks, checked_at=now_ms, decimals=token.decimals if decimals is None else decimals,
-                         symbol=token.symbol or symbol, name=token.name or name).where(Token.id == token.id).execute()
+    write([Token.update(checks=checks, checked_at=now_ms, decimals=token.decimals if decimals is None else decimals,
+                        symbol=token.symbol or symbol, name=token.name or name).where(Token.id == token.id)
+           for token, checks, decimals, symbol, name in judged])
 
 
 def _told_by(account):
@@ -166,9 +165,7 @@ def store_dropped(now_ms):
     """Stop tracking what is beyond TRACKED_TOKENS."""
     tracked = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(Token.tracked_at.is_null(False))
     dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
-    if dropped:
-        with models.writing():
-            Token.update(tracked_at=None).where(Token.id.in_(dropped)).execute()
+    write([Token.update(tracked_at=None).where(Token.id.in_(dropped))] if dropped else ())
 
 
 def prune(now_ms):
@@ -177,13 +174,10 @@ def prune(now_ms):
         expired = list_expired(now_ms)
         if not expired:
             break
-        with models.writing():                              # asked again: a decision may have pinned one since
-            Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms).execute()
+        write([Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms)])       # asked again: one may have been pinned since
         time.sleep(PRUNE_PAUSE)
     forgettable = list_forgettable()
-    if forgettable:
-        with models.writing():
-            Token.delete().where(Token.id.in_(forgettable)).execute()
+    write([Token.delete().where(Token.id.in_(forgettable))] if forgettable else ())
 
 
 # ---- the job ------------------------------------------------------------------------------------------------------------
@@ -255,7 +249,8 @@ class Scout:
         return unreadable
 
     def _read_pools(self, pools, clock):
-        quotes, unreadable = parse_pools(fetch_json(self.session, f"{self.geckoterminal}/networks/solana/new_pools", {"include": "base_token", "page": 1}))
+        answer = fetch_json(self.session, f"{self.geckoterminal}/networks/solana/new_pools", {"include": "base_token", "page": 1})
+        quotes, unreadable = parse_pools(answer)
         store_discoveries({mint: (quote.symbol, quote.name) for mint, quote in quotes.items()}, "geckoterminal", clock())
         pools.update(quotes)
         return unreadable
@@ -304,12 +299,14 @@ class Scout:
         """
         while rows := list_moved(self.trade_cursor):
             self.trade_cursor = rows[-1][0]
-            store_discoveries({mint: (None, None) for _, mint, side, seconds in rows if side and (seconds or 0) * 1000 > now_ms - DAY}, "wallets", now_ms)
+            traded = [mint for _, mint, side, seconds in rows if side and (seconds or 0) * 1000 > now_ms - DAY]
+            store_discoveries(dict.fromkeys(traded, (None, None)), "wallets", now_ms)
             store_moved(dict.fromkeys(mint for _, mint, _, _ in rows))
 
     # ---- health ----
     def _feeds(self):
-        return {"dexscreenerProfiles": self.profiles, "dexscreenerBoosts": self.boosts, "geckoterminalNewPools": self.pools, "dexscreenerPrices": self.prices}
+        return {"dexscreenerProfiles": self.profiles, "dexscreenerBoosts": self.boosts, "geckoterminalNewPools": self.pools,
+                "dexscreenerPrices": self.prices}
 
     def _report(self):
         feeds = self._feeds()

@@ -71,6 +71,13 @@ REGISTERS = {
 WHENS = ("today", "at this hour", "for now", "from where I sit", "as far as I can see", "so far", "this time", "at the moment", "as things are", "again",
          "in this market", "to my eye")
 
+ADJECTIVES = ("amber", "brisk", "crooked", "drowsy", "electric", "foggy", "glossy", "hollow", "icy", "jagged", "knotty", "lunar", "misty", "nimble", "opaque", "polished",
+              "quaint", "rusty", "silent", "tangled", "upright", "velvet", "woolly", "zesty")
+TOPICS = ("anchor", "bakery", "compass", "dynamo", "engine", "ferry", "glacier", "harbour", "island", "juggler", "kitchen", "lantern", "meadow", "needle", "orchard", "pendulum",
+          "quarry", "railway", "sailboat", "telescope", "umbrella", "volcano", "workshop", "zeppelin")
+CATCHPHRASES = ("measure first, speak later", "the tape never sleeps", "small steps, open eyes", "let the chart cool down", "no heroes here", "curiosity over conviction",
+                "the pool decides", "patience is a position", "losers teach", "write it down", "stay liquid", "trust the stop")
+
 SPEECH = {
     "buy": ("bought {amount} {symbol} for {sol} SOL", "put {sol} SOL into {symbol} and hold {amount} more of it", "picked up {amount} {symbol}, paid {sol} SOL",
             "{sol} SOL went into {symbol}", "opened my hand for {amount} {symbol} at {sol} SOL", "traded {sol} SOL for {amount} {symbol}",
@@ -231,11 +238,9 @@ def _name(text):
 def default_persona(seed):
     """A persona for who has not chosen one: tone and words by seed."""
     picker = Picker(seed)
-    tone = picker.one(sorted(REGISTERS))
-    register = REGISTERS[tone]
-    first, second = picker.below(len(register.adjectives)), picker.below(len(register.topics))
-    return {"tone": tone, "style": [], "adjectives": [register.adjectives[first], register.adjectives[first - 1]],
-            "topics": [register.topics[second], register.topics[second - 1]], "catchphrases": [], "emoji": picker.one(("", "🦊", "🐢", "🌊", "🔭", "🎲"))}
+    first, second = picker.below(len(ADJECTIVES)), picker.below(len(TOPICS))
+    return {"tone": picker.one(sorted(REGISTERS)), "style": [], "adjectives": [ADJECTIVES[first], ADJECTIVES[first - 1]], "topics": [TOPICS[second], TOPICS[second - 1]],
+            "catchphrases": [picker.one(CATCHPHRASES)], "emoji": picker.one(("", "🦊", "🐢", "🌊", "🔭", "🎲", "🪁", "🦉", "🌵"))}
 
 
 # ---- numbers --------------------------------------------------------------------------------------------------------------

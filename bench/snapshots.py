@@ -3,7 +3,7 @@
     python -m bench snapshots [--tokens 1000] [--days 30] [--interval 60] [--dir FOLDER]
 
 Every tick of the whole span is written and thinned by the scout's own rule, so that the file has the gaps that real thinning leaves. Only this filling
-runs without syncing to disk; the waiting is measured with the settings of the service. Exit 1 where a bound is missed.
+runs without syncing to disk; it takes some minutes. The waiting is measured with the settings of the service. Exit 1 where a bound is missed.
 """
 import argparse
 import random

@@ -2,18 +2,19 @@
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from chain.ledger import Gap
+from chain.ledger import Gap, Seen
 
 MOST_TO_ORDER = 7                      # receipts of one slot whose order is searched for; beyond that it stays unresolved
 
 
 # ---- order -------------------------------------------------------------------------------------------------------------
-def order_entries(entries):
+def order_entries(entries, seen=None):
     """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order in which the balances join.
 
-    An order that stays unresolved is by signature, and its entries carry the flag `order_unresolved`.
+    `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by signature, and its entries carry the flag
+    `order_unresolved`.
     """
-    ordered, held = [], {}
+    ordered, held = [], dict(seen or {})
     for _, group in groupby(sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature)), key=lambda e: e.slot):
         group = list(group)
         if len(group) > 1 and any(e.tx_index is None for e in group):
@@ -25,30 +26,32 @@ def order_entries(entries):
 
 
 def _after(entry):
-    return {b.address: (b.after, b.lamports_after) for b in entry.balances}
+    return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after) for b in entry.balances}
 
 
 def _joins(entry, held):
-    return all(held.get(b.address, (b.before, b.lamports_before)) == (b.before, b.lamports_before) for b in entry.balances)
+    last = [(b, held.get(b.address)) for b in entry.balances]
+    return all(seen is None or (seen.amount, seen.lamports) == (b.before, b.lamports_before) for b, seen in last)
 
 
 def _order_by_balances(group, held):
-    orders = []
+    """After a gap no order joins what was held before: then the balances inside the slot alone have to tell."""
     if len(group) <= MOST_TO_ORDER:
-        _search(group, dict(held), [], orders)
-    if len(orders) == 1:
-        return orders[0]
+        orders = _search(group, held) or _search(group, {})
+        if len(orders) == 1:
+            return orders[0]
     return [replace(entry, flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group]
 
 
-def _search(rest, held, path, orders):
-    """Collect the orders of `rest` in which every balance joins the one before; two are enough to know that it is not one."""
+def _search(rest, held, path=()):
+    """The orders of `rest` in which every balance joins the one before; two are enough to know that it is not one."""
     if not rest:
-        orders.append(path)
-        return
+        return [list(path)]
+    orders = []
     for n, entry in enumerate(rest):
         if _joins(entry, held) and len(orders) < 2:
-            _search(rest[:n] + rest[n + 1:], {**held, **_after(entry)}, path + [entry], orders)
+            orders += _search(rest[:n] + rest[n + 1:], {**held, **_after(entry)}, (*path, entry))
+    return orders[:2]
 
 
 # ---- the closing check ---------------------------------------------------------------------------------------------------
@@ -89,19 +92,19 @@ def decide_state(book, progress):
     if not progress.looked:
         return "none", [], "This wallet has not been looked at yet."
     if not progress.listed or progress.pending > progress.stuck:
-        return "backfilling", [], "The history is still being fetched; results so far are not counted."
+        return "backfilling", [], "Activity of this wallet is still being fetched; until all of it is here, results may be missing."
     gaps = list(book.gaps)
     gaps += [Gap(first, last, "closing_balance") for _, first, last in progress.unexplained]
     gaps += [Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused]
     gaps = sorted(set(gaps), key=lambda g: (g.from_slot, g.to_slot, g.reason))
     if progress.capped:
-        return "partial", gaps, "This wallet has more receipts than this instance keeps for one wallet."
+        return "partial", gaps, "This wallet has more receipts than this service keeps for one wallet; some are left out."
     if gaps:
-        return "partial", gaps, "Some of the wallet's activity could not be found; sales after a gap have no result until it heals."
+        return "partial", gaps, "Some of this wallet's activity could not be found. Sales after that point show no result until it is found."
     if progress.stuck:
-        return "partial", gaps, "The node lists receipts that it does not give; they are asked for again."
+        return "partial", gaps, "Some receipts are known to exist but could not be fetched yet; they are asked for again and again."
     if not progress.confirmed or not progress.closed:
-        return "backfilling", gaps, "Everything listed has been fetched; a second walk over the history is still to confirm it."
+        return "backfilling", gaps, "Everything found so far has been fetched; a second look over the whole history is still to confirm that nothing is missing."
     if book.opened:
-        return "partial", gaps, "The wallet is older than the history the node still has: what it held then has an unknown cost."
+        return "partial", gaps, "This wallet is older than the history that can still be fetched: what it held before that has an unknown cost."
     return "complete", gaps, None

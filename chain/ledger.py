@@ -202,12 +202,14 @@ class Book:
             slices, address = self._cut(mint, amount), _escrow_of(entry, mint)
             if entry.kind == "order_open" and address:
                 self.escrows.setdefault(address, []).extend(slices)
-        left = [s for address, _, before, after in entry.others if address in self.escrows for s in self._release(address, before - after)]
+        left = [(mint, s) for address, mint, before, after in entry.others if address in self.escrows for s in self._release(address, before - after)]
         if entry.kind == "order_cancel":
-            self._put_back(entry, left, rose)
+            self._put_back(left, rose)
         elif entry.kind == "order_fill" and left and len(rose) == 1:
             (mint, amount), = rose.items()
-            carried = self._carry(entry, mint, left, amount, 0)
+            if self._broken & {given for given, _ in left}:
+                self._broken.add(mint)
+            carried = self._carry(entry, mint, [s for _, s in left], amount, 0)
             return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
         self._put_unknown(entry, rose)
         return Booked(entry, entry.flags)
@@ -226,16 +228,14 @@ class Book:
                 self.escrows.setdefault(address, []).append(rest)
         return out
 
-    def _put_back(self, entry, slices, rose):
+    def _put_back(self, slices, rose):
         """What comes back keeps its cost and its place in the queue; more than that is of unknown cost."""
-        for one in slices:
-            mint = next((m for m, lots in rose.items() if lots >= one.amount), None)
-            if mint is None:
-                continue
-            rose[mint] -= one.amount
-            insort(self.lots.setdefault(mint, []), Lot(one.lot.number, one.lot.origin, one.amount, one.cost, one.amount, one.cost))
-            if not rose[mint]:
-                del rose[mint]
+        for mint, one in slices:
+            amount = min(one.amount, rose.get(mint, 0))   # a withheld transfer fee does not come back
+            if amount:
+                cost = None if one.cost is None else one.cost * amount // one.amount
+                insort(self.lots.setdefault(mint, []), Lot(one.lot.number, one.lot.origin, amount, cost, amount, cost))
+                rose[mint] -= amount
 
     # ---- lots ----------------------------------------------------------------------------------------------------------
     def _put(self, mint, origin, amount, cost):

@@ -56,7 +56,9 @@ def parse_mint(account):
         raise NotAMint("the account does not belong to a token program")
     try:
         encoded = account["data"]
-        return _parse_json(encoded["parsed"]) if isinstance(encoded, dict) else _parse_bytes(base64.b64decode(encoded[0], validate=True), account["owner"])
+        if isinstance(encoded, dict):
+            return _parse_json(encoded["parsed"])
+        return _parse_bytes(base64.b64decode(encoded[0], validate=True), account["owner"])
     except NotAMint:
         raise
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
@@ -255,7 +257,8 @@ def check_non_transferable(state):
 
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state):
-    return _power(state.get("closeAuthority"), "can close the mint once nothing of it exists, and open another at its address", "the power to close the mint was given up")
+    held = "can close the mint once nothing of it exists, and open another at its address"
+    return _power(state.get("closeAuthority"), held, "the power to close the mint was given up")
 
 
 CHECKS = {

@@ -3,6 +3,7 @@
 Rules: accounting.md section 1. All amounts are integers: lamports, or raw token units. Nothing here touches disk or network.
 """
 import hashlib
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,6 +17,15 @@ ASSOCIATED = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
 U64 = 2**64
+
+# Beyond these no real receipt goes; what a lying node makes up must not get further than here.
+SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
+ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
+MOST_LAMPORTS = 2**61                  # some four times all there are, and sums of it still fit a signed 64-bit column
+MOST_DECIMALS = 255                    # a byte on the chain
+LATEST_TIME = 253_402_300_800          # the year 10000, in seconds
+LONGEST_DATA = 14_100                  # base58 of 10 KiB, the most that one program may hand to another
+DEEPEST_CALL = 64
 
 
 class BadReceipt(ValueError):
@@ -145,18 +155,31 @@ def _parse(raw, signature):
     if not isinstance(meta, dict):
         raise BadReceipt("no meta")
     message, found = transaction["message"], transaction["signatures"][0]
-    if signature is not None and found != signature:
+    if not SIGNATURE.fullmatch(found) or signature not in (None, found):
         raise BadReceipt("another transaction's receipt")
     keys, signers = _keys(message, meta)
     before, after = _amounts(meta["preBalances"]), _amounts(meta["postBalances"])
     if not len(keys) == len(before) == len(after):
         raise BadReceipt("unequal lengths of accounts and balances")
-    fee, slot = _integer(meta["fee"]), _integer(raw["slot"])
+    fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
     if sum(before) - sum(after) != fee:
         raise BadReceipt("lamports are not conserved")
-    return Receipt(signature=found, slot=slot, tx_index=_optional(raw.get("transactionIndex")), block_time=_optional(raw.get("blockTime")),
-                   failed=meta["err"] is not None, fee=fee, keys=keys, signers=signers, before=before, after=after,
-                   tokens=_tokens(meta, keys), instructions=_instructions(message, meta, keys))
+    _within(sum(before), MOST_LAMPORTS, "a sum of lamports")
+    receipt = Receipt(signature=found, slot=slot, tx_index=_optional(raw.get("transactionIndex"), 2**31, "a transaction's place"),
+                      block_time=_optional(raw.get("blockTime"), LATEST_TIME, "a block time"), failed=meta["err"] is not None, fee=fee, keys=keys, signers=signers,
+                      before=before, after=after, tokens=_tokens(meta, keys), instructions=_instructions(message, meta, keys))
+    _check_amounts(receipt)
+    return receipt
+
+
+def _check_amounts(receipt):
+    """What conservation of lamports does not catch: wrapped SOL without lamports behind it, transfers of more than there is."""
+    for address, sides in receipt.tokens.items():
+        for side, lamports in zip(sides, receipt.lamports(address)):
+            if side and side.mint == WRAPPED_SOL and side.amount > lamports:
+                raise BadReceipt("an account holds more wrapped SOL than lamports")
+    if not receipt.failed:                                # a failed one may have tried to send any amount
+        _within(sum(o.amount for o in receipt.operations() if o.name in ("transfer", "create")), 2**63, "a sum of transfers")
 
 
 def _integer(value):
@@ -165,32 +188,48 @@ def _integer(value):
     return value
 
 
-def _optional(value):
-    return None if value is None else _integer(value)
+def _within(value, limit, what):
+    if _integer(value) >= limit:
+        raise BadReceipt(f"{what} is larger than any there is")
+    return value
+
+
+def _optional(value, limit, what):
+    return None if value is None else _within(value, limit, what)
 
 
 def _amounts(values):
     return tuple(_integer(value) for value in values)
 
 
+def _address(value):
+    if not isinstance(value, str) or not ADDRESS.fullmatch(value):
+        raise BadReceipt("an address is not base58 of 32 bytes")
+    return value
+
+
 def _keys(message, meta):
     """(addresses in the order of the balances, loaded ones last; signers)."""
     keys = message["accountKeys"]
-    if keys and isinstance(keys[0], dict):
-        return tuple(key["pubkey"] for key in keys), frozenset(key["pubkey"] for key in keys if key["signer"])
+    if not keys:
+        raise BadReceipt("a receipt of nobody")
+    if isinstance(keys[0], dict):
+        return tuple(_address(key["pubkey"]) for key in keys), frozenset(key["pubkey"] for key in keys if key["signer"])
     loaded = meta.get("loadedAddresses") or {}
     signers = frozenset(keys[:message["header"]["numRequiredSignatures"]])
-    return tuple(keys) + tuple(loaded.get("writable") or ()) + tuple(loaded.get("readonly") or ()), signers
+    return tuple(map(_address, (*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())))), signers
 
 
 def _tokens(meta, keys):
     tokens = defaultdict(lambda: [None, None])
     for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
         for row in meta.get(name) or ():
-            amount = row["uiTokenAmount"]
-            if not isinstance(amount["amount"], str) or not amount["amount"].isdecimal():
+            ui, owner = row["uiTokenAmount"], row.get("owner")
+            if not isinstance(ui["amount"], str) or not re.fullmatch("[0-9]{1,20}", ui["amount"]):
                 raise BadReceipt("a token amount is not a whole number")
-            tokens[keys[_integer(row["accountIndex"])]][side] = TokenBalance(row["mint"], row.get("owner"), _integer(int(amount["amount"])), _integer(amount["decimals"]))
+            amount, decimals = _integer(int(ui["amount"])), _within(ui["decimals"], MOST_DECIMALS + 1, "a number of decimals")
+            balance = TokenBalance(_address(row["mint"]), None if owner is None else _address(owner), amount, decimals)
+            tokens[keys[_integer(row["accountIndex"])]][side] = balance
     return {address: tuple(sides) for address, sides in tokens.items()}
 
 
@@ -212,6 +251,8 @@ def _nest(rows, keys):
 
     for row in rows[1:]:
         height = row.get("stackHeight") or 2
+        if height > DEEPEST_CALL:
+            raise BadReceipt("instructions nest too deep")
         while len(stack) > 1 and stack[-1][0] >= height:
             close()
         stack.append((height, row, []))
@@ -221,15 +262,26 @@ def _nest(rows, keys):
 
 
 def _instruction(row, keys, inner):
-    program = row["programId"] if "programId" in row else keys[row["programIdIndex"]]
+    program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
-        operation = _read_parsed(program, parsed) if isinstance(parsed, dict) else None
+        operation = _check_operation(_read_parsed(program, parsed)) if isinstance(parsed, dict) else None
         accounts = tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str)) if isinstance(parsed, dict) else ()
         return Instruction(program, accounts, operation, b"", inner)
-    accounts = tuple(keys[a] if isinstance(a, int) else a for a in row.get("accounts") or ())
-    data = b58decode(row.get("data") or "")
+    accounts, text = tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()), row.get("data") or ""
+    if len(text) > LONGEST_DATA:
+        raise BadReceipt("an instruction's data is too long")
+    data = b58decode(text)
     return Instruction(program, accounts, _read_data(program, accounts, data), data, inner)
+
+
+def _check_operation(operation):
+    if operation:
+        _integer(operation.amount)
+        for name in (operation.source, operation.target, operation.authority, operation.mint):
+            if name is not None:
+                _address(name)
+    return operation
 
 
 PARSED_TOKEN = {"transfer": "send", "transferChecked": "send", "transferCheckedWithFee": "send", "mintTo": "mint", "mintToChecked": "mint", "burn": "burn",

@@ -1,6 +1,8 @@
 """bot, key, post: influencers, their keys and wallets, hiding a post."""
 from cli import add_command, now_ms, open_database, say
 
+DAY_MS, MOST_DAYS = 86_400_000, 3650
+
 
 def add_commands(commands):
     bot = commands.add_parser("bot", help="influencers and their wallets").add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -23,6 +25,7 @@ def add_commands(commands):
     create.add_argument("--owner", metavar="ID", help="of a read key")
     create.add_argument("--bot", metavar="ID", help="of a publishing key")
     create.add_argument("--name", default="")
+    create.add_argument("--days", type=int, help="it ends after so many days; else only when revoked")
     add_command(key, "list", run_key_list, "all keys, without their secrets").add_argument("--owner", metavar="ID")
     add_command(key, "revoke", run_key_revoke, "end a key at once").add_argument("key", metavar="KEY_ID")
 
@@ -92,15 +95,18 @@ def run_bot_voice(config, args):
 def run_key_create(config, args):
     from web import accounts
     from web.problem import invalid
+    now = now_ms()
+    if args.days is not None and not 1 <= args.days <= MOST_DAYS:
+        raise invalid("--days", f"must be a whole number from 1 to {MOST_DAYS}")
+    expires_at = args.days and now + args.days * DAY_MS
     if args.scope == "publish":
-        if not args.bot:
-            raise invalid("--bot", "a publishing key belongs to one influencer: name it")
-        bot = accounts.find_bot(args.bot)
-        made = accounts.create_key(bot.owner, "publish", now_ms(), args.name, bot)
+        bot = accounts.find_bot(args.bot) if args.bot else None
+        owner = bot and bot.owner
     else:
-        if not args.owner:
-            raise invalid("--owner", "a read key belongs to an owner: name it")
-        made = accounts.create_key(accounts.find_owner(args.owner), "read", now_ms(), args.name)
+        bot, owner = None, accounts.find_owner(args.owner) if args.owner else None
+    if owner is None:
+        raise invalid("--bot" if args.scope == "publish" else "--owner", f"say whose {args.scope} key this is to be")
+    made = accounts.create_key(owner, args.scope, now, args.name, bot, expires_at)
     say(args, {"keyId": made.key.uid, "key": made.text}, f"{made.key.uid}\n{made.text}\nThe key is shown this once only.")
 
 

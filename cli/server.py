@@ -15,7 +15,9 @@ def add_commands(commands):
     observe = add_command(commands, "observe", run_observe, "one pass of the observer now, beside a running server")
     observe.add_argument("--once", action="store_true", help="the default, and all there is: the server observes continuously")
     rebuild = add_command(commands, "rebuild", run_rebuild, "derive all trades and lots again from stored receipts")
-    rebuild.add_argument("--bot", metavar="ID", help="only this influencer's wallet")
+    one = rebuild.add_mutually_exclusive_group()
+    one.add_argument("--bot", metavar="ID", help="only this influencer's wallet")
+    one.add_argument("--trader", metavar="ID", help="fill a trader's stored decisions again instead")
 
 
 def run_migrate(config, args):
@@ -58,6 +60,8 @@ def run_observe(config, args):
 
 def run_rebuild(config, args):
     """Everything derived, derived again; what was stored is only read."""
+    if args.trader:
+        return run_rebuild_trader(config, args)
     import jobs
     import models
     import observer
@@ -70,3 +74,12 @@ def run_rebuild(config, args):
     rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades} for address, entries, trades in report]
     changed = sum(row["entriesChanged"] + row["tradesChanged"] for row in rows)
     say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}")
+
+
+def run_rebuild_trader(config, args):
+    """Stored decisions, filled again; what differs opens a review and changes no record."""
+    import papertrade
+    from web import traders
+    with open_database(config):
+        differences = papertrade.rebuild_trader(traders.find_trader(args.trader), now_ms())
+    say(args, {"trader": args.trader, "differences": differences, "changed": bool(differences)}, "\n".join(differences) or "filled again: nothing changed")

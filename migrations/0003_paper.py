@@ -68,7 +68,6 @@ def up(migrator, db):
         attempts = IntegerField(default=0)
         lost = BigIntegerField(default=0)
         state = TextField()
-        session = TextField()
         class Meta:
             database = db
             table_name = 'paper_order'

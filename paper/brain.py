@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
 
+from chain.amounts import sol
 from paper.guard import DAY, LOOK_BACK, MIN_CLOSES
-from paper.market import percent, show_sol
+from paper.market import percent
 
 MIN_PATTERN = 3                        # closes of one kind that are worth a sentence
 LESSON_LIFE = 7 * DAY
@@ -45,7 +46,7 @@ def find_lessons(closes, now):
 def _lesson(key, group, now):
     about = f"closes in {group[-1].symbol}" if key.startswith("token ") else f"closes by {group[-1].reason.replace('_', ' ')}"
     net, spent, won = sum(close.net for close in group), sum(close.spent for close in group), sum(close.net > 0 for close in group)
-    text = f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {show_sol(net)} SOL, {percent(net, spent)} % of what was spent."
+    text = f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {sol(net)} SOL, {percent(net, spent)} % of what was spent."
     return Lesson(key, text, len(group), LOOK_BACK, tuple(close.id for close in group), now, now + LESSON_LIFE)
 
 

@@ -7,11 +7,12 @@ import hashlib
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from chain.amounts import exact, sol
 from paper import guard
 from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
 from paper.brain import find_new_lessons
 from paper.fills import MAX_ATTEMPTS, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
-from paper.market import Snapshot, percent, show_sol, show_units
+from paper.market import Snapshot, percent
 from paper.strategies import ONE, Enter, Exit, Refusal, decide
 
 HOUR, DAY = guard.HOUR, guard.DAY
@@ -183,14 +184,14 @@ def book_fill(trader, order, done, snapshot):
 
 def tell_fill(order, done, position):
     """The facts of a fill, as display texts."""
-    facts = {"side": done.side, "symbol": order.symbol, "feesSol": show_sol(done.fees), "reason": done.reason}
+    facts = {"side": done.side, "symbol": order.symbol, "feesSol": sol(done.fees), "reason": done.reason}
     if done.failed:
         return {"what": "failed", **facts}
-    sol = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
-    facts |= {"amount": show_units(done.raw, order.decimals), "sol": show_sol(sol), "slippageSol": show_sol(done.slippage), "marks": list(done.marks)}
+    moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
+    facts |= {"amount": exact(done.raw, order.decimals), "sol": sol(moved), "slippageSol": sol(done.slippage), "marks": list(done.marks)}
     if position.closed_at is None:
         return {"what": "bought" if done.side == "buy" else "reduced", **facts}
-    return {"what": "closed", **facts, "resultSol": show_sol(position.cash), "returnPct": percent(position.cash, position.spent),
+    return {"what": "closed", **facts, "resultSol": sol(position.cash), "returnPct": percent(position.cash, position.spent),
             "heldMinutes": str((position.closed_at - position.opened_at) // 60_000)}
 
 
@@ -257,7 +258,7 @@ def leave(trader, market, seen, now):
         if order:
             end_order(trader, order, "cancelled", snapshot.at)
         amount = position.raw * found.share // ONE or position.raw
-        place(trader, market, snapshot, "sell", amount, found.reason, f"leaving: {found.reason.replace('_', ' ')}", show_units(amount, position.decimals))
+        place(trader, market, snapshot, "sell", amount, found.reason, f"leaving: {found.reason.replace('_', ' ')}", exact(amount, position.decimals))
 
 
 def place(trader, market, snapshot, side, amount, reason, detail, shown):
@@ -302,7 +303,7 @@ def consider(trader, market, view, found, at):
     lamports = size_entry(trader, mint, at)
     if lamports < SMALLEST_ENTRY:
         return refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
-    return place(trader, market, view.last, "buy", lamports, found.reason, found.detail, show_sol(lamports))
+    return place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
 
 
 def find_limit(trader, token, at):
@@ -384,7 +385,7 @@ def end_pause(trader, pause, now):
     trader.pauses.remove(pause)
     covered = guard.look_back_on(pause, trader.closes)
     trader.say("pause", now, pause.mint, what="ended" if pause.applied else "would_have", ends=pause.id, rule=pause.rule, effect=pause.effect, n=len(covered),
-               windowMs=pause.until - pause.since, resultSol=show_sol(sum(close.net for close in covered)))
+               windowMs=pause.until - pause.since, resultSol=sol(sum(close.net for close in covered)))
 
 
 def check_drawdown(trader, at):

@@ -106,6 +106,8 @@ class Usage:
         self.blind = False                     # liquidity unknown: one fill, since nobody knows what is left
 
     def take(self, fill):
+        if fill.failed or fill.reason == "liquidity_gone":
+            return                             # nothing was taken; what is gone was no use of the pool by a trader
         if UNKNOWN_LIQUIDITY in fill.marks:
             self.blind = True
         elif fill.side == "buy":

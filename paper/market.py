@@ -6,6 +6,8 @@ decimals; the rest of an exact decimal beyond 24 is given up); `reserve` is the 
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from chain.amounts import exact
+
 SCALE = 10**24                 # of prices
 LAMPORTS = 10**9               # in a SOL
 WINDOW = 14                    # usable snapshots of a token kept for the strategies
@@ -114,9 +116,14 @@ class Market:
 
     def __init__(self, interval_ms, tokens=(), flows=None):
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
-        self.tokens = {token.mint: token for token in tokens}
-        self.flows = flows or {}                       # mint -> tuple of Flow
         self.windows, self.before = {}, {}
+        self.follow(tokens, flows or {})
+
+    def follow(self, tokens, flows):
+        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}. What is known of others is forgotten."""
+        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
+        self.windows = {mint: window for mint, window in self.windows.items() if mint in self.tokens}
+        self.before = {mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens}
 
     def push(self, snapshot, now):
         """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
@@ -132,18 +139,7 @@ class Market:
         return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
 
 
-def show_units(amount, decimals):
-    """An exact display string: show_units(-1250000000, 9) == "-1.25"."""
-    whole, part = divmod(abs(amount), 10**decimals)
-    text = f"{whole}.{part:0{decimals}d}".rstrip("0").rstrip(".") if decimals else str(whole)
-    return f"-{text}" if amount < 0 else text
-
-
-def show_sol(lamports):
-    return show_units(lamports, 9)
-
-
 def percent(part, whole):
     """100 * part / whole with two decimals, cut toward zero, as display text."""
     hundredths = abs(part) * 10_000 // abs(whole)
-    return show_units(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
+    return exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)

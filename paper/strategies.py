@@ -5,7 +5,7 @@ integers. The order of FAMILIES is fixed and ranks nothing.
 """
 from dataclasses import dataclass, field, fields
 
-from paper.market import show_units
+from chain.amounts import exact
 
 ONE = 10_000                   # basis points in a whole
 
@@ -96,7 +96,7 @@ class Momentum(Strategy):
             return None
         if last.price * self.mean_over <= sum(one.price for one in window[-self.mean_over:]):
             return None
-        return Enter("momentum", f"up {show_units(_moved(past.price, last.price), 2)} % over {self.lookback} snapshots with rising volume, above its mean")
+        return Enter("momentum", f"up {exact(_moved(past.price, last.price), 2)} % over {self.lookback} snapshots with rising volume, above its mean")
 
     def leave(self, view, position):
         if view.last.price * ONE <= position.high * (ONE - self.trail_bps):
@@ -128,7 +128,7 @@ class MeanReversion(Strategy):
         spread = count * sum(one.price * one.price for one in past) - total * total      # count**2 times the variance
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        return self._falling(past, last) or Enter("mean_reversion", f"{show_units(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds")
+        return self._falling(past, last) or Enter("mean_reversion", f"{exact(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds")
 
     def _falling(self, past, last):
         if last.liquidity is None:
@@ -270,4 +270,4 @@ def _more(before, now):
 
 def _times(past, last):
     volumes = [one.volume for one in past if one.volume is not None]
-    return show_units(last.volume * len(volumes) * 10 // sum(volumes), 1)
+    return exact(last.volume * len(volumes) * 10 // sum(volumes), 1)

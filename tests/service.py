@@ -72,7 +72,7 @@ class Service:
         columns = {"uid": f"trade_{name}", "wallet": wallet, "signature": signature(name), "slot": slot, "place": place, "block_time": NOW // 1000 - 3600, "kind": kind,
                    "mint": mint, "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(), "sol_change": sol, "fee": 5000, "tip": 0, "rent": 0,
                    "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name}
-        trade = Trade.create(**{**columns, **more})
+        trade = models.store_trade(**{**columns, **more})
         TradeMint.create(trade=trade, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
         return trade
 

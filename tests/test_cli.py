@@ -58,6 +58,14 @@ def test_from_nothing_to_keys(cli):
     assert [row["wallet"] for row in shown(cli, "bot", "list")["data"]] == [address("w"), None]
 
 
+def test_a_key_may_end_by_itself(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    key = Key.get(Key.uid == shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "2")["keyId"])
+    assert key.expires_at - key.created_at == 2 * 86_400_000
+    assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "0")[0] == 1
+    assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "soon")[0] == 2
+
+
 def test_wallet_voice_and_retirement(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     assert shown(cli, "bot", "wallet", made["botId"], address("w"))["wallet"] == address("w")

@@ -6,6 +6,8 @@ import re
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chain.mints import CHECKS, MINT_BYTES, TOKEN, TOKEN_2022, NotAMint, check_mint, is_address, parse_mint
 from tests.fakemarket import address
@@ -151,6 +153,16 @@ def test_what_is_no_mint_is_unknown_throughout(account):
     if account:
         with pytest.raises(NotAMint):
             parse_mint(account)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=120)), max_size=5), st.binary(max_size=40))
+def test_any_extensions_are_judged_or_unknown(extensions, tail):
+    assert {check["status"] for check in check_mint(mint_account(*extensions, tail=tail), NOW)} <= {"pass", "warn", "fail", "unknown"}
+
+
+@given(st.sampled_from([TOKEN, TOKEN_2022]), st.binary(max_size=400))
+def test_any_bytes_are_judged_or_unknown(owner, raw):
+    assert len(check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)) == len(CHECKS)
 
 
 def test_addresses_are_thirty_two_bytes_of_base58():

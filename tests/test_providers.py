@@ -7,8 +7,11 @@ from email.utils import formatdate
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import providers
+from chain.mints import is_address
 from providers import ProviderError, fetch_json, open_session, parse_amount, parse_list, parse_pairs, parse_pools, parse_text
 from tests.fakemarket import PROFILES, SOL, FakeMarket, address
 
@@ -72,25 +75,25 @@ def test_recorded_pools_parse_whole_and_exactly(shared):
 
 
 # ---- one answer ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("given, text", [
+@pytest.mark.parametrize("sent, text", [
     (None, None), (0, "0"), (12, "12"), ("0.50", "0.50"), (Decimal("1E-7"), "0.0000001"), ("1.5e3", "1500"), ("-3", "-3"), (Decimal("52239.46"), "52239.46"),
     ("0." + "1" * 70, "0." + "1" * 70)])
-def test_amounts_are_exact_text(given, text):
-    assert parse_amount(given) == text
+def test_amounts_are_exact_text(sent, text):
+    assert parse_amount(sent) == text
 
 
-@pytest.mark.parametrize("given", ["NaN", "Infinity", "-inf", "", " 1", "1_000", "٣", "0x10", "1e999", "1e-90", "9" * 91, True, [1], {"a": 1}, "1,5", Decimal("NaN")])
-def test_what_is_no_amount_is_refused(given):
+@pytest.mark.parametrize("sent", ["NaN", "Infinity", "-inf", "", " 1", "1_000", "٣", "0x10", "1e999", "1e-90", "9" * 91, True, [1], {"a": 1}, "1,5", Decimal("NaN")])
+def test_what_is_no_amount_is_refused(sent):
     with pytest.raises(ValueError):
-        parse_amount(given)
+        parse_amount(sent)
 
 
-@pytest.mark.parametrize("given, text", [
+@pytest.mark.parametrize("sent, text", [
     ("<script>alert(1)</script>", "<script>alert(1)</script>"), ("a\u202eb\u200bc\U000e0041", "abc"), ("line\none\ttwo\x00\x1b[31m", "line one two[31m"),
     ("  many   spaces  ", "many spaces"), ("\ud800lone", "lone"), ("x" * 500, "x" * 20), ("\u200b\u2060", None), ("", None), (None, None), (5, None), (["x"], None),
     ("Ünï ₿ 猫 🚀", "Ünï ₿ 猫 🚀")])
-def test_names_stay_text_without_what_cannot_be_seen(given, text):
-    assert parse_text(given, 20) == (text[:20] if text else None)
+def test_names_stay_text_without_what_cannot_be_seen(sent, text):
+    assert parse_text(sent, 20) == (text[:20] if text else None)
 
 
 def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
@@ -99,6 +102,8 @@ def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
     quote = read_pair(liquidity={"usd": "12.5", "quote": 3}, volume={"h24": "9"}, somethingNew=[{}])
     assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd) == ("12.5", "3", "9")
     assert quote.pair_url == f"https://dexscreener.com/solana/{address(8)}"
+    for wrong in (None, "javascript:alert(1)", "../../" + address(8)):
+        assert read_pair(pairAddress=wrong, url="javascript:alert(1)").pair_url is None
 
 
 def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
@@ -135,8 +140,32 @@ def test_answers_of_another_shape_are_refused(parse, value):
         parse(value)
 
 
+@pytest.mark.parametrize("change", [{"pool_created_at": "0001-01-01T00:00:00"}, {"pool_created_at": 7}, {"volume_usd": "x"}, {"base_token_price_usd": "NaN"}])
+def test_one_unreadable_pool_does_not_spoil_the_others(change):
+    sides = {"base_token": {"data": {"id": f"solana_{MINT}"}}, "quote_token": {"data": {"id": f"solana_{SOL}"}}}
+    good = {"attributes": {"base_token_price_usd": "0.5"}, "relationships": sides}
+    quotes, unreadable = parse_pools({"data": [{**good, "attributes": {**good["attributes"], **change}}, good], "included": [{"id": [1], "attributes": None}, None]})
+    assert (quotes[MINT].price_usd, quotes[MINT].price_sol, quotes[MINT].symbol, unreadable) == ("0.5", None, None, 1)
+
+
 def test_no_pairs_is_an_answer():
     assert parse_pairs({"schemaVersion": "1.0.0", "pairs": None}) == parse_pairs([]) == parse_pools({"data": []}) == ({}, 0)
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.decimals() | st.text(max_size=8) | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
+KEYS = st.sampled_from(["chainId", "tokenAddress", "baseToken", "quoteToken", "address", "priceUsd", "priceNative", "liquidity", "usd", "quote", "volume", "h24", "pairs", "data",
+                        "included", "id", "attributes", "relationships", "base_token", "quote_token", "base_token_price_usd", "pool_created_at", "pairCreatedAt", "symbol"])
+ANSWERS = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=20)
+
+
+@given(ANSWERS)
+def test_whatever_is_sent_is_read_or_refused(value):
+    for parse in (parse_list, parse_pairs, parse_pools):
+        try:
+            found, unreadable = parse(value)
+        except ProviderError:
+            continue
+        assert unreadable >= 0 and all(is_address(mint) for mint in found)
 
 
 # ---- the wire -----------------------------------------------------------------------------------------------------------

@@ -104,12 +104,6 @@ def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     allowance.close()
 
 
-def test_a_file_damaged_while_in_use_is_made_anew(allowance, caplog):
-    allowance.take(limits(), NOON)
-    allowance._connection.execute("DROP TABLE counter")
-    assert allowance.take(limits(), NOON).admitted
-
-
 def test_counters_of_the_past_are_swept(allowance):
     for n in range(50):
         allowance.take(limits(subject=f"address:{n}"), NOON)

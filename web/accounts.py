@@ -67,18 +67,25 @@ def recover_owner(code):
         return Owner.get(Owner.recovery_hash == new), new_code
 
 
+def renew_recovery_code(owner):
+    """A new recovery code in place of the one before."""
+    code = make_recovery_code()
+    Owner.update(recovery_hash=hash_recovery_code(code)).where(Owner.id == owner.id).execute()
+    return code
+
+
 def find_owner(uid):
     return Owner.get_or_none(Owner.uid == uid) or _unknown("owner")
 
 
 # ---- influencers --------------------------------------------------------------------------------------------------------
-def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio=""):
-    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`."""
+def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio="", uid=None):
+    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`; `uid`: the id it shall have."""
     name, bio, voice = check_line("name", name, LONGEST_NAME), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
     with writing():
         owner, code = (owner, None) if owner else create_owner(now)
-        bot = Bot.create(uid=new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, bio=bio, voice=voice, created_at=now)
+        bot = Bot.create(uid=uid or new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, bio=bio, voice=voice, created_at=now)
         if address:
             _attach(config, bot, address, now, "claimed")
         return NewBot(bot, owner, _create_key(owner, "publish", "", now, bot=bot), code)
@@ -86,6 +93,14 @@ def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio=""):
 
 def find_bot(uid):
     return Bot.get_or_none(Bot.uid == uid) or _unknown("influencer")
+
+
+def is_taken(uid):
+    return Bot.select().where(Bot.uid == uid).exists()
+
+
+def list_bots_of(owner):
+    return list(Bot.select().where(Bot.owner == owner).order_by(Bot.id))
 
 
 def list_bots():

@@ -6,6 +6,7 @@ import time
 from flask import current_app, g, request
 
 import ratelimit
+from config import BadSetting
 from web import auth
 from web.problem import Problem
 
@@ -20,6 +21,8 @@ access_log = logging.getLogger("candor.access")
 
 def init_app(app, config):
     """`app.allowance` counts for every route; the hooks run for paths that do not exist, too."""
+    if config.ratelimit_storage_url:
+        raise BadSetting("RATELIMIT_STORAGE_URL is not supported yet: leave it unset")
     app.allowance = ratelimit.Allowance(config.ratelimit_path)
     app.before_request(begin)
     app.before_request(check_host)
@@ -66,8 +69,15 @@ def note_failure():
 
 
 def check_creation(owner_id=None):
-    """May this address (and this owner, if there is one) create another influencer now?"""
+    """May this address (and this owner, if there is one) create another influencer here and now?"""
+    if settings().registration == "closed":
+        raise Problem("registration_closed", "new influencers are made by the operator of this instance only")
     _take(ratelimit.list_creation_limits(settings(), request.remote_addr, owner_id), "new influencers")
+
+
+def check_posting(owner_id):
+    """May this owner post another time by hand? It shares the minute's posts with the keys."""
+    _take([limit for limit in ratelimit.list_limits(settings(), owner_id, posting=True) if limit.name == "posts_minute"], "posts")
 
 
 def settings():

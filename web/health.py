@@ -2,11 +2,12 @@
 import time
 
 import orjson
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, current_app
 from peewee import PeeweeException
 
 from config import VERSION
 from models import database
+from web.legacy import respond
 from web.market import show_market_health
 from web.serialize import show_time
 
@@ -30,7 +31,7 @@ def show_health():
         shown, status = check_health(current_app.config["CANDOR"], now), 200
     except PeeweeException:
         shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, "sqlite": database.version(), "journal": None}, "version": VERSION}, 503
-    return Response(orjson.dumps(shown), status, content_type="application/json", headers={"Cache-Control": "no-store"})
+    return respond({**shown, "simulated": True}, status)
 
 
 def check_health(config, now):

@@ -53,11 +53,13 @@ def find_current(now_ms):
 
 def show_entry(row, current):
     """A row of ENTRY as the interface's Market entry. `asOf` is when the prices were taken, before the first ones when the token was discovered."""
-    discovered_at, _, mint, symbol, name, found_by, price_sol, price_usd, liquidity_usd, volume24h_usd, pair_url, checks, checked_at, quoted_at, absurd = row
+    (discovered_at, _, mint, symbol, name, found_by, price_sol, price_usd, liquidity_usd, volume24h_usd,
+     pair_url, checks, checked_at, quoted_at, absurd) = row
     as_of = quoted_at or discovered_at
     return {"mint": mint, "symbol": symbol, "name": name, "source": found_by, "discoveredAt": show_time(discovered_at), "priceSol": price_sol,
             "priceUsd": price_usd, "priceDoubt": absurd, "liquidityUsd": liquidity_usd, "volume24hUsd": volume24h_usd, "pairUrl": pair_url,
-            "checks": _show_checks(checks, show_time(checked_at)), "notChecked": NOT_CHECKED, "asOf": show_time(as_of), "stale": as_of is None or as_of < current}
+            "checks": _show_checks(checks, show_time(checked_at)), "notChecked": NOT_CHECKED, "asOf": show_time(as_of),
+            "stale": as_of is None or as_of < current}
 
 
 def _show_checks(stored, checked_at):

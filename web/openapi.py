@@ -17,6 +17,7 @@ LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum"
 CURSOR = {"name": "cursor", "in": "query", "schema": {"type": "string"}, "description": "nextCursor of the page before"}
 SINCE = {"name": "since", "in": "query", "schema": {"type": "string"},
          "description": "newestCursor of an earlier answer, or an item's id: what arrived here later, in order of arrival; not together with cursor"}
+LAST_EVENT_ID = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}, "description": "where the stream was cut; it goes on after that. Wins over since"}
 HEADERS = {name: {"schema": {"type": "string" if name == "RateLimit-Policy" else "integer"}, "description": text} for name, text in {
     "RateLimit-Limit": "of the window that runs out first", "RateLimit-Remaining": "requests left in it", "RateLimit-Reset": "whole seconds until it begins anew",
     "RateLimit-Policy": "all windows"}.items()}
@@ -24,12 +25,12 @@ HEADERS = {name: {"schema": {"type": "string" if name == "RateLimit-Policy" else
 
 @dataclass(frozen=True)
 class Operation:
-    """One route of the interface: `answer` is its shape, `refusals` the codes it may answer beside those every route may."""
+    """One route of the interface: `answer` is its shape (None: a stream of events), `refusals` the codes it may answer beside those every route may."""
 
     method: str
     path: str
     summary: str
-    answer: type
+    answer: type | None
     parameters: tuple = ()
     refusals: tuple = ()
     body: type | None = None
@@ -49,6 +50,8 @@ OPERATIONS = [
     Operation("get", "/api/v1/bots", "All influencers, newest first", schemas.BotPage, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/bots/{id}", "One influencer with its latest trades, feed and open positions", schemas.BotDetail, (identifier("influencer"),), ("not_found",)),
     Operation("get", "/api/v1/feed", "Latest posts, newest first", schemas.Feed, (LIMIT, CURSOR, SINCE), ("invalid_parameter", "invalid_cursor")),
+    Operation("get", "/api/v1/stream", "What arrives, as server-sent events `post`, `trade` and `verification` (a post whose verification moved); an event's id is a cursor for since", None,
+              (SINCE, LAST_EVENT_ID), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/posts/{id}", "One post as it stands now", schemas.Post, (identifier("post"),), ("not_found",)),
     Operation("post", "/api/v1/posts", "Publish a post; an identical retry answers 200 and the same post", schemas.Post,
               ({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 128}, "description": "instead of eventId in the body"},),
@@ -62,6 +65,12 @@ OPERATIONS = [
               ("invalid_parameter",)),
     Operation("get", "/api/v1/market", "Tokens the scout discovered, with structural checks", schemas.Market, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/me", "The key that is asking and what is left of its allowance; costs nothing", schemas.Me),
+    Operation("get", "/api/traders", "All influencers of paper mode (simulated)", schemas.TraderList, keyed=False),
+    Operation("get", "/api/traders/{id}", "One of them with diary, positions, closes, posts and brain (simulated)", schemas.TraderDetail, (identifier("trader"),), ("not_found",),
+              keyed=False),
+    Operation("get", "/api/feed", "Posts of paper mode, newest first (simulated)", schemas.PaperFeed, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor"), keyed=False),
+    Operation("get", "/api/market", "Scouted tokens, structural checks, health of the scout", schemas.PaperMarket, keyed=False),
+    Operation("get", "/api/strategies", "Closes of 30 days by strategy family, described (simulated)", schemas.Strategies, keyed=False),
     Operation("get", "/api/health", "Whether this instance serves, and how its jobs are", schemas.Health, keyed=False),
 ]
 
@@ -73,7 +82,7 @@ def show_document():
 
 def build_document(base_url):
     """The OpenAPI document of this instance as a dict."""
-    shapes = {operation.answer for operation in OPERATIONS} | {operation.body for operation in OPERATIONS if operation.body} | {schemas.Problem}
+    shapes = {operation.answer for operation in OPERATIONS if operation.answer} | {operation.body for operation in OPERATIONS if operation.body} | {schemas.Problem}
     kinds = [(shape, "validation") for shape in sorted(shapes, key=lambda shape: shape.__name__)]
     definitions = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
     paths = {}
@@ -95,7 +104,8 @@ def show_operation(operation):
 
 def show_responses(operation):
     """Success, every documented refusal by status, and a default: whatever else is refused has the same shape."""
-    answer = {"description": operation.summary, "content": {"application/json": {"schema": reference(operation.answer)}}, **({"headers": HEADERS} if operation.keyed else {})}
+    content = {"application/json": {"schema": reference(operation.answer)}} if operation.answer else {"text/event-stream": {"schema": {"type": "string"}}}
+    answer = {"description": operation.summary, "content": content, **({"headers": HEADERS} if operation.keyed else {})}
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     by_status = {}
     for code in (*operation.refusals, *(("missing_key", "invalid_key") if operation.keyed else ()), "rate_limited", "busy"):

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from chain.verify import judge
-from models import Attachment, Bot, Post, Trade, Wallet, new_uid, writing
+from models import Attachment, Bot, Post, Trade, Wallet, store_post, writing
 from web.fields import clean_text, has_control, is_base58
 from web.problem import Problem, invalid
 
@@ -95,7 +95,7 @@ def parse_post(value, idempotency_key=None):
 
 
 def _unaccepted(error):
-    errors = [{"field": ".".join(map(str, one["loc"])) or "body", "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
+    errors = [{"field": ".".join(map(str, one["loc"]))[:64], "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
     return Problem("validation_failed", "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]), errors=errors[:20])
 
 
@@ -115,9 +115,9 @@ def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False):
 def _store(bot_id, body, now, channel, key_id, sanitized):
     wallet = Wallet.select().join(Attachment).where(Attachment.bot == bot_id, Attachment.detached_at.is_null()).first()
     trade = wallet and body.signature and Trade.get_or_none(Trade.wallet == wallet, Trade.signature == body.signature)
-    return Post.create(uid=new_uid("post"), bot=bot_id, source="bot", channel=channel, key=key_id, event_id=body.eventId, body=body.body, mint=body.mint,
-                       symbol=body.symbol, signature=body.signature, reason=body.reason, sanitized=sanitized, wallet=wallet, created_at=now,
-                       **_judged(body, wallet, trade, now))
+    return store_post(bot=bot_id, source="bot", channel=channel, key=key_id, event_id=body.eventId, body=body.body, mint=body.mint,
+                      symbol=body.symbol, signature=body.signature, reason=body.reason, sanitized=sanitized, wallet=wallet, created_at=now,
+                      **_judged(body, wallet, trade, now))
 
 
 def _judged(body, wallet, trade, now):

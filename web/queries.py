@@ -9,9 +9,10 @@ from operator import itemgetter
 from models import database
 
 POST = """
-SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, p.symbol, p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
+SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
        p.status_reason, p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN token s ON s.mint = p.mint
 """
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
@@ -39,6 +40,11 @@ SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <>
        COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
 """
+DAYS = """
+SELECT t.block_time / 86400, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*), COUNT(t.result)
+FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?) AND t.kind IN ('buy', 'sell', 'swap') AND t.block_time IS NOT NULL
+GROUP BY t.block_time / 86400 ORDER BY 1
+"""
 
 
 def _all(sql, values=()):
@@ -56,16 +62,14 @@ def _select(head, conditions, tail):
     return f"{head}{where} {tail}", [value for _, *values in given for value in values]
 
 
+def _marks(values):
+    return ", ".join("?" * len(values))
+
+
 # ---- posts --------------------------------------------------------------------------------------------------------------
 def list_posts(limit, before=None, bot=None, mint=None, source=None):
     """Newest first; `before`: the id they must be below. `bot`: its uid."""
     sql, values = _select(POST, [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)], "ORDER BY p.id DESC LIMIT ?")
-    return _all(sql, [*values, limit])
-
-
-def list_posts_since(limit, after, bot=None, mint=None, source=None):
-    """In order of arrival, after this id."""
-    sql, values = _select(POST, [("p.id > ?", after), *_post_filters(bot, mint, source)], "ORDER BY p.id LIMIT ?")
     return _all(sql, [*values, limit])
 
 
@@ -78,19 +82,9 @@ def find_post(uid):
     return _one(POST + "WHERE p.uid = ?", (uid,))
 
 
-def find_post_id(uid):
-    row = _one("SELECT id FROM post WHERE uid = ?", (uid,))
-    return row and row[0]
-
-
-def find_trade_id(uid):
-    row = _one("SELECT id FROM trade WHERE uid = ?", (uid,))
-    return row and row[0]
-
-
-def find_newest(table):
-    """The highest id of `post` or `trade`: everything that arrived so far is at or below it."""
-    return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
+def find_posts(ids):
+    """{id: row}"""
+    return {row[0]: row for row in _all(f"{POST} WHERE p.id IN ({_marks(ids)})", ids)} if ids else {}
 
 
 # ---- trades -------------------------------------------------------------------------------------------------------------
@@ -113,12 +107,9 @@ def _list_trades(limit, before, up_to, wallet_id, mint):
     return _all(sql, [*values, limit])
 
 
-def list_trades_since(limit, after, wallet_ids=None, mint=None):
-    """In order of arrival, after this id: followers are near the end, so walking by id is short whatever the filter."""
-    marks = ", ".join("?" * len(wallet_ids or ()))
-    sql, values = _select(TRADE, [("t.id > ?", after), ("EXISTS (SELECT 1 FROM trade_mint m WHERE m.trade_id = t.id AND m.mint = ?)", mint) if mint else None,
-                          (f"t.wallet_id IN ({marks})", *wallet_ids) if wallet_ids is not None else None], "ORDER BY t.id LIMIT ?")
-    return _all(sql, [*values, limit])
+def find_trades(ids):
+    """{id: row}"""
+    return {row[2]: row for row in _all(f"{TRADE} WHERE t.id IN ({_marks(ids)})", ids)} if ids else {}
 
 
 def find_wallets(address=None, bot=None):
@@ -126,6 +117,16 @@ def find_wallets(address=None, bot=None):
     sql, values = _select("SELECT w.id, w.coverage FROM wallet w JOIN bot b ON b.id = w.bot_id",
                           [("w.address = ?", address) if address else None, ("b.uid = ?", bot) if bot else None], "ORDER BY w.id")
     return _all(sql, values)
+
+
+def find_origins(uids):
+    """{trade uid: (block time, signature)}: the purchases that sales were matched with."""
+    return {uid: row for uid, *row in _all(f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({', '.join('?' * len(uids))})", uids)}
+
+
+def list_days(address):
+    """[(days since 1970, realised, volume, trades, sells with a result), ...] of a wallet, in order; lamports and counts."""
+    return _all(DAYS, (address,))
 
 
 def list_activity(mint, limit, before=None):
@@ -145,6 +146,53 @@ def count_tracked():
     return _one("SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL")[0]
 
 
+# ---- what arrived, in order ---------------------------------------------------------------------------------------------
+def find_newest():
+    """The highest ids of (arrival, post, trade) at one moment: everything that arrived so far is at or below them."""
+    return _one("SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM post), (SELECT COALESCE(MAX(id), 0) FROM trade)")
+
+
+def find_post_arrival(uid):
+    """The arrival of this post, or None."""
+    row = _one("SELECT r.id FROM arrival r WHERE r.post_id = (SELECT id FROM post WHERE uid = ?) AND r.kind = 'post'", (uid,))
+    return row and row[0]
+
+
+def find_trade_arrival(uid):
+    row = _one("SELECT r.id FROM arrival r WHERE r.trade_id = (SELECT id FROM trade WHERE uid = ?)", (uid,))
+    return row and row[0]
+
+
+def find_working_keys(ids, now):
+    """{id, ...} of the keys among these that are neither revoked nor expired."""
+    return {row[0] for row in _all(f'SELECT id FROM "key" WHERE id IN ({_marks(ids)}) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)', [*ids, now])}
+
+
+def list_arrivals(limit, after):
+    """[(arrival, kind, post id or None, trade id or None), ...] after this one."""
+    return _all("SELECT id, kind, post_id, trade_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+
+
+def list_posts_since(limit, after):
+    """[(arrival, post row), ...] after this arrival."""
+    arrived = _all("SELECT id, post_id FROM arrival WHERE kind = 'post' AND id > ? ORDER BY id LIMIT ?", (after, limit))
+    rows = find_posts([post for _, post in arrived])
+    return [(arrival, rows[post]) for arrival, post in arrived]
+
+
+def list_trades_since(limit, after, wallet_ids=None, mint=None):
+    """[(arrival, trade row), ...] after this arrival: followers are near the end, so walking by arrival is short whatever the filter.
+
+    (CROSS JOIN keeps SQLite from walking the wallet's trades and sorting.)
+    """
+    sql, values = _select("SELECT r.id, t.id FROM arrival r CROSS JOIN trade t", [
+        ("t.id = r.trade_id AND r.kind = 'trade' AND r.id > ?", after), ("EXISTS (SELECT 1 FROM trade_mint m WHERE m.trade_id = t.id AND m.mint = ?)", mint) if mint else None,
+        (f"t.wallet_id IN ({_marks(wallet_ids)})", *wallet_ids) if wallet_ids is not None else None], "ORDER BY r.id LIMIT ?")
+    arrived = _all(sql, [*values, limit])
+    rows = find_trades([trade for _, trade in arrived])
+    return [(arrival, rows[trade]) for arrival, trade in arrived if trade in rows]
+
+
 # ---- influencers --------------------------------------------------------------------------------------------------------
 def list_bots(limit, before=None):
     """Newest first; `before`: the id they must be below."""
@@ -154,6 +202,10 @@ def list_bots(limit, before=None):
 
 def find_bot(uid):
     return _one(BOT + "WHERE b.uid = ?", (uid,))
+
+
+def is_owner(owner_id, bot):
+    return _one("SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?", (bot, owner_id)) is not None
 
 
 def list_former_wallets(bot_ids):

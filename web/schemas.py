@@ -377,3 +377,169 @@ class Health(Shape):
     scout: JobHealth | None = None
     database: DatabaseHealth
     version: str
+
+
+# ---- paper mode: everything simulated --------------------------------------------------------------------------------------
+class Simulated(Shape):
+    simulated: Literal[True]
+
+
+class Phase(Shape):
+    name: str
+    closes: int
+    closesNeeded: int
+    days: int
+    daysNeeded: int
+
+
+class Strategy(Shape):
+    family: Literal["momentum", "mean_reversion", "breakout", "flow"]
+    startMode: Literal["guarded", "standard"]
+    phase: Phase
+    adaptive: Literal["off", "observe", "on"]
+
+
+class PaperPerformance(Shape):
+    headlineSuppressed: bool
+    warning: str | None
+    returnPct: float | None = Field(description="a percentage, no money; null while suppressed")
+    realizedSol: Exact | None
+    cashSol: Exact
+    equitySol: Exact | None
+    closes: int
+    winRate: float | None
+
+
+class Review(Shape):
+    state: Literal["clean", "under_review", "cleared", "upheld"]
+    reasons: list[Shape]
+    openedAt: Time | None
+
+
+class Trader(Simulated):
+    id: str
+    handle: str
+    name: str
+    bio: str
+    mode: Literal["paper"]
+    voice: Voice
+    strategy: Strategy
+    performance: PaperPerformance
+    review: Review
+
+
+class PaperFill(Simulated):
+    side: Literal["buy", "sell"]
+    decidedAt: Time
+    filledAt: Time
+    decidedSnapshotId: str
+    filledSnapshotId: str
+    amountRaw: Whole
+    solLamports: Whole
+    feesLamports: Whole
+
+
+class PaperClose(Simulated):
+    id: str
+    mint: str
+    symbol: str | None
+    openedAt: Time
+    closedAt: Time
+    reason: str
+    grossLamports: Whole
+    slippageLamports: Whole
+    feesLamports: Whole
+    rentLamports: Whole
+    netLamports: Whole
+    returnPct: float
+    latencyMs: int
+    model: str
+    pipeline: str
+    assumptions: list[str]
+    fills: list[PaperFill]
+    eligible: bool
+    excludedReason: str | None
+
+
+class DiaryLine(Simulated):
+    id: str
+    at: Time
+    kind: str
+    text: str
+
+
+class Brain(Shape):
+    asOf: Time
+    reviewed: Shape
+    patterns: list[Shape]
+    pauses: list[Shape]
+    lessons: list[Shape]
+
+
+class PaperPost(Simulated):
+    id: str
+    botId: str
+    botName: str
+    body: str
+    source: Literal["paper"]
+    verified: Literal[False]
+    eventAt: Time
+    createdAt: Time
+
+
+class TraderDetail(Trader):
+    diary: list[DiaryLine]
+    positions: list[Simulated]
+    closes: list[PaperClose]
+    posts: list[PaperPost]
+    brain: Brain
+
+
+class TraderList(Simulated):
+    data: list[Trader]
+    asOf: Time
+
+
+class PaperFeed(Page, Simulated):
+    data: list[PaperPost]
+
+
+class FeedHealth(Shape):
+    state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
+    lastSuccessAt: Time | None
+    lastError: str | None
+
+
+class MarketHealth(Shape):
+    discovery: FeedHealth
+    safety: FeedHealth
+
+
+class PaperMarket(Simulated):
+    data: list[MarketEntry]
+    health: MarketHealth
+    asOf: Time
+
+
+class Family(Simulated):
+    family: Literal["momentum", "mean_reversion", "breakout", "flow"]
+    eligibleCloses: int
+    excluded: dict[str, int]
+    traders: int
+    tradersUnderReview: int
+    daysCovered: int
+    meanReturnPct: float | None
+    medianReturnPct: float | None
+    winRate: float | None
+    winRateInterval: list[float] | None
+    worstCloseReturnPct: float | None
+    costShare: float | None
+    sample: Literal["none", "thin", "some", "enough"]
+
+
+class Strategies(Simulated):
+    windowDays: int
+    pipeline: str
+    families: list[Family]
+    note: str
+    suggestedStartMode: Literal["guarded"]

@@ -48,14 +48,14 @@ def read_cursor(scope, size):
     return position
 
 
-def read_since(scope, find_id):
-    """The arrival after which `since` asks: a newestCursor or the id of an item; None without it."""
-    text = request.args.get("since")
+def read_since(scope, find_arrival, resumed=None):
+    """The arrival after which `since` (or what is `resumed` instead) asks: a newestCursor or the id of an item; None without it."""
+    text = resumed or request.args.get("since")
     if text is None:
         return None
     if "cursor" in request.args:
         raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
-    known = find_id(text)
+    known = find_arrival(text)
     return paging.read_cursor(current_app.secret_key, ("since", *scope), text)[0] if known is None else known
 
 
@@ -95,12 +95,12 @@ def show_positions(positions):
 @blueprint.get("/feed")
 def list_feed():
     limit, scope = paging.read_limit(request.args), ("feed",)
-    after = read_since(scope, queries.find_post_id)
+    after = read_since(scope, queries.find_post_arrival)
     if after is not None:
-        rows = queries.list_posts_since(limit, after)
-        return respond_list([show_post(row) for row in rows], limit, newestCursor=write_cursor(("since", *scope), (rows[-1][0] if rows else after,)))
-    position, newest = read_cursor(scope, 1), queries.find_newest("post")
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else newest + 1), limit)
+        arrived = queries.list_posts_since(limit, after)
+        return respond_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
+    position, (newest, last, _) = read_cursor(scope, 1), queries.find_newest()
+    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else last + 1), limit)
     return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)))
 
@@ -150,12 +150,13 @@ def list_trades():
     wallets = queries.find_wallets(wallet, bot) if wallet or bot else None
     ids = None if wallets is None else [wallet_id for wallet_id, _ in wallets]
     coverage = show_coverage(True, wallets[0][1]) if wallets and len(wallets) == 1 else None
-    after = read_since(scope, queries.find_trade_id)
+    after = read_since(scope, queries.find_trade_arrival)
     if after is not None:
-        rows = queries.list_trades_since(limit, after, ids, mint)
-        return respond_list(show_trades(rows), limit, newestCursor=write_cursor(("since", *scope), (rows[-1][2] if rows else after,)), coverage=coverage)
-    position, newest = read_cursor(scope, 3), queries.find_newest("trade")
-    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else newest, ids, mint), limit)
+        arrived = queries.list_trades_since(limit, after, ids, mint)
+        return respond_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
+                            coverage=coverage)
+    position, (newest, _, last) = read_cursor(scope, 3), queries.find_newest()
+    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
     return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
 

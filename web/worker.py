@@ -67,6 +67,19 @@ class Worker(ThreadWorker):
         finally:
             patience.end(conn.sock)
 
+    def handle_exit(self, sig, frame):
+        self._end_streams()
+        super().handle_exit(sig, frame)
+
+    def handle_quit(self, sig, frame):
+        self._end_streams()
+        super().handle_quit(sig, frame)
+
+    def _end_streams(self):
+        """They would be waited for."""
+        if self.booted:
+            self.wsgi.tail.stop()
+
     def handle_error(self, req, client, addr, exc):
         """Answer what never became a request (gunicorn's own answer and log line repeat what was sent)."""
         if isinstance(exc, errors.ParseException):

@@ -1,0 +1,253 @@
+"""Solana nodes for tests.
+
+`FakeNode` answers in this process over receipts that were recorded or made up (tests/story.py), and lies on demand: verbs instead of
+mocks. `ReplayNode` runs ../shared/node/replay.py, which misbehaves on the wire.
+"""
+import base64
+import copy
+import json
+import subprocess
+import sys
+import urllib.request
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from base58 import b58decode
+
+from chain import rpc
+from chain.receipts import TOKEN
+
+REPLAY = Path(__file__).resolve().parent.parent.parent / "shared" / "node" / "replay.py"
+
+
+class FakeClock:
+    """Seconds that pass only when somebody sleeps."""
+
+    def __init__(self):
+        self.time = 1_000.0
+
+    def __call__(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.time += seconds
+
+
+@dataclass(frozen=True)
+class Row:
+    """One transaction of a chain; `receipt` is what getTransaction gives, `keys` all its addresses."""
+
+    signature: str
+    slot: int
+    index: int
+    receipt: dict
+
+    @property
+    def keys(self):
+        keys = self.receipt["transaction"]["message"]["accountKeys"]
+        if isinstance(keys[0], dict):
+            return [key["pubkey"] for key in keys]
+        loaded = self.receipt["meta"].get("loadedAddresses") or {}
+        return keys + loaded.get("writable", []) + loaded.get("readonly", [])
+
+
+class Chain:
+    """What really happened, in chain order: rows by address, and every balance after every slot."""
+
+    def __init__(self, rows):
+        self.rows = sorted(rows, key=lambda row: (row.slot, row.index))
+        self.by_signature = {row.signature: row for row in self.rows}
+        self.by_address, self.owned, self._states = defaultdict(list), defaultdict(set), defaultdict(list)
+        for row in self.rows:
+            meta = row.receipt["meta"]
+            held = {balance["accountIndex"]: balance for balance in meta["postTokenBalances"]}
+            for place, key in enumerate(row.keys):
+                self.by_address[key].append(row)
+                self._states[key].append((row.slot, meta["postBalances"][place], held.get(place)))
+            for balance in meta["preTokenBalances"] + meta["postTokenBalances"]:
+                self.owned[balance["owner"]].add(row.keys[balance["accountIndex"]])
+
+    @classmethod
+    def recorded(cls, history, encoding="jsonParsed"):
+        return cls([Row(t["signature"], t["slot"], t["index"], t[encoding]) for t in history["transactions"]])
+
+    def state(self, address, slot):
+        """(lamports, token balance or None) at the end of a slot."""
+        states = self._states.get(address, [])
+        place = bisect_right(states, slot, key=lambda state: state[0])
+        return states[place - 1][1:] if place else (0, None)
+
+    def touching(self, wallet):
+        """Rows that name the wallet or a token account it ever owned."""
+        own = {wallet} | self.owned[wallet]
+        return [row for row in self.rows if own & set(row.keys)]
+
+    def moving(self, wallet):
+        """Of these, the rows that change a balance of the wallet or of one of its token accounts."""
+        own = {wallet} | self.owned[wallet]
+        return [row for row in self.touching(wallet) if any(self._changes(row, place, key) for place, key in enumerate(row.keys) if key in own)]
+
+    @staticmethod
+    def _changes(row, place, key):
+        meta = row.receipt["meta"]
+        amounts = [{b["accountIndex"]: b["uiTokenAmount"]["amount"] for b in meta[side]}.get(place, "0") for side in ("preTokenBalances", "postTokenBalances")]
+        return meta["preBalances"][place] != meta["postBalances"][place] or amounts[0] != amounts[1]
+
+
+class FakeNode:
+    """One endpoint's view of a Chain. It is honest until told otherwise; `restore` makes it honest again."""
+
+    def __init__(self, chain, tip=None):
+        self.chain, self.tip = chain, tip                 # tip None: everything is final
+        self.calls, self.asked = Counter(), Counter()     # by method; getTransaction by signature
+        self.restore()
+
+    # ---- verbs ----------------------------------------------------------------------------------------------------------
+    def restore(self):
+        self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
+        self._oldest, self._indexed, self._blocks = 0, True, True
+
+    def withhold(self, *signatures):
+        """Neither listed nor given; balances tell what really happened."""
+        self._withheld |= set(signatures)
+
+    def drop(self, *signatures):
+        """Listed, and `null` when asked for."""
+        self._dropped |= set(signatures)
+
+    def give(self, *signatures):
+        """Honest again about these."""
+        self._withheld -= set(signatures)
+        self._dropped -= set(signatures)
+        for signature in signatures:
+            self._forged.pop(signature, None)
+
+    def forge(self, signature, change):
+        """Give this receipt changed: `change(receipt)` alters a copy in place."""
+        self._forged[signature] = change
+
+    def prune(self, oldest):
+        """Forget receipts below a slot."""
+        self._oldest = oldest
+
+    def hide_index(self, blocks=True):
+        """No transactionIndex anywhere, as before 4.0; with `blocks=False` getBlock fails too."""
+        self._indexed, self._blocks = False, blocks
+
+    def fail(self, method, code=-32603):
+        """Answer this method with an error; code None: well again."""
+        self._failing[method] = code
+
+    # ---- JSON-RPC ---------------------------------------------------------------------------------------------------------
+    def answer(self, method, params):
+        self.calls[method] += 1
+        if self._failing.get(method):
+            rpc._raise_error({"code": self._failing[method]}, {})
+        result = getattr(self, f"_{method}")(*params)
+        return result
+
+    def _now(self):
+        return self.chain.rows[-1].slot if self.tip is None else self.tip
+
+    def _shows(self, row):
+        return self._oldest <= row.slot <= self._now() and row.signature not in self._withheld
+
+    def _getSignaturesForAddress(self, address, config):
+        rows = [row for row in reversed(self.chain.by_address.get(address, [])) if self._shows(row)]
+        if "before" in config:
+            signatures = [row.signature for row in rows]
+            if config["before"] not in signatures:
+                rpc._raise_error({"code": -32020}, {})
+            rows = rows[signatures.index(config["before"]) + 1:]
+        return [{"signature": row.signature, "slot": row.slot, "err": row.receipt["meta"]["err"], "memo": None, "blockTime": row.receipt["blockTime"],
+                 "confirmationStatus": "finalized", **({"transactionIndex": row.index} if self._indexed else {})} for row in rows[:config["limit"]]]
+
+    def _getTransaction(self, signature, config):
+        self.asked[signature] += 1
+        row = self.chain.by_signature.get(signature)
+        if row is None or not self._shows(row) or signature in self._dropped:
+            return None
+        receipt = {name: value for name, value in row.receipt.items() if name != "transactionIndex"}
+        if self._indexed:
+            receipt["transactionIndex"] = row.index
+        if signature in self._forged:
+            receipt = copy.deepcopy(receipt)
+            self._forged[signature](receipt)
+        return receipt
+
+    def _getBlock(self, slot, config):
+        if not self._blocks:
+            rpc._raise_error({"code": -32601}, {})
+        return {"signatures": [row.signature for row in self.chain.rows if row.slot == slot]}
+
+    def _getBlockTime(self, slot):
+        return max(row.receipt["blockTime"] for row in self.chain.rows if row.slot <= slot)
+
+    def _getMultipleAccounts(self, addresses, config):
+        return {"context": {"slot": self._now()}, "value": [self._account(address) for address in addresses]}
+
+    def _account(self, address):
+        lamports, token = self.chain.state(address, self._now())
+        if not lamports:
+            return None
+        data, program = b"", "11111111111111111111111111111111"
+        if token:
+            data = b58decode(token["mint"]) + b58decode(token["owner"]) + int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
+            program = token.get("programId", TOKEN)
+        return {"lamports": lamports, "owner": program, "data": [base64.b64encode(data).decode(), "base64"], "executable": False, "rentEpoch": 0}
+
+    def _getTokenAccountsByOwner(self, owner, filters, config):
+        accounts = {address: self._account(address) for address in self.chain.owned.get(owner, ())}
+        return {"context": {"slot": self._now()}, "value": [{"pubkey": address, "account": account} for address, account in sorted(accounts.items())
+                                                            if account and account["owner"] == filters["programId"]]}
+
+
+class FakeEndpoint(rpc.Endpoint):
+    """An Endpoint whose wire is a FakeNode in this process."""
+
+    def __init__(self, node, label, requests_per_second, clock):
+        super().__init__("http://fake.invalid", label, requests_per_second, clock)
+        self.node = node
+
+    def ask(self, method, params, ident):
+        return self.node.answer(method, params)
+
+
+def connect(*nodes, clock=None, requests_per_second=1e9):
+    """An Rpc that asks these nodes, the first one preferred."""
+    clock = clock or FakeClock()
+    line = rpc.Rpc([], requests_per_second, clock=clock, sleep=clock.sleep)
+    line.endpoints = [FakeEndpoint(node, f"endpoint {n}", requests_per_second, clock) for n, node in enumerate(nodes, 1)]
+    return line
+
+
+class ReplayNode:
+    """../shared/node/replay.py on a free port of loopback, as a context manager."""
+
+    def __init__(self, folder, *options):
+        ready = Path(folder) / f"node-{id(self)}.addr"
+        argv = [sys.executable, "-B", str(REPLAY), "--port", "0", "--ready-file", str(ready), *map(str, options)]
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        line = self._process.stdout.readline().decode()
+        assert line.startswith("READY "), line + self._process.stdout.read().decode()
+        self.url = line.split()[1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._process.terminate()
+        self._process.communicate(timeout=10)
+
+    def control(self, **change):
+        return self._call("/control", json.dumps(change).encode())
+
+    def stats(self):
+        return self._call("/stats")
+
+    def _call(self, path, body=None):
+        with urllib.request.urlopen(self.url + path, data=body, timeout=10) as answer:
+            return json.load(answer)
+

@@ -1,0 +1,101 @@
+"""A market written by hand, and traders that do as they are told: what the tests of the simulation share."""
+from dataclasses import dataclass, field
+
+from paper import engine
+from paper.book import Book
+from paper.guard import Phase
+from paper.market import Market, Token, parse_snapshot
+from paper.strategies import Enter, Exit, Strategy, setting
+
+MINUTE, DAY = 60_000, 86_400_000
+START = 1_800_000_000_000              # a round moment
+PRICE, POOL = "0.001", "1000"          # SOL per token, SOL in the pool: a million tokens of six decimals beside them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Strategy):
+    """Enters and leaves at the rounds it was told, by number."""
+
+    enter_at: tuple = setting((), 0, 0)
+    leave_at: tuple = setting((), 0, 0)
+    share: int = setting(10_000, 1, 10_000)
+    mints: tuple = setting(("A", "B", "C", "D"), 0, 0)
+    cooldown_seconds: int = setting(0, 0, 0)
+    family = "told"
+
+    def enter(self, view):
+        return Enter("told", "told to") if view.token.mint in self.mints and number_of(view.last) in self.enter_at else None
+
+    def leave(self, view, position):
+        return Exit("told", self.share) if number_of(view.last) in self.leave_at else None
+
+
+def number_of(snapshot):
+    return (snapshot.at - START) // MINUTE
+
+
+def token(mint="A", **more):
+    return Token(mint, f"{mint}{mint}", 6, **{"born_at": START - 30 * DAY, "discovered_at": START - 30 * DAY, "checks": (("mint_authority", "pass"),), **more})
+
+
+def quote(number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume="50000", at=None):
+    """A snapshot; ids rise with the rounds."""
+    return parse_snapshot(number * 10 + ord(mint[0]) - 64, mint, START + number * MINUTE if at is None else at, price, pool, liquidity, volume)
+
+
+def trader(ident=1, strategy=None, phase="standard", **more):
+    return engine.Trader(ident, f"trader-{ident}", strategy or Told(), Book(), phase=Phase(phase, since=START), **more)
+
+
+@dataclass
+class Tape:
+    """Rounds of one minute, one after the other; `now` is the moment of the snapshots."""
+
+    traders: list
+    mints: str = "A"
+    market: Market = None
+    number: int = -1
+    quiet: dict = field(default_factory=dict)          # what a quote has where a round does not say otherwise
+
+    def __post_init__(self):
+        self.market = self.market or Market(MINUTE, [token(mint) for mint in self.mints])
+
+    @property
+    def now(self):
+        return START + self.number * MINUTE
+
+    def play(self, rounds=1, **quotes):
+        """Rounds in which each token is quoted as usual, or as `A={"price": ...}` says; `A=None`: no snapshot of it."""
+        for _ in range(rounds):
+            self.number += 1
+            told = {mint: {**self.quiet, **(quotes.get(mint, {}) or {})} for mint in self.mints if quotes.get(mint, {}) is not None}
+            snapshots = [quote(self.number, mint, **values) for mint, values in told.items()]
+            for one in self.traders:
+                engine.beat(one, self.now)
+            if snapshots:
+                engine.play(self.market, self.traders, snapshots, self.now)
+        return self
+
+    def skip(self, rounds):
+        self.number += rounds
+        return self
+
+
+def said(trader, kind=None, what=None):
+    """The diary's facts, of a kind or a sort."""
+    return [entry.facts for entry in trader.journal.entries if kind in (None, entry.kind) and what in (None, entry.facts.get("what"))]
+
+
+def fills(trader):
+    return [fill for fill, _ in trader.journal.fills]
+
+
+def adds_up(trader):
+    """Conservation to the lamport: cash, closes, open positions and lost fees account for every lamport, and costs for the difference of gross and net."""
+    closed = [position for position in trader.journal.positions.values() if position.closed_at is not None]
+    held = list(trader.book.positions.values())
+    assert trader.book.cash == trader.starting_cash + sum(one.cash for one in closed + held) - trader.book.lost_fees
+    assert all(one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0 for one in closed)
+    assert all(one.cash == one.mid_sold - one.mid_bought - one.slippage - one.fees - one.rent for one in held)
+    assert all(cost >= 0 for one in closed + held for cost in (one.slippage, one.fees)) and trader.book.cash >= 0
+    return True

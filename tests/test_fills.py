@@ -1,0 +1,139 @@
+"""The fill model amm-cp/1. The oracle beside it is written with fractions and shares no code with it."""
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paper import fills
+from paper.fills import NETWORK_FEE, RENT, Order, Usage, fill, is_failing, is_gone, write_off
+from tape import START, quote
+
+SOL = 10**9
+POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)           # tape.quote: 1,000 SOL beside 1,000,000 tokens
+
+
+def order(side="buy", amount=SOL, number=1, handle="calm", **more):
+    """One that does not fail at its first attempt, see test_failures."""
+    return Order(handle, number, "A", "AA", 6, side, amount, "told", 1, START - 6000, START, START + 180_000, **more)
+
+
+def swap_in(sol, pool=POOL_SOL, tokens=POOL_SOL / PRICE):
+    """Tokens a constant-product pool gives for `sol`, its fee of 0.3 % taken first."""
+    paid = sol * Fraction(997, 1000)
+    return tokens - pool * tokens / (pool + paid)
+
+
+def swap_out(tokens, pool=POOL_SOL, held=POOL_SOL / PRICE):
+    return (pool - pool * held / (held + tokens)) * Fraction(997, 1000)
+
+
+def test_a_buy_pays_up():
+    done = fill(order(), quote(0), Usage(), first=True)
+    assert 0 <= swap_in(1) * 10**6 - done.raw < 2                                       # 996.006... tokens, rounded down
+    assert done.raw < 997 * 10**6                                                       # less than the price alone would give
+    assert (done.pool_fee, done.network_fee, done.rent) == (3_000_000, 55_000, RENT)    # 0.3 % of 1 SOL
+    assert done.mid == done.raw and done.mid + done.slippage + done.pool_fee == SOL          # a raw unit is worth a lamport here
+    assert done.cash == -(SOL + NETWORK_FEE + RENT)
+
+
+def test_a_sale_receives_less():
+    done = fill(order("sell", 1000 * 10**6), quote(0), Usage(), last_raw=1000 * 10**6)
+    expected = swap_out(Fraction(1000)) * SOL
+    assert done.mid == SOL and done.slippage > 0
+    assert 0 <= expected - (done.mid - done.slippage - done.pool_fee) < 3
+    assert done.rent == -RENT and done.cash == done.mid - done.slippage - done.pool_fee - NETWORK_FEE + RENT
+
+
+def test_rent_comes_back_with_the_last_unit_only():
+    assert fill(order("sell", 5 * 10**6), quote(0), Usage(), last_raw=10 * 10**6).rent == 0
+    assert fill(order(), quote(0), Usage(), first=False).rent == 0
+
+
+def test_at_most_two_percent_of_the_pool():
+    done = fill(order(amount=100 * SOL), quote(0), Usage(), first=True)
+    assert done.mid + done.slippage == 20 * SOL                                         # 2 % of 1,000 SOL
+    sold = fill(order("sell", 10**6 * 10**6), quote(0), Usage())
+    assert 20 * SOL - 2 * 1000 < sold.mid - sold.slippage <= 20 * SOL
+
+
+def test_the_same_liquidity_is_used_once():
+    usage = Usage()
+    first = fill(order(amount=15 * SOL), quote(0), usage, first=True)
+    usage.take(first)
+    second = fill(order(amount=15 * SOL, number=2), quote(0), usage, first=True)
+    usage.take(second)
+    assert second.slippage * first.mid > first.slippage * second.mid                    # the later one pays more
+    assert first.mid + first.slippage + second.mid + second.slippage == 20 * SOL
+    assert fill(order(number=3), quote(0), usage) is None and fill(order("sell", 10**6, number=3), quote(0), usage) is None
+
+
+def test_nobody_profits_from_the_impact_of_another():
+    usage = Usage()
+    usage.take(fill(order(amount=10 * SOL), quote(0), usage, first=True))
+    alone = fill(order("sell", 10**9), quote(0), Usage())
+    assert fill(order("sell", 10**9), quote(0), usage) == alone
+
+
+def test_unknown_liquidity_costs_five_percent_once():
+    blind = quote(0, pool=None, liquidity=None)
+    bought = fill(order(), blind, usage := Usage(), first=True)
+    assert bought.marks == ("liquidity_unknown",)
+    assert bought.raw == 997 * 10**6 * 10**6 * 100 // (105 * 10**6)                    # 0.997 SOL at a price of 0.00105
+    assert fill(order("sell", 10**9), blind, Usage()).slippage == SOL * 5 // 100
+    usage.take(bought)
+    assert fill(order(number=2), blind, usage) is None                                  # nobody knows what is left
+    assert fill(order(amount=50 * SOL), blind, Usage()).cash == fill(order(amount=40 * SOL), blind, Usage()).cash       # at most 1 SOL moves
+
+
+def test_failures_are_fixed_by_handle_number_and_attempt():
+    chances = [is_failing(order(number=number)) for number in range(4000)]
+    assert 140 < sum(chances) < 260                                                     # 5 % of 4,000 is 200, three standard deviations are 41
+    assert chances == [is_failing(order(number=number)) for number in range(4000)]
+    assert chances != [is_failing(order(number=number, handle="other")) for number in range(4000)]
+    failing = order(number=chances.index(True))
+    assert fill(failing, quote(0), Usage(), first=True) == replace(fill(failing, quote(0), Usage(), first=True), raw=0, rent=0, failed=True)
+    assert fill(failing, quote(0), Usage(), first=True).cash == -NETWORK_FEE
+
+
+def test_a_failed_attempt_takes_nothing_from_the_pool():
+    usage = Usage()
+    usage.take(replace(fill(order(), quote(0, pool=None), Usage()), failed=True))
+    assert not usage.blind
+
+
+@pytest.mark.parametrize("changes, gone", [
+    ({}, False), ({"pool": "0"}, True), ({"liquidity": "0"}, True), ({"liquidity": "99.99"}, True), ({"liquidity": "100"}, True),
+    ({"liquidity": "15000"}, False), ({"liquidity": "14999.99"}, True), ({"liquidity": None, "pool": None}, False)])
+def test_when_liquidity_is_gone(changes, gone):
+    """Under 100 USD, or under a twentieth of the 300,000 USD at entry."""
+    assert is_gone(quote(0, **changes), 300_000_00) is gone
+
+
+def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
+    held = order("sell", 5_000 * 10**6)
+    nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price)
+    assert nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
+    left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price)
+    expected = swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL           # half a SOL beside 500 tokens; all of it, whatever the cap
+    assert 0 <= expected - (left.mid - left.slippage - left.pool_fee) < 3
+    absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price)
+    assert absurd.mid == 5 * SOL                                                        # not worth more than at its last mark
+
+
+@given(st.integers(1, 10**12), st.integers(1, 10**18), st.integers(1, 10**15), st.integers(0, 12), st.integers(0, 10**12))
+def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
+    """Whatever the pool: the invariant never shrinks, nothing is paid twice, nothing is created."""
+    snapshot = replace(quote(0), price=price * 10**9, reserve=pool)
+    usage = Usage()
+    usage.sol_in = min(used, pool // 100)
+    bought = fill(replace(order(amount=lamports), decimals=decimals), snapshot, usage, first=True)
+    if bought is None or bought.failed:
+        return
+    sol, tokens = fills._pool(snapshot, decimals)
+    paid = bought.mid + bought.slippage
+    assert bought.raw > 0 and bought.slippage >= 0 and paid + bought.pool_fee <= lamports and paid <= pool * 2 // 100
+    assert (sol + usage.sol_in + paid) * (tokens - bought.raw) >= (sol + usage.sol_in) * tokens - (sol + paid)
+    sold = fill(replace(order("sell", bought.raw, number=1), decimals=decimals), snapshot, Usage(), last_raw=bought.raw)
+    assert sold is None or sold.failed or sold.mid - sold.slippage <= paid              # there and back never gains

@@ -1,0 +1,31 @@
+"""Requests made up from the document itself: no answer is a fault of ours, and none is outside of what the document says."""
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis.checks import CHECKS, load_all_checks
+from service import address, signature
+
+from web import openapi
+
+load_all_checks()
+CHECKED = CHECKS.get_by_names(["not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance", "response_headers_conformance"])
+
+
+@pytest.fixture
+def api(service):
+    made = service.make_bot("Ada", address("w"))
+    service.key = made.publish_key.text
+    for n in range(3):
+        service.observe_trade(address("w"), f"t{n}", slot=n, mint=address("m"))
+        service.post({"eventId": f"e{n}", "body": "b", "signature": signature(f"t{n}")}, service.key)
+    return schemathesis.openapi.from_wsgi("/openapi.json", service.app)
+
+
+@pytest.mark.parametrize("operation", openapi.OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
+def test_answers_stay_inside_the_document(api, service, operation):
+    @hypothesis.given(case=api[operation.path][operation.method.upper()].as_strategy())
+    @hypothesis.settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))
+    def check(case):
+        case.call_and_validate(headers={"Authorization": f"Bearer {service.key}"}, checks=CHECKED)
+
+    check()

@@ -1,0 +1,313 @@
+"""GET /api/v1/stream and since=: whatever arrives reaches every follower once, in one order, however often the line is cut."""
+import itertools
+import json
+import random
+import socket
+import threading
+import time
+
+import pytest
+from events import Connection, Events, split_lines
+from service import NOW, address, signature
+from test_worker import Server
+
+import books
+import config
+import models
+from models import Arrival, Post, Wallet, database
+from web import accounts, stream
+from web.worker import Patience
+
+W = address("w")
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+@pytest.fixture
+def key(bot):
+    return bot.publish_key.text
+
+
+@pytest.fixture
+def follow(service, key):
+    """follow(since) -> Events of an open stream; all are closed at the end."""
+    answers = []
+
+    def open_stream(since=None, last_id=None):
+        answer = service.get("/api/v1/stream" + (f"?since={since}" if since else ""), key, headers={"Last-Event-ID": last_id} if last_id else None, buffered=False)
+        assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+        answers.append(answer)
+        return Events(split_lines(answer.iter_encoded()))
+    yield open_stream
+    for answer in answers:
+        answer.close()
+
+
+def take(events, count):
+    return list(itertools.islice(events, count))
+
+
+def newest(service, key):
+    return service.get("/api/v1/feed?limit=1", key).json["newestCursor"]
+
+
+def post(service, key, number, **more):
+    return service.post({"eventId": f"e{number}", "body": f"post {number}", **more}, key).json["id"]
+
+
+def verify(name, now=NOW):
+    books.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
+
+
+# ---- what is told -----------------------------------------------------------------------------------------------------------
+def test_posts_trades_and_verifications_in_the_order_they_came(service, key, follow):
+    begin = newest(service, key)
+    first = post(service, key, 1, signature=signature("buy"))
+    second = post(service, key, 2)
+    service.observe_trade(W, "buy", 10)
+    verify("buy")
+    events = take(follow(begin), 4)
+    assert [(kind, shown["id"]) for kind, shown in events] == [("post", first), ("post", second), ("trade", "trade_buy"), ("verification", first)]
+    assert events[3][1] == service.get(f"/api/v1/posts/{first}", key).json and events[3][1]["verified"]
+    assert events[2][1] == service.get("/api/v1/trades", key).json["data"][0]
+
+
+def test_without_a_place_it_begins_now(service, key, follow):
+    post(service, key, 1)
+    events = follow()
+    later = post(service, key, 2)
+    assert [shown["id"] for _, shown in take(events, 1)] == [later]
+
+
+def test_an_id_is_a_cursor_of_the_feed_and_the_other_way_round(service, key, follow):
+    made = [post(service, key, n) for n in range(4)]
+    events = follow(made[0])
+    take(events, 2)
+    assert [row["id"] for row in service.get(f"/api/v1/feed?since={events.last_id}", key).json["data"]] == made[3:]
+    page = service.get(f"/api/v1/feed?since={made[0]}&limit=1", key).json
+    assert [shown["id"] for _, shown in take(follow(page["newestCursor"]), 2)] == made[2:]
+    assert [shown["id"] for _, shown in take(follow(made[0], last_id=page["newestCursor"]), 2)] == made[2:]       # where the line broke wins
+
+
+def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
+    answer = service.get("/api/v1/stream", key, buffered=False)
+    opening = next(answer.iter_encoded())
+    answer.close()
+    missed = post(service, key, 1)
+    events = Events(split_lines([opening]))
+    assert list(events) == []
+    assert [shown["id"] for _, shown in take(follow(last_id=events.last_id), 1)] == [missed]
+
+
+def test_every_change_of_a_verification_is_told_once(service, key, follow):
+    begin = newest(service, key)
+    uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))
+    Wallet.update(observed_to=NOW // 1000 + 10**9).execute()              # the chain's time is long past the post, without a sight of it
+    verify("t")
+    verify("t")
+    service.observe_trade(W, "t", 10)
+    verify("t")
+    verify("t")
+    assert [kind for kind, in Arrival.select(Arrival.kind).order_by(Arrival.id).tuples()] == ["post", "verification", "trade", "verification"]
+    assert [(kind, shown["id"]) for kind, shown in take(follow(begin), 4)] == [("post", uid), ("verification", uid), ("trade", "trade_t"), ("verification", uid)]
+
+
+def test_a_trade_a_refold_took_back_is_passed_over(service, key, follow):
+    begin = newest(service, key)
+    service.observe_trade(W, "gone", 1)
+    models.Trade.delete().execute()
+    again = service.observe_trade(W, "new", 2)                 # gets the row number of the one that is gone
+    assert again == 1 and [shown["id"] for _, shown in take(follow(begin), 1)] == ["trade_new"]
+    assert [row["id"] for row in service.get("/api/v1/trades?since=" + service.get("/api/v1/trades", key).json["newestCursor"], key).json["data"]] == []
+
+
+def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
+    service.observe_trade(W, "gone", 1)
+    since = service.get("/api/v1/trades", key).json["newestCursor"]
+    models.Trade.delete().execute()
+    service.observe_trade(W, "new", 2)
+    assert [row["id"] for row in service.get(f"/api/v1/trades?since={since}", key).json["data"]] == ["trade_new"]
+
+
+def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
+    """With next to nothing kept, streams change between what is kept and their own reading."""
+    monkeypatch.setattr(stream, "KEPT", 3), monkeypatch.setattr(stream, "BATCH", 2), monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01)
+    places, made = [newest(service, key)], []
+    for number in range(9):
+        made.append(post(service, key, number))
+        places.append(newest(service, key))
+    followers = [follow(place) for place in places[:-1]]
+    made += [post(service, key, number) for number in range(20, 24)]
+    for at, events in enumerate(followers):
+        assert [shown["id"] for _, shown in take(events, len(made) - at)] == made[at:]
+
+
+def test_it_refuses_what_since_refuses(service, key):
+    for place in ("since=post_nobody", "since=AAAA", "since="):
+        answer = service.get(f"/api/v1/stream?{place}", key)
+        assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), place
+    assert service.get("/api/v1/stream", key, headers={"Last-Event-ID": "nonsense"}).json["code"] == "invalid_cursor"
+    assert service.get("/api/v1/stream").status_code == 401
+    assert not service.app.tail._listeners
+
+
+# ---- what it costs ----------------------------------------------------------------------------------------------------------
+def test_places_are_bounded_and_come_back(service, key):
+    answers = [service.get("/api/v1/stream", key, buffered=False) for _ in range(stream.PLACES)]
+    full = service.get("/api/v1/stream", key)
+    assert (full.status_code, full.json["code"], full.headers["Retry-After"]) == (503, "busy", "5")
+    answers.pop().close()                                     # never read from
+    answers.append(service.get("/api/v1/stream", key, buffered=False))
+    assert answers[-1].status_code == 200
+    assert service.ask("HEAD", "/api/v1/stream", key).status_code == 503
+    for answer in answers:
+        answer.close()
+    head = service.ask("HEAD", "/api/v1/stream", key)
+    head.close()
+    assert head.status_code == 200 and not service.app.tail._listeners
+
+
+def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, monkeypatch):
+    monkeypatch.setattr(stream, "COMMENT_SECONDS", 30)
+    waiting = [follow() for _ in range(10)]
+    crew = [threading.Thread(target=take, args=(events, 1)) for events in waiting]
+    [thread.start() for thread in crew]
+    time.sleep(0.05)
+    assert service.app.wsgi_app.places._value == service.config.threads
+    with database.connection_context():
+        assert len(database._in_use) <= 2                     # this thread's, and for a moment the one that looks
+    post(service, key, 1)
+    [thread.join(5) for thread in crew]
+    assert not any(thread.is_alive() for thread in crew)
+
+
+def test_one_reading_serves_all(service, key, follow, monkeypatch):
+    read, readers = stream.read_frames, []
+    monkeypatch.setattr(stream, "read_frames", lambda *given: readers.append(threading.current_thread().name) or read(*given))
+    waiting = [follow() for _ in range(8)]
+    made = [post(service, key, number) for number in range(5)]
+    for events in waiting:
+        assert [shown["id"] for _, shown in take(events, 5)] == made
+    assert set(readers) == {"stream"}
+
+
+def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
+    monkeypatch.setattr(stream, "COMMENT_SECONDS", 0.01)
+    answer = service.get("/api/v1/stream", key, buffered=False)
+    sent = take(answer.iter_encoded(), 3)
+    answer.close()
+    assert sent[0].startswith(b"retry: ") and sent[1:] == [stream.COMMENT] * 2
+    assert list(Events(split_lines(sent))) == []
+
+
+def test_nobody_looks_where_nobody_listens(service, key):
+    service.get("/api/v1/stream", key, buffered=False).close()
+    end = time.monotonic() + 5
+    while service.app.tail._watched and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not service.app.tail._watched
+
+
+def test_who_does_not_read_is_cut_off(monkeypatch):
+    monkeypatch.setattr(stream, "patience", Patience(seconds=-1))
+    ours, theirs = socket.socketpair()
+    frames = stream.hurry(iter([b"1", b"2"]), ours)
+    next(frames)
+    assert stream.patience.check(time.monotonic()) == 1 and theirs.recv(1) == b""
+    frames.close()
+    assert stream.patience.check(time.monotonic()) == 0
+    ours.close(), theirs.close()
+
+
+# ---- a real server ----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def server(tmp_path):
+    """A Server with its database bound here, too; `server.bots` are two influencers of one owner."""
+    made = Server(tmp_path)
+    settings = config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)
+    with models.connect(settings).connection_context():
+        one = accounts.create_bot(settings, "One", NOW, W)
+        made.bots = [one, accounts.create_bot(settings, "Two", NOW, owner=one.owner)]
+        yield made
+    made.stop()
+    models.database.close_all()
+
+
+def publish(bots, count, made, pause=0.0):
+    """Posts in turns, straight into the database, beside the server; their uids in order, which the single writer decides."""
+    with database.connection_context():
+        for number in range(count):
+            with models.writing():
+                made.append(models.store_post(bot=bots[number % len(bots)].bot, source="bot", channel="api", event_id=str(next(NUMBERS)), body="b",
+                                              event_at=NOW, created_at=NOW).uid)
+            time.sleep(pause)
+
+
+def in_order():
+    return [uid for uid, in Post.select(Post.uid).order_by(Post.id).tuples()]
+
+
+def test_twenty_cuts_lose_and_repeat_nothing(server):
+    key, made, got = server.bots[0].publish_key.text, [], []
+    line, last_id, cuts, dice = Connection(server.port, key), None, 0, random.Random(9)
+    writer = threading.Thread(target=publish, args=(server.bots, 400, made, 0.005))
+    writer.start()
+    while len(got) < 400:
+        length = dice.randint(0 if cuts else 1, 25) if cuts < 20 else 400
+        got += [shown["id"] for _, shown in take(line.events, min(length, 400 - len(got)))]
+        last_id = line.events.last_id or last_id               # a line may break before it said anything
+        line.cut()
+        line, cuts = Connection(server.port, key, last_id), cuts + 1
+    line.cut()
+    writer.join()
+    assert cuts > 20 and got == made == in_order()
+
+
+def test_a_poller_beside_many_writers_gets_each_post_once(server):
+    key, crew = server.bots[0].publish_key.text, []
+    since = ask(server, "/api/v1/feed?limit=1", key)["newestCursor"]
+    for number in range(6):
+        crew.append(threading.Thread(target=publish, args=(server.bots, 60, [])))
+        crew[-1].start()
+    got = []
+    while len(got) < 360:
+        page = ask(server, f"/api/v1/feed?since={since}&limit=7", key)
+        got, since = got + [row["id"] for row in page["data"]], page["newestCursor"]
+        assert page["data"] or any(thread.is_alive() for thread in crew) or len(got) == 360
+    [thread.join() for thread in crew]
+    assert got == in_order()
+
+
+def ask(server, path, key):
+    status, body = server.get(path, Authorization=f"Bearer {key}")
+    assert status == 200
+    return json.loads(body)
+
+
+def test_a_revoked_key_closes_its_streams_and_no_others(server):
+    owner = server.bots[0].owner
+    revoked, kept = accounts.create_key(owner, "read", NOW), accounts.create_key(owner, "read", NOW)
+    lines = [Connection(server.port, revoked.text), Connection(server.port, revoked.text), Connection(server.port, kept.text)]
+    publish(server.bots, 1, made := [])
+    assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
+    accounts.revoke_key(revoked.key.uid, NOW)
+    publish(server.bots, 1, made)
+    assert [list(line.events) for line in lines[:2]] == [[], []]                 # ended, and what came after the revocation was not told
+    assert take(lines[2].events, 1)[0][1]["id"] == made[1]
+    again = Connection(server.port, revoked.text, lines[0].events.last_id)
+    assert again.status == 401
+    for line in (*lines, again):
+        line.cut()
+
+
+def test_streams_do_not_hold_up_a_stop(server):
+    lines = [Connection(server.port, server.bots[0].publish_key.text) for _ in range(8)]
+    began = time.monotonic()
+    server.stop()
+    assert time.monotonic() - began < 4 and [list(line.events) for line in lines] == [[]] * 8
+    for line in lines:
+        line.cut()

@@ -1,0 +1,235 @@
+"""The pages everybody reads: the feed, influencers, tokens, the board, the market, paper mode, health, documentation.
+
+They show what the interface shows: rows go through web.serialize, words come from web.words.
+"""
+import functools
+import hashlib
+from pathlib import Path
+
+import orjson
+from flask import Blueprint, current_app, g, render_template, request, session, url_for
+
+from chain.amounts import exact
+from web import charts, health, leaderboard, market, openapi, paging, queries, sessions, words
+from web.fields import is_base58
+from web.problem import CODES, Problem
+from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol, show_trade
+
+blueprint = Blueprint("pages", __name__)
+PAGE, POSTS_ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
+SOURCES = {"": "everyone", "bot": "bots", "observer": "automatic posts", "paper": "paper traders"}
+STATIC = Path(__file__).resolve().parent.parent / "static"
+
+
+def init_app(app):
+    """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
+    app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE,
+                                 JOB_STATES=words.JOB_STATES)
+    app.context_processor(lambda: {"now": g.now, "signed_in": "creator" in session, "older": link_to_older})
+    app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
+
+
+def asset(name):
+    """The address of a file in static/, which changes with its content, so that browsers may keep it for ever."""
+    return url_for("static", filename=name, v=_digest(name))
+
+
+@functools.cache
+def _digest(name):
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+
+
+def link_to_older(name, cursor):
+    """This page with its filters, from where `cursor` says on."""
+    return url_for(request.endpoint, **{**request.view_args, **request.args, name: cursor})
+
+
+@blueprint.after_request
+def compare(response):
+    """What did not change since the browser asked last is not sent again."""
+    response.headers.setdefault("Cache-Control", "no-cache")
+    if response.status_code == 200:
+        response.add_etag()
+        response.make_conditional(request)
+    return response
+
+
+def read_cursor(name, scope, size):
+    text = request.args.get(name)
+    position = paging.read_cursor(current_app.secret_key, scope, text) if text else None
+    if position is not None and len(position) != size:
+        raise Problem("invalid_cursor", "this link to older entries belongs to another page")
+    return position
+
+
+def cut_page(rows, limit, scope, size):
+    """(rows of this page, the cursor of the next or None)"""
+    shown, more = paging.cut_page(rows, limit)
+    return shown, paging.write_cursor(current_app.secret_key, scope, shown[-1][:size]) if more else None
+
+
+def as_dict(shown):
+    """An object of the interface as templates read it: stored JSON inside it is parsed."""
+    return orjson.loads(orjson.dumps(shown))
+
+
+# ---- posts ------------------------------------------------------------------------------------------------------------------
+@blueprint.get("/")
+def show_feed():
+    source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
+    problem = find_filter_problem(source, mint)
+    scope = ("page", source, mint)
+    position = None if problem else read_cursor("before", scope, 1)
+    rows = [] if problem else queries.list_posts(PAGE + 1, position and position[0], mint=mint, source=source)
+    rows, cursor = cut_page(rows, PAGE, scope, 1)
+    posts = [show_post(row) for row in rows]
+    return render_template("feed.html", posts=posts, cursor=cursor, problem=problem, source=source, mint=mint, sources=SOURCES, first=position is None,
+                           symbols=find_symbols(posts)), 400 if problem else 200
+
+
+def find_filter_problem(source, mint):
+    """(field, what is allowed) of a filter nobody can mean, or None."""
+    if source not in SOURCES:
+        return "source", "Choose one of the list."
+    if mint and not is_base58(mint, 32):
+        return "mint", "This is no token address. It has 32 to 44 letters and digits, such as the one behind a token’s name here."
+
+
+@blueprint.get("/posts/<uid>")
+def show_one_post(uid):
+    row = queries.find_post(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such post")
+    post = show_post(row)
+    return render_template("post.html", post=post, symbols=find_symbols([post]))
+
+
+def find_symbols(*lists):
+    """{mint: symbol} of all tokens these posts and trades name."""
+    mints = {mint for shown in lists for one in shown for mint in (one.get("mint"), *one.get("tokenAddresses", ()), *(c["mint"] for c in one.get("tokenChanges", ()))) if mint}
+    return market.find_symbols(sorted(mints))
+
+
+# ---- influencers ------------------------------------------------------------------------------------------------------------
+def find_profile(uid):
+    """The Bot as the interface shows it, as a dict; `openPositions` too. Problem for one that is not there."""
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such influencer")
+    former = queries.list_former_wallets([row[0]]).get(row[0], ())
+    return as_dict({**show_bot(row, former, current_app.config["CANDOR"].base_url), "openPositions": orjson.Fragment(row[15] or "[]")})
+
+
+def is_own(uid):
+    """Is the influencer this browser's to manage?"""
+    owner = sessions.find_owner()
+    return owner is not None and queries.is_owner(owner.id, uid)
+
+
+@blueprint.get("/bots/<uid>")
+def show_profile(uid):
+    bot = find_profile(uid)
+    rows, older_posts = cut_page(queries.list_posts(POSTS_ON_PROFILE + 1, *(read_cursor("posts", ("posts of", uid), 1) or (None,)), bot=uid), POSTS_ON_PROFILE, ("posts of", uid), 1)
+    posts = [show_post(row) for row in rows]
+    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
+    rows, older_trades = cut_page(queries.list_trades(PAGE + 1, read_cursor("trades", ("trades of", uid), 3), wallet_ids=wallets), PAGE, ("trades of", uid), 3)
+    trades = [as_dict(show_trade(row)) for row in rows]
+    stretches = list_stretches(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else []
+    return render_template("bot.html", bot=bot, posts=posts, older_posts=older_posts, trades=trades, older_trades=older_trades, lots=find_lots(trades), own=is_own(uid),
+                           stretches=stretches, curve=charts.draw_curve(stretches), symbols=find_symbols(posts, trades, bot["openPositions"]), exact=exact)
+
+
+@functools.lru_cache(256)
+def list_stretches(address, results):
+    """[charts.Stretch] of a wallet, added up once for as long as its `results` stay what they are."""
+    return charts.book_stretches(queries.list_days(address))
+
+
+def find_lots(trades):
+    """{trade id: [(origin or None, amount, lamports or None)...]}: what each sale was matched with; origin: (block time, signature) of the purchase."""
+    origins = queries.find_origins(sorted({lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"] if lot["tradeId"]}))
+    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"]) for lot in trade["realized"]["lots"]]
+            for trade in trades}
+
+
+def find_decimals(trade):
+    """Of the token that was sold: the one that fell."""
+    return next((change["decimals"] for change in trade["tokenChanges"] if change["changeRaw"].startswith("-")), 0)
+
+
+@blueprint.get("/leaderboard")
+def show_leaderboard():
+    sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
+    rows = leaderboard.show_entries(leaderboard.list_entries(sort, window, g.now)[:BOARD], sort)
+    return render_template("leaderboard.html", rows=as_dict(rows), sort=sort, window=window, windows=leaderboard.WINDOWS)
+
+
+def read_choice(name, allowed, default):
+    text = request.args.get(name, default)
+    if text not in allowed:
+        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+    return text
+
+
+# ---- tokens -----------------------------------------------------------------------------------------------------------------
+@blueprint.get("/tokens/<mint>")
+def show_token(mint):
+    if not is_base58(mint, 32):
+        raise Problem("not_found", "this is no token address: one has 32 to 44 letters and digits")
+    scope = ("activity of", mint)
+    latest = queries.list_activity(mint, MARKS)
+    position = read_cursor("before", scope, 3)
+    rows, cursor = cut_page(queries.list_activity(mint, PAGE + 1, position) if position else latest[:PAGE + 1], PAGE, scope, 3)
+    posts = [show_post(row) for row in queries.list_posts(POSTS_ON_PROFILE, mint=mint)]
+    marks = charts.draw_marks([(row[9], row[3], row[8]) for row in latest if row[9] is not None])
+    times = [row[9] for row in latest if row[9] is not None]
+    return render_template("token.html", mint=mint, entry=market.find_entry(g.now, mint), activity=[show_activity(row, mint) for row in rows], cursor=cursor,
+                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=marks, span=(min(times), max(times)) if times else None,
+                           posts=posts, symbols=find_symbols(posts))
+
+
+@blueprint.get("/market")
+def show_market():
+    scope, limit = ("market page",), 50
+    entries, last = market.list_market(g.now, limit, read_cursor("before", scope, 2))
+    cursor = paging.write_cursor(current_app.secret_key, scope, last) if last else None
+    return render_template("market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now))
+
+
+# ---- paper mode -------------------------------------------------------------------------------------------------------------
+@blueprint.get("/traders")
+def show_traders():
+    return render_template("traders.html", traders=[])
+
+
+@blueprint.get("/traders/<uid>")
+def show_trader(uid):
+    raise Problem("not_found", "there is no such paper trader")
+
+
+@blueprint.get("/strategies")
+def show_strategies():
+    return render_template("strategies.html", comparison=None)
+
+
+# ---- about this instance ----------------------------------------------------------------------------------------------------
+@blueprint.get("/create")
+def show_invitation():
+    return render_template("create.html", closed=current_app.config["CANDOR"].registration == "closed")
+
+
+@blueprint.get("/status")
+def show_status():
+    return render_template("status.html", health=health.check_health(current_app.config["CANDOR"], g.now), market=market.show_market_health(g.now))
+
+
+@blueprint.get("/docs")
+def show_docs():
+    return render_template("docs.html", settings=current_app.config["CANDOR"], operations=openapi.OPERATIONS, trust=words.TRUST)
+
+
+@blueprint.get("/docs/errors")
+def show_errors():
+    return render_template("errors.html", codes=CODES, advice=words.ADVICE)

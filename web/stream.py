@@ -1,0 +1,186 @@
+"""GET /api/v1/stream: what arrives here, as server-sent events.
+
+One thread of the process looks for arrivals, only while somebody listens, and writes each once for all streams; a stream that is further behind than
+what is kept reads its own way up. A waiting stream holds a thread of the server and nothing else: no place of web.admission, no database connection.
+"""
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import orjson
+from flask import Response, current_app, g, request
+from peewee import PeeweeException
+
+from models import database
+from web import paging, queries, v1
+from web.problem import Problem
+from web.serialize import show_post
+from web.worker import patience
+
+SCOPE = ("feed",)                                             # the cursors of GET /feed?since= and of the stream are the same
+PLACES = 32                                                   # of one process
+BATCH, KEPT = 100, 1_000                                      # events read at once, events kept for all
+LOOK_SECONDS, COMMENT_SECONDS, RETRY_SECONDS = 0.2, 15, 5
+COMMENT = b": nothing new\n\n"
+log = logging.getLogger("candor")
+
+
+@v1.blueprint.get("/stream")
+def open_stream():
+    after = v1.read_since(SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID"))
+    newest = queries.find_newest()[0]
+    tail = current_app.tail
+    listener = tail.join(g.caller.key_id, newest)
+    frames = tail.follow(listener, newest if after is None else after)
+    response = Response(hurry(frames, request.environ.get("gunicorn.socket")), content_type="text/event-stream",
+                        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+    response.call_on_close(lambda: tail.leave(listener))
+    return response
+
+
+def hurry(frames, connection):
+    """The same frames; a client that does not take one in time is cut off."""
+    for frame in frames:
+        patience.begin(connection)
+        try:
+            yield frame
+        finally:
+            patience.end(connection)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One event as it is sent, and the arrival it tells."""
+
+    arrival: int
+    raw: bytes
+
+
+def read_frames(secret, after, limit):
+    """[Frame, ...] of what arrived after this; one without content where a refold took the trade back."""
+    arrivals = queries.list_arrivals(limit, after)
+    posts = queries.find_posts(sorted({post for _, _, post, _ in arrivals if post}))
+    rows = queries.find_trades([trade for _, _, _, trade in arrivals if trade])
+    trades = dict(zip(rows, v1.show_trades(rows.values())))
+    shown = [show_post(posts[post]) if post else trades.get(trade) for _, _, post, trade in arrivals]
+    return [Frame(arrival, write_event(secret, arrival, kind, one) if one else b"") for (arrival, kind, _, _), one in zip(arrivals, shown)]
+
+
+def write_event(secret, arrival, kind, shown):
+    """JSON has no line breaks of its own, so it is one `data` line."""
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (write_id(secret, arrival), kind.encode(), orjson.dumps(shown))
+
+
+def write_id(secret, arrival):
+    return paging.write_cursor(secret, ("since", *SCOPE), (arrival,)).encode()
+
+
+@dataclass(eq=False)
+class Listener:
+    """One open stream; not `welcome` once its key is revoked or expired, or the process stops."""
+
+    key_id: int
+    welcome: bool = True
+
+
+class Tail:
+    """The end of the order of arrival, shared by all streams of this process. `_frames` holds what arrived after `_floor`, up to `_reach`."""
+
+    def __init__(self, secret):
+        self.secret, self.stopping = secret, False
+        self._news, self._listeners, self._watched = threading.Condition(), set(), False
+        self._frames, self._floor, self._reach = deque(), 0, 0
+
+    # ---- for streams ----------------------------------------------------------------------------------------------------
+    def join(self, key_id, newest):
+        """A Listener, or Problem where all places are taken. `newest`: the last arrival there is, where looking begins if nobody does yet."""
+        with self._news:
+            if len(self._listeners) >= PLACES:
+                raise Problem("busy", f"all {PLACES} streams are taken; try again later, or poll with since", headers={"Retry-After": str(RETRY_SECONDS)})
+            listener = Listener(key_id)
+            self._listeners.add(listener)
+            if not self._watched:
+                self._watched, self._floor, self._reach = True, newest, newest
+                self._frames.clear()
+                threading.Thread(target=self._watch, name="stream", daemon=True).start()
+            return listener
+
+    def leave(self, listener):
+        with self._news:
+            self._listeners.discard(listener)
+
+    def follow(self, listener, after):
+        """The bytes of a stream from this arrival on, for as long as the listener is welcome. It begins with an id, so that no cut comes too early to resume."""
+        yield b"retry: 2000\nid: %b\n\n" % write_id(self.secret, after)
+        while listener.welcome:
+            frames = self._wait(listener, after)
+            if frames is None:
+                with database.connection_context():
+                    frames = read_frames(self.secret, after, BATCH)
+            after = frames[-1].arrival if frames else after
+            if listener.welcome:
+                yield b"".join(frame.raw for frame in frames) or COMMENT
+
+    def _wait(self, listener, after):
+        """The frames after this arrival once there are some; none after a while without; None where they are not kept any more."""
+        with self._news:
+            if after < self._floor:
+                return None
+            self._news.wait_for(lambda: self._reach > after or not listener.welcome, COMMENT_SECONDS)
+            if after < self._floor:
+                return None
+            return list(itertools.takewhile(lambda frame: frame.arrival > after, reversed(self._frames)))[::-1]
+
+    # ---- the one that looks -----------------------------------------------------------------------------------------------
+    def stop(self):
+        """End all streams soon. Takes no lock: a signal handler may call it."""
+        self.stopping = True
+
+    def _watch(self):
+        try:
+            while (found := self._look()) is not None:
+                time.sleep(0 if found == BATCH else LOOK_SECONDS)
+        except Exception:                                     # a fault of ours: the streams end, the next one begins anew
+            with self._news:
+                self._watched = False
+            self._dismiss(lambda listener: True)
+            raise
+
+    def _look(self):
+        """Once: what arrived, and whose key still works (asked last, so that nothing is told that came after a revocation). How many; None when nobody listens."""
+        with self._news:
+            keys = {listener.key_id for listener in self._listeners}
+            self._watched = bool(keys)
+        if not keys:
+            return None
+        try:
+            with database.connection_context():
+                frames = read_frames(self.secret, self._reach, BATCH)
+                working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
+        except PeeweeException as error:
+            log.warning("the stream could not read", exc_info=error)
+            return 0
+        self._dismiss(lambda listener: self.stopping or listener.key_id in keys - working)
+        self._keep(frames)
+        return len(frames)
+
+    def _keep(self, frames):
+        if not frames:
+            return
+        with self._news:
+            self._frames.extend(frames)
+            self._reach = frames[-1].arrival
+            while len(self._frames) > KEPT:
+                self._floor = self._frames.popleft().arrival
+            self._news.notify_all()
+
+    def _dismiss(self, is_unwelcome):
+        with self._news:
+            unwelcome = [listener for listener in self._listeners if is_unwelcome(listener)]
+            for listener in unwelcome:
+                listener.welcome = False
+            if unwelcome:
+                self._news.notify_all()
