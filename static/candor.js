@@ -78,7 +78,6 @@ async function speak() {
   const answer = await fetch(`${samples.dataset.samples}?${query}`).catch(() => null);
   if (answer && answer.status === 200) samples.innerHTML = await answer.text();
 }
-if (samples) speak();
 if (samples) samples.closest("form").addEventListener("input", () => {
   clearTimeout(waiting);
   waiting = setTimeout(speak, 400);
