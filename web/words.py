@@ -77,6 +77,7 @@ ADVICE = {
     "wallet_taken": "One wallet, one influencer. If it is yours, prove it on the tab Manage bot: a proof displaces a claim.",
     "bot_retired": "A retired influencer stays as it is.",
     "under_review": "The trader’s record is under review, or a review of it was upheld: that has to be decided first.",
+    "positions_open": "A reset waits until the trader holds nothing: the outcome of what is open would be lost.",
     "no_review": "No review of this trader is open.",
     "body_too_large": "A request body may have 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
