@@ -147,13 +147,13 @@ def test_late_eyes_enter_nothing(stage):
 
 
 def test_a_trader_does_not_play_what_was_before_it(stage):
-    stage.play(RISE[:13])
-    trader = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
-    for price in RISE[13:15]:
+    stage.trader("Early", settings={"latencyBudgetMs": 600_000})
+    for price in RISE[:14]:
         stage.snapshot(price=price)
         stage.round += 1
+    late = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
     stage.tick()
-    assert PaperOrder.get().decided_at >= trader.created_at
+    assert [order.period.trader.name for order in PaperOrder.select()] == ["Early"] and late.created_at == stage.now
 
 
 # ---- what is kept ---------------------------------------------------------------------------------------------------------------
