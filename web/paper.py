@@ -248,10 +248,16 @@ def _show_pause(at, mint, facts):
             "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"]), "simulated": True}
 
 
-def list_posts(limit, before=None):
+def list_posts(limit, before=None, mint=None):
     """Posts of all traders, newest first, older than the post number `before`: [(number, post)]."""
-    where, values = (" WHERE o.id < ?", (before, limit)) if before is not None else ("", (limit,))
-    return [(row[0], show_post(row)) for row in _all(f"{POSTS}{where} ORDER BY o.id DESC LIMIT ?", values)]
+    conditions = [("o.id < ?", before)] * (before is not None) + [("o.mint = ?", mint)] * bool(mint)
+    where = " WHERE " + " AND ".join(sql for sql, _ in conditions) if conditions else ""
+    return [(row[0], show_post(row)) for row in _all(f"{POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*(value for _, value in conditions), limit))]
+
+
+def find_post(uid):
+    found = _all(POSTS + " WHERE o.uid = ?", (uid,))
+    return show_post(found[0]) if found else None
 
 
 def show_post(row):
