@@ -225,7 +225,7 @@ def test_records_are_kept_through_a_review(stage):
     before = paper.find_trader(trader.uid, stage.now)
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
-    assert [{**close, "note": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["note"] and after["diary"][1:] == before["diary"]
+    assert [{**close, "reviewOpenedAt": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["reviewOpenedAt"] and after["diary"][1:] == before["diary"]
     assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1} and after["brain"]["reviewed"]["netLamports"] is None
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 
