@@ -1,10 +1,13 @@
-# The commands: make run, make test. Each installs what it needs into .venv first.
+# The commands: make run, make demo, make test. Each installs what it needs into .venv first.
 PYTHON ?= python3
 
-.PHONY: run test clean
+.PHONY: run demo test clean
 
 run: .venv
 	.venv/bin/python app.py run
+
+demo: .venv
+	.venv/bin/python app.py demo
 
 test: .venv/dev
 	.venv/bin/python -m pytest

@@ -6,6 +6,7 @@ from pathlib import Path
 from cli import add_command, now_ms, open_database, say
 
 ROOT = Path(__file__).resolve().parent.parent
+SERVE = ["-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"]      # for Python, in ROOT
 
 
 def add_commands(commands):
@@ -29,18 +30,25 @@ def run_server(config, args):
     """Become gunicorn; gunicorn.conf.py says how it serves."""
     import keeping
     import models
-    if config.demonstration:
-        raise keeping.Refused(f"{config.data_dir} belongs to a demonstration: it is never mixed with real data; choose another DATA_DIR")
+    refuse_demonstration(config)
     keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)
-    os.execv(sys.executable, [sys.executable, "-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"])
+    models.stay()
+    os.execv(sys.executable, [sys.executable, *SERVE])
+
+
+def refuse_demonstration(config):
+    import keeping
+    if config.demonstration:
+        raise keeping.Refused(f"{config.data_dir} belongs to a demonstration, which is never mixed with real data: choose another DATA_DIR, or `app.py demo`")
 
 
 def run_observe(config, args):
     """One pass, its progress on the terminal (stderr with --json), then the coverage of each wallet."""
     import jobs
     import observer
+    refuse_demonstration(config)
     with open_database(config), jobs.working(config):
         watcher = observer.Observer(config, say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True))
         coverages = observer.observe_once(watcher, now_ms())

@@ -3,9 +3,8 @@ from dataclasses import dataclass
 
 from flask import Blueprint, Response, current_app, g, request
 
-from web import queries, words
+from web import timeline, words
 from web.problem import Problem
-from web.serialize import show_post
 
 blueprint = Blueprint("cards", __name__)
 LONGEST_TITLE, LONGEST_DESCRIPTION = 80, 300
@@ -59,10 +58,9 @@ def _cut(text, longest):
 @blueprint.get("/embed/<uid>")
 def show_embedded(uid):
     """Rendered without what pages know of their reader: no session is looked at, no cookie set, nothing can be clicked but a way out."""
-    row = queries.find_post(uid)
-    if row is None:
+    post, config = timeline.find_post(uid), current_app.config["CANDOR"]
+    if post is None:
         raise Problem("not_found", "there is no such post")
-    post, config = show_post(row), current_app.config["CANDOR"]
     html = current_app.jinja_env.get_template("embed.html").render(post=post, trust=words.trust_of(post), config=config, gone=GONE)
     response = Response(html, headers={"Content-Security-Policy": FRAMED_POLICY, "Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "no-cache"})
     response.add_etag()

@@ -13,7 +13,7 @@ import orjson
 from flask import Blueprint, Response, current_app, request
 
 from config import VERSION
-from web import queries, words
+from web import queries, timeline, words
 from web.cards import GONE, say_trust, write_title
 from web.pages import find_filter_problem
 from web.problem import Problem
@@ -74,7 +74,7 @@ def find_feed():
     if problem:
         raise Problem("invalid_parameter", f"{problem[0]}: {problem[1]}")
     query = f"?{urlencode(filters)}" if filters else ""
-    return make_feed("Candor", f"/{query}", request.path + query, [show_post(row) for row in queries.list_posts(ITEMS, **filters)])
+    return make_feed("Candor", f"/{query}", request.path + query, timeline.list_page(ITEMS, **filters).posts)
 
 
 def find_feed_of_bot(uid):

@@ -6,6 +6,7 @@ import time
 from flask import current_app, g, request
 
 import ratelimit
+from config import BadSetting
 from web import auth
 from web.problem import Problem
 
@@ -20,6 +21,8 @@ access_log = logging.getLogger("candor.access")
 
 def init_app(app, config):
     """`app.allowance` counts for every route; the hooks run for paths that do not exist, too."""
+    if config.ratelimit_storage_url:
+        raise BadSetting("RATELIMIT_STORAGE_URL is not supported yet: leave it unset")
     app.allowance = ratelimit.Allowance(config.ratelimit_path)
     app.before_request(begin)
     app.before_request(check_host)

@@ -1,0 +1,77 @@
+"""The stand-ins on one loopback port: JSON-RPC by POST, the price services' addresses by GET."""
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from demo.node import BadCall
+
+MOST_BYTES = 1 << 16
+
+
+def start_server(node, market, clock=time.time):
+    """Serve both from a thread of this process: the server; its address is `address_of`."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="stand-ins", daemon=True).start()
+    return server
+
+
+def address_of(server):
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def find_answer(market, path, at):
+    """What a price service says at an address, or None for one that is none of its own."""
+    if path == "/token-profiles/latest/v1":
+        return market.show_list("profiles", at)
+    if path == "/token-boosts/latest/v1":
+        return market.show_list("boosts", at)
+    if path == "/api/v2/networks/solana/new_pools":
+        return market.show_pools(at)
+    if path.startswith("/tokens/v1/solana/"):
+        return market.show_pairs(path.removeprefix("/tokens/v1/solana/").split(","), at)
+    return None
+
+
+def answer_call(node, call, at):
+    """The JSON-RPC answer to one call."""
+    if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
+        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Invalid request"}}
+    answer = {"jsonrpc": "2.0", "id": call.get("id")}
+    try:
+        return {**answer, "result": node.answer(call.get("method"), call.get("params", []), at)}
+    except BadCall as error:
+        return {**answer, "error": {"code": error.code, "message": str(error)}}
+
+
+def _handler(node, market, elapsed):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version, wbufsize = "HTTP/1.1", -1       # kept alive, and each answer in one piece
+
+        def do_POST(self):
+            length = int(self.headers.get("Content-Length", 0))
+            if length > MOST_BYTES:
+                return self.send_error(413)
+            try:
+                call = json.loads(self.rfile.read(length))
+            except ValueError:
+                call = None
+            self.answer(200, answer_call(node, call, elapsed()))
+
+        def do_GET(self):
+            found = find_answer(market, urlsplit(self.path).path, elapsed())
+            self.answer(404 if found is None else 200, found)
+
+        def answer(self, status, value):
+            body = json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            """Nobody reads it."""
+    return Handler
