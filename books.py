@@ -55,6 +55,11 @@ class Books:
             _take(kept, entry)
         return kept.book
 
+    def last_time(self, wallet_id):
+        """Block time of the newest receipt in the books of a wallet, or None."""
+        kept = self._kept.get(wallet_id)
+        return kept and kept.last_time
+
     def publish(self, wallet, progress, now):
         """Write what follows from the books: trades, the wallet's derived columns, the verification of its posts.
 

@@ -89,6 +89,11 @@ def enter(data_dir):
     _door = door
 
 
+def stay():
+    """Whatever program this process becomes holds the door too, without a moment in between."""
+    os.set_inheritable(_door, True)
+
+
 def leave():
     """Let go of the door; the database must be closed."""
     global _door

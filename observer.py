@@ -1,35 +1,35 @@
 """Job: from watched wallets to receipts to books. It moves data and decides little: what a receipt means is decided in chain/.
 
-A look at a wallet lists what arrived at its head, compares the node's balances with the books, goes on with walks over the whole
+A look at a wallet compares the node's balances with the books, lists what arrived at its head, goes on with walks over the whole
 history and fetches receipts that are listed and not yet stored. Network first, then short writes; a kill at any moment loses no more
 than the answer that was on its way.
 """
-import base64
 import functools
 import hashlib
+import math
 import time
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
-from base58 import b58encode
-from peewee import fn
 
 import models
 from books import Books, pack, unpack
+from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
 from chain.coverage import Progress, is_explained
 from chain.entries import Entry, read_entry
 from chain.programs import table
-from chain.receipts import ADDRESS, SIGNATURE, TOKEN_PROGRAMS, parse_receipt
+from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
 from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
 from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-OVERLAP_SLOTS = 512                    # below the covered head: what a lagging node left out is listed again
+OVERLAP_SLOTS = 512                    # below the covered head: where something new was, what a lagging node left out is listed again
 SLICE = 20                             # receipts fetched for one wallet before the next has its turn
 WALK_EVERY = 86_400_000                # ms between full walks
 HEAL_FIRST, HEAL_LATEST = 30_000, 6 * 3_600_000
-RECHECK_EVERY = 60_000                 # ms
+LONGEST_PUT_OFF = 3_600_000            # ms
+RECHECK_EVERY = 60.0                   # seconds
 FOLD_SHARE = 9                         # a fold that took a second is not repeated for nine: at most a tenth of the time goes there
 MOST_NAMED = 50                        # refused receipts that coverage names
 LONGEST_SLEEP = 300.0                  # seconds: a sleeping wallet is looked at no less often than this
@@ -38,17 +38,25 @@ ACCOUNTS_A_CALL = 100
 FINALIZED = {"commitment": "finalized"}
 
 
-@dataclass(frozen=True)
-class Holding:
-    """What the node says an own account holds at a slot; zeros where it is gone or another's."""
-
-    slot: int
-    amount: int
-    lamports: int
-
-
 def quiet(text):
     """Nobody watches."""
+
+
+@dataclass
+class Watch:
+    """What is remembered of a wallet between looks: a cache, lost without harm. Times are of the observer's clock, in seconds."""
+
+    holdings: dict = field(default_factory=dict)          # address -> Holding
+    misses: dict = field(default_factory=dict)            # address -> finished looks in a row whose balance the books did not explain
+    new: list = field(default_factory=list)               # entries stored and not folded yet
+    fold_after: float = 0.0
+    heal_wait: int = HEAL_FIRST // 2                      # ms
+    compared_at: float = -math.inf
+    listed_at: float = -math.inf                          # when the wallet's own head was last listed
+    accounts_asked_at: float = -math.inf
+    unplaced: dict | None = None                          # slot -> signatures stored without their place in it; None: not read yet
+    crowded: set = field(default_factory=set)             # slots of these with several
+    nameless: dict | None = None                          # token account that a receipt did not tell the owner of -> signatures; None: not read yet
 
 
 class Observer:
@@ -59,48 +67,53 @@ class Observer:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
         self.rules = hashlib.sha256(repr(self.programs).encode()).hexdigest()[:16]
-        self.books = Books()
         self.problem = None                               # of the last tick, for health
-        self._holdings = defaultdict(dict)                # wallet id -> address -> Holding
-        self._misses = defaultdict(dict)                  # wallet id -> address -> finished looks in a row that did not explain it
-        self._new = defaultdict(list)                     # wallet id -> entries stored and not folded yet
-        self._fold_after, self._heal_wait = {}, {}
-        self._compared_at, self._timed_at = {}, 0
-        self._blocks_untold = set()                       # slots whose block no node would give
+        self._begun = 0.0                                 # of this look
+        self._spare = 0                                   # requests that may still be made in this look where nothing is known to have moved
+        self._timed_at = -math.inf
+        self._forget()
+
+    def _forget(self):
+        self.books, self._watches = Books(), defaultdict(Watch)
 
     def run_tick(self, now):
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
-        end = self.clock() + max(2.0, self.config.observer_interval_seconds)
         wallets, self.problem = self._list_due(now), None
         try:
-            more = self._look(wallets, end, now)
+            more = self._look(wallets, now)
             for wallet in wallets:
                 self._finish(wallet, now, more)
             return more
         except BaseException:
-            self.books = Books()                          # the database may not hold what memory does: fold again from there
+            self._forget()                                # the database may not hold what memory does: fold again from there
             raise
 
     def _list_due(self, now):
-        query = Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), Wallet.due_at <= now).order_by(Wallet.due_at)
-        return list(query)
+        """Wallets whose time has come, longest overdue first. A time further ahead than any pause was set by a clock that ran wrong."""
+        longest = int(1000 * max(LONGEST_SLEEP, self.config.observer_interval_seconds))
+        due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
+        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due).order_by(Wallet.due_at))
 
-    def _look(self, wallets, end, now):
+    def _look(self, wallets, now):
+        self._begun, span = self.clock(), max(2.0, self.config.observer_interval_seconds)
         try:
             for wallet in wallets:
-                self._attempt(self._prepare, wallet, now)
-            self._compare_balances(wallets, now)
-            for wallet in wallets:
-                self._attempt(self._list_heads, wallet, now)
-            return self._work_through(wallets, end, now)
+                self._prepare(wallet)
+            self._spare = Address.select().where(Address.wallet.in_([w.id for w in wallets])).count()
+            self._compare_balances([w for w in wallets if self._is_worth_comparing(w)])
+            self._tell_time(wallets)
+            self._list_heads(wallets, self._begun + span / 2, now)
+            more = self._work_through(wallets, max(self._begun + span, self.clock() + span / 2), now)
+            self._compare_balances([w for w in wallets if not more and self._is_open(w)])
+            return more
         except Unavailable as error:
             self.problem = str(error)
             return True
 
-    def _attempt(self, work, wallet, now):
+    def _attempt(self, work, *args):
         """One wallet's trouble must not keep the others waiting; only when no endpoint answers the pass is over."""
         try:
-            return work(wallet, now)
+            return work(*args)
         except Unavailable:
             raise
         except RpcError as error:
@@ -117,65 +130,108 @@ class Observer:
         return bool(turns)
 
     def _work_on(self, wallet, now):
-        """One slice: receipts that are listed, else a page of a walk. Returns whether there is more to do at once."""
-        if not self._fetch_slice(wallet, now) and not self._walk_on(wallet, now):
+        """One step: what is waited for, else a page of a walk, else the back-fill. Returns whether there may be more to do at once.
+
+        Walks come before the back-fill, which then goes from the beginning on: what is folded stays folded.
+        """
+        if not any(step(wallet, now) for step in (self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts)):
             return False
         self._index_slots(wallet)
         self._latch_whole(wallet)
-        if self.clock() >= self._fold_after.get(wallet.id, 0):
+        if self.clock() >= self._watches[wallet.id].fold_after:
             self._publish(wallet, now)
         return True
 
     # ---- before the look ---------------------------------------------------------------------------------------------------
-    def _prepare(self, wallet, now):
+    def _prepare(self, wallet):
+        """Memory agrees with the database, whoever else worked there; entries are of the program table that holds now."""
         if wallet.rules != self.rules:
-            self._read_again(wallet)
-        if wallet.accounts_at is None or now - wallet.accounts_at > WALK_EVERY:
-            self._list_token_accounts(wallet, now)
+            read_entries_again(wallet, self.programs)
+            Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
+            wallet.rules = self.rules
+            self._forget_wallet(wallet.id)
+        stored = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "stored").count()
+        if stored != self._book(wallet).count:
+            self._forget_wallet(wallet.id)
 
-    def _read_again(self, wallet):
-        """The program table changed: what was read with the old one is read anew from the stored receipts."""
-        read_entries_again(wallet, self.programs)
-        Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
-        wallet.rules = self.rules
-        self.books.forget(wallet.id)
+    def _forget_wallet(self, wallet_id):
+        self.books.forget(wallet_id)
+        self._watches[wallet_id].new.clear()
 
-    def _list_token_accounts(self, wallet, now):
-        """Accounts that hold something now, even if no receipt ever named the wallet itself."""
-        for program in TOKEN_PROGRAMS:
-            params = [wallet.address, {"programId": program}, {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}]
-            rows, _ = self.rpc.call("getTokenAccountsByOwner", params, _check_accounts)
-            self._add_addresses(wallet, rows)
-        Wallet.update(accounts_at=now).where(Wallet.id == wallet.id).execute()
-        wallet.accounts_at = now
+    # ---- the node's balances against the books ------------------------------------------------------------------------------------------
+    def _is_worth_comparing(self, wallet):
+        """A wallet without token accounts needs it rarely: its own head is listed at every look anyway."""
+        watch = self._watches[wallet.id]
+        walked = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
+        return walked > 1 or False in self._verdicts(wallet).values() or self._begun - watch.compared_at >= RECHECK_EVERY
 
-    def _add_addresses(self, wallet, addresses):
-        fresh = sorted(set(addresses) - list_addresses(wallet.id))
-        if fresh:
-            Address.insert_many([{"wallet": wallet.id, "address": a} for a in fresh]).on_conflict_ignore().execute()
-            self._read_unowned(wallet, fresh)
+    def _is_open(self, wallet):
+        """Did the books get ahead of the last comparison? Then another one closes them."""
+        verdicts, pending = self._verdicts(wallet), Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending")
+        return wallet.whole and not all(verdicts.get(a) is not None for a in list_addresses(wallet.id)) and not pending.exists()
 
-    def _read_unowned(self, wallet, fresh):
-        """Entries of 2021 receipts that did not know whose these accounts were."""
-        for address in fresh:
-            rows = list(Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.entry.contains(address)))
-            stale = [row for row in rows if address in Entry.load(row.entry, None).unowned]
-            if stale:
-                read_entries_again(wallet, self.programs, [row.signature for row in stale])
-                self.books.forget(wallet.id)
+    def _compare_balances(self, wallets):
+        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night."""
+        rows = [(wallet, a) for wallet in wallets for a, in Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0).tuples()]
+        for start in range(0, len(rows), ACCOUNTS_A_CALL):
+            self._attempt(self._compare_part, rows[start:start + ACCOUNTS_A_CALL])
+
+    def _compare_part(self, part):
+        self._spare -= 1
+        params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
+        check = functools.partial(check_holdings, owned=[(wallet.address, a) for wallet, a in part])
+        (_, holdings), _ = self.rpc.call("getMultipleAccounts", params, check)
+        for (wallet, address), holding in zip(part, holdings):
+            watch = self._watches[wallet.id]
+            watch.holdings[address], watch.compared_at = holding, self.clock()
+
+    def _tell_time(self, wallets):
+        """The block time up to which these wallets were seen, now and then: posts whose signature never shows wait for it."""
+        slots = {w.id: min(h.slot for h in self._watches[w.id].holdings.values()) for w in wallets if self._watches[w.id].holdings}
+        if not slots or self._spare <= 0 or self._begun - self._timed_at < RECHECK_EVERY:
+            return
+        self._timed_at, self._spare = self._begun, self._spare - 1
+        seconds = self._attempt(self._ask_time, min(slots.values()))
+        for wallet in wallets:
+            if seconds and wallet.id in slots:
+                wallet.observed_to = max(seconds, wallet.observed_to or 0)
+
+    def _ask_time(self, slot):
+        return self.rpc.call("getBlockTime", [slot], check_time)[0]
+
+    def _verdicts(self, wallet):
+        """address -> True (explained), False, or None (the books are ahead of the node) as of the last comparison."""
+        holdings = self._watches[wallet.id].holdings
+        seen = self._book(wallet).seen if holdings else {}
+        return {a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()}
 
     # ---- listing -------------------------------------------------------------------------------------------------------------
     def _page(self, address, before, limit):
         """((signature, slot, transactionIndex or None), ...) newest first, and the endpoint's label."""
         params = [address, {**FINALIZED, "limit": limit, **({"before": before} if before else {})}]
-        return self.rpc.call("getSignaturesForAddress", params, _check_page)
+        return self.rpc.call("getSignaturesForAddress", params, check_page)
 
-    def _list_heads(self, wallet, now):
-        """The wallet's own head at every look; of the token accounts, those whose balance the books do not explain."""
-        moved = {a for a, verdict in self._verdicts(wallet).items() if verdict is False}
-        for row in Address.select().where(Address.wallet == wallet.id, Address.walks > 0):
-            if row.address == wallet.address or row.address in moved:
-                self._list_head(wallet, row, now)
+    def _list_heads(self, wallets, until, now):
+        """At once what moved, and where a post waits; then, as time and thrift allow, the wallets' own heads, longest unlisted first.
+
+        A receipt that names a wallet and moves nothing of it shows there alone.
+        """
+        for wallet in wallets:
+            moved = {a for a, verdict in self._verdicts(wallet).items() if verdict is False}
+            self._attempt(self._list_addresses, wallet, moved, now)
+        waiting = {w for w, in Post.select(Post.wallet).where(Post.status == "pending").tuples()}
+        for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, self._watches[w.id].listed_at)):
+            if wallet.id in waiting or (self._spare > 0 and self.clock() < until):
+                self._attempt(self._list_addresses, wallet, {wallet.address}, now)
+
+    def _list_addresses(self, wallet, addresses, now):
+        watch = self._watches[wallet.id]
+        if wallet.address in addresses and watch.listed_at >= self._begun:
+            addresses = addresses - {wallet.address}      # done in this look
+        for row in Address.select().where(Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(sorted(addresses))):
+            if row.address == wallet.address:
+                watch.listed_at, self._spare = self.clock(), self._spare - 1
+            self._list_head(wallet, row, now)
 
     def _list_head(self, wallet, row, now):
         before, top = None, row.head_slot or 0
@@ -183,7 +239,7 @@ class Observer:
             page, label = self._page(row.address, before, HEAD_PAGE)
             new = self._store_sightings(wallet, page, now, head=True)
             top = max([top, *(slot for _, slot, _ in page)])
-            if not page or (not new and (len(page) < HEAD_PAGE or page[-1][1] <= (row.head_slot or 0) - OVERLAP_SLOTS)):
+            if not page or (not new and (before is None or len(page) < HEAD_PAGE or page[-1][1] <= (row.head_slot or 0) - OVERLAP_SLOTS)):
                 break
             before = page[-1][0]
         if top != row.head_slot:
@@ -192,15 +248,16 @@ class Observer:
     def _store_sightings(self, wallet, page, now, head):
         """Keep what is new of a page; the rows [(signature, slot, index), ...] that were new."""
         known = {s for s, in Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.signature.in_([s for s, _, _ in page])).tuples()}
-        new = list({row[0]: row for row in page if row[0] not in known}.values())
+        new = [row for row in page if row[0] not in known]
         if not new:
             return []
         with models.writing():
             room = self.config.max_receipts_per_wallet - Sighting.select().where(Sighting.wallet == wallet.id).count()
-            rows = [{"wallet": wallet.id, "signature": s, "slot": slot, "tx_index": index, "head": head, "seen_at": now} for s, slot, index in new[:max(0, room)]]
+            new = new[:max(0, room)]
+            rows = [{"wallet": wallet.id, "signature": s, "slot": slot, "tx_index": index, "head": head, "seen_at": now} for s, slot, index in new]
             if rows:
                 Sighting.insert_many(rows).on_conflict_ignore().execute()
-        return new[:max(0, room)]
+        return new
 
     # ---- walking: over everything an address ever listed ---------------------------------------------------------------------------
     def _walk_on(self, wallet, now):
@@ -211,7 +268,7 @@ class Observer:
         cursor = orjson.loads(row.walk_cursor) if row.walk_cursor else {"before": None, "new": 0, "top": 0, "listed": 0, "empty": 0}
         try:
             page, label = self._page(row.address, cursor["before"], FULL_PAGE)
-        except RpcError:
+        except (BadAnswer, Refused):
             Address.update(walk_cursor=None).where(Address.id == row.id).execute()  # the place may be gone: begin again
             raise
         new = self._store_sightings(wallet, page, now, head=False)
@@ -230,215 +287,240 @@ class Observer:
 
     def _next_walk(self, wallet, now):
         """The address to walk next: first walks before second ones before the nightly round."""
-        due = (Address.walks < 2) | (Address.walk_new > 0) | Address.walked_at.is_null() | (Address.walked_at < now - WALK_EVERY)
+        due = (Address.walks < 2) | (Address.walk_new > 0) | Address.walked_at.is_null() | ~Address.walked_at.between(now - WALK_EVERY, now)
         return Address.select().where(Address.wallet == wallet.id, due).order_by(Address.walks, Address.id).first()
 
     def _latch_whole(self, wallet):
-        """Once every address was walked to its end and all of it is stored, results count."""
+        """Once every address was walked to its end, results count."""
         if wallet.whole or Address.select().where(Address.wallet == wallet.id, Address.walks == 0).exists():
             return
         wallet.whole = True
         Wallet.update(whole=True).where(Wallet.id == wallet.id).execute()
 
+    def _list_token_accounts(self, wallet, now):
+        """Once a day, accounts that hold something now, even if no receipt ever named the wallet itself. Returns whether it was done."""
+        watch = self._watches[wallet.id]
+        listed_today = wallet.accounts_at is not None and abs(now - wallet.accounts_at) < WALK_EVERY
+        if listed_today or self.clock() - watch.accounts_asked_at < RECHECK_EVERY:
+            return False
+        watch.accounts_asked_at = self.clock()            # some providers refuse this for some wallets: not at every look
+        for program in TOKEN_PROGRAMS:
+            params = [wallet.address, {"programId": program}, {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}]
+            addresses, _ = self.rpc.call("getTokenAccountsByOwner", params, check_accounts)
+            self._add_addresses(wallet, addresses)
+        Wallet.update(accounts_at=now).where(Wallet.id == wallet.id).execute()
+        wallet.accounts_at = now
+        return True
+
+    def _add_addresses(self, wallet, addresses):
+        fresh = sorted(set(addresses) - list_addresses(wallet.id))
+        if fresh:
+            Address.insert_many([{"wallet": wallet.id, "address": a} for a in fresh]).on_conflict_ignore().execute()
+            self._read_nameless(wallet, fresh)
+
+    def _read_nameless(self, wallet, fresh):
+        """Receipts of 2021 did not tell owners: those that name these accounts are read again now that their owner is known."""
+        watch = self._watches[wallet.id]
+        if watch.nameless is None:
+            watch.nameless = defaultdict(set)
+            of_2021 = Sighting.select(Sighting.entry).where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.entry.contains('"owner_inferred"'))
+            for text, in of_2021.tuples():
+                self._note_nameless(wallet, Entry.load(text, None))
+        stale = sorted(set().union(*(watch.nameless.get(address, ()) for address in fresh)))
+        if stale:
+            read_entries_again(wallet, self.programs, stale)
+            self._forget_wallet(wallet.id)
+
+    def _note_nameless(self, wallet, entry):
+        watch = self._watches[wallet.id]
+        for address in entry.unowned if watch.nameless is not None else ():
+            watch.nameless[address].add(entry.signature)
+
     # ---- fetching ------------------------------------------------------------------------------------------------------------------
-    def _fetch_slice(self, wallet, now):
-        """Fetch what a post waits for first, then the head, then the back-fill from its beginning; how many were asked for."""
+    def _fetch_urgent(self, wallet, now):
+        """A slice of what a post waits for, else of what arrived at the head; how many were asked for."""
         waiting = Post.select(Post.signature).where(Post.wallet == wallet.id, Post.status.in_(["pending", "not_found"]), Post.signature.is_null(False))
-        pending = (Sighting.wallet == wallet.id) & (Sighting.state == "pending") & (Sighting.due_at <= now)
-        rows = list(Sighting.select().where(pending, Sighting.signature.in_(waiting)).limit(SLICE))
-        if not rows:
-            rows = list(Sighting.select().where(pending).order_by(Sighting.head.desc(), Sighting.slot, Sighting.tx_index, Sighting.id).limit(SLICE))
+        return self._fetch_slice(wallet, now, Sighting.signature.in_(waiting)) or self._fetch_slice(wallet, now, Sighting.head)
+
+    def _fetch_backlog(self, wallet, now):
+        return self._fetch_slice(wallet, now)
+
+    def _fetch_slice(self, wallet, now, *which):
+        due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)             # the latter: put off by a clock that ran wrong
+        pending = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which)
+        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index, Sighting.id).limit(SLICE))
         for row in rows:
             self._fetch(wallet, row, now)
         return len(rows)
 
     def _fetch(self, wallet, row, now):
         """Store the receipt of one sighting and its Entry, or put it off where the node does not give it or what it gives is refused."""
+        known = list_addresses(wallet.id)
         try:
-            receipt = self._find_receipt(row.signature) or self._fetch_receipt(row.signature, now)
+            receipt = self._find_receipt(row.signature) or self._fetch_receipt(row, now)
         except BadAnswer as error:
             return self._put_off(row, now, str(error))
         if receipt is None:
             return self._put_off(row, now, None)
-        known = list_addresses(wallet.id)
+        if not touches(receipt, wallet.address, known):
+            return self._put_off(row, now, "it names none of the wallet's accounts")
         entry = read_entry(receipt, wallet.address, self.programs, known)
         index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
         Sighting.update(state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None).where(Sighting.id == row.id).execute()
-        self._new[wallet.id].append(replace(entry, tx_index=index))
+        self._watches[wallet.id].new.append(replace(entry, tx_index=index))
+        self._note_unplaced(wallet, receipt.slot, index, row.signature)
+        self._note_nameless(wallet, entry)
         self._add_addresses(wallet, {b.address for b in entry.balances} - known)
 
     def _find_receipt(self, signature):
         body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
         return None if body is None else parse_receipt(unpack(body), signature)
 
-    def _fetch_receipt(self, signature, now):
-        """Ask a node for a receipt and store it; None for one it does not have yet."""
-        raw, receipt, label = self._ask_receipt(signature)
+    def _fetch_receipt(self, row, now):
+        """Ask a node for a receipt and store it; None for one it does not have yet. Every second time the preferred endpoint is passed over."""
+        raw, receipt, label = self._ask_receipt(row.signature, avoid=self.rpc.endpoints[0].label if row.tries % 2 else None)
         if receipt is None:
             return None
-        row = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}
-        Receipt.insert(signature=signature, **row).on_conflict_ignore().execute()
+        values = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}
+        Receipt.insert(signature=row.signature, **values).on_conflict_ignore().execute()
         return receipt
 
     def _ask_receipt(self, signature, avoid=None):
         """(raw JSON, Receipt, endpoint); the first two None for one the node does not have yet."""
         params = [signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}]
-        (raw, receipt), label = self.rpc.call("getTransaction", params, lambda raw: _check_receipt(raw, signature), avoid=avoid)
+        (raw, receipt), label = self.rpc.call("getTransaction", params, functools.partial(check_receipt, signature=signature), avoid=avoid)
         return raw, receipt, label
 
     def _put_off(self, row, now, problem):
         """Not yet here, or refused: kept pending, asked for again after a growing pause, for days."""
-        pause = min(3600, 2 ** row.tries) * 1000
+        pause = min(LONGEST_PUT_OFF, 1000 * 2 ** min(row.tries, 12))
         Sighting.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(Sighting.id == row.id).execute()
+
+    # ---- places inside a slot, where the node does not tell them -------------------------------------------------------------------------
+    def _note_unplaced(self, wallet, slot, index, signature):
+        watch = self._watches[wallet.id]
+        if index is None and watch.unplaced is not None:
+            watch.unplaced[slot].add(signature)
+            if len(watch.unplaced[slot]) > 1:
+                watch.crowded.add(slot)
 
     def _index_slots(self, wallet):
         """Ask for the block where several receipts of a slot lack their place in it."""
-        for slot in {entry.slot for entry in self._new[wallet.id] if entry.tx_index is None} - self._blocks_untold:
-            same = Sighting.select(Sighting.tx_index).where(Sighting.wallet == wallet.id, Sighting.slot == slot, Sighting.state == "stored")
-            if same.count() > 1:
-                self._index_slot(slot)
+        watch = self._watches[wallet.id]
+        if watch.unplaced is None:
+            watch.unplaced = defaultdict(set)
+            stored = Sighting.select(Sighting.slot, Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.tx_index.is_null())
+            for slot, signature in list(stored.tuples()):
+                self._note_unplaced(wallet, slot, None, signature)
+        while watch.crowded:
+            slot = watch.crowded.pop()
+            self._attempt(self._index_slot, wallet, slot, sorted(watch.unplaced[slot]))
 
-    def _index_slot(self, slot):
+    def _index_slot(self, wallet, slot, signatures):
+        """Where no node gives the block, the chain of balances has to tell the order."""
         config = {**FINALIZED, "transactionDetails": "signatures", "rewards": False, "maxSupportedTransactionVersion": 1}
-        try:
-            places, _ = self.rpc.call("getBlock", [slot, config], _check_block)
-        except (BadAnswer, Refused):
-            self._blocks_untold.add(slot)                 # the chain of balances then has to tell the order
-            return
-        for row in Sighting.select().where(Sighting.slot == slot, Sighting.tx_index.is_null()):
-            Sighting.update(tx_index=places.get(row.signature)).where(Sighting.id == row.id).execute()
-            self.books.forget(row.wallet_id)
-
-    # ---- the node's balances against the books ------------------------------------------------------------------------------------------
-    def _compare_balances(self, wallets, now):
-        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night.
-
-        A wallet without token accounts needs it rarely: its own head is listed at every look anyway.
-        """
-        rows = []
-        for wallet in wallets:
-            addresses = [a for a, in Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0).tuples()]
-            if len(addresses) > 1 or False in self._verdicts(wallet).values() or now - self._compared_at.get(wallet.id, 0) >= RECHECK_EVERY:
-                rows += [(wallet, a) for a in addresses]
-        for start in range(0, len(rows), ACCOUNTS_A_CALL):
-            slot = self._compare_part(rows[start:start + ACCOUNTS_A_CALL], now)
-            self._tell_time(wallets, slot, now)
-
-    def _compare_part(self, part, now):
-        params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
-        read = functools.partial(_check_holdings, owned=[(wallet.address, a) for wallet, a in part])
-        try:
-            (slot, holdings), _ = self.rpc.call("getMultipleAccounts", params, read)
-        except (BadAnswer, Refused) as error:
-            self.problem = str(error)
-            return None
-        for (wallet, address), holding in zip(part, holdings):
-            self._holdings[wallet.id][address] = holding
-            self._compared_at[wallet.id] = now
-        return slot
-
-    def _tell_time(self, wallets, slot, now):
-        """The block time up to which the chain was seen, now and then: posts whose signature never shows wait for it."""
-        if slot is None or now - self._timed_at < RECHECK_EVERY:
-            return
-        self._timed_at = now
-        try:
-            seconds, _ = self.rpc.call("getBlockTime", [slot], _check_time)
-        except (BadAnswer, Refused):
-            return                                        # a skipped slot has none: the next look tells
-        for wallet in wallets:
-            if seconds and self._compared_at.get(wallet.id) == now:
-                wallet.observed_to = max(seconds, wallet.observed_to or 0)
-
-    def _verdicts(self, wallet):
-        """address -> True (explained), False, or None (the node is behind the books) as of the last look."""
-        holdings = self._holdings.get(wallet.id)
-        if not holdings:
-            return {}
-        seen = self._book(wallet).seen
-        return {a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()}
-
-    def _book(self, wallet):
-        """The wallet's books with all that is stored."""
-        begun = self.clock()
-        book = self.books.take(wallet, self._new.pop(wallet.id, ()))
-        self._fold_after[wallet.id] = self.clock() + FOLD_SHARE * (self.clock() - begun)
-        return book
+        places, _ = self.rpc.call("getBlock", [slot, config], check_block)
+        with models.writing():
+            for signature in signatures:
+                Sighting.update(tx_index=places.get(signature)).where(Sighting.wallet == wallet.id, Sighting.signature == signature).execute()
+        self._forget_wallet(wallet.id)
 
     # ---- after the look -----------------------------------------------------------------------------------------------------------------
+    def _book(self, wallet):
+        """The wallet's books with all that is stored."""
+        watch, begun = self._watches[wallet.id], self.clock()
+        new, watch.new = watch.new, []
+        book = self.books.take(wallet, new)
+        if new:
+            watch.fold_after = self.clock() + FOLD_SHARE * (self.clock() - begun)
+        return book
+
     def _finish(self, wallet, now, more):
-        book = self._book(wallet)
-        self._count_misses(wallet)
-        if book.gaps or any(n > 1 for n in self._misses[wallet.id].values()):
-            self._heal(wallet, book, now)
-        else:
-            self._heal_wait.pop(wallet.id, None)
+        progress = self._progress(wallet)
+        if wallet.whole and progress.pending == progress.stuck:
+            self._count_misses(wallet)
+            more = self._heal(wallet, now) or more
         self._publish(wallet, now)
         Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(wallet, now)))).where(Wallet.id == wallet.id).execute()
 
     def _count_misses(self, wallet):
-        if Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending").exists():
+        watch = self._watches[wallet.id]
+        if watch.compared_at < self._begun:
             return
-        misses = self._misses[wallet.id]
         for address, verdict in self._verdicts(wallet).items():
-            misses[address] = 0 if verdict else misses.get(address, 0) + (verdict is False)
+            watch.misses[address] = 0 if verdict else watch.misses.get(address, 0) + (verdict is False)
+
+    def _unexplained(self, wallet):
+        """Addresses whose balance the books did not explain at two looks in a row."""
+        return sorted(a for a, n in self._watches[wallet.id].misses.items() if n > 1)
+
+    def _trouble(self, wallet):
+        """How much is wrong: breaks of the chain, and balances it does not lead to."""
+        return len(self._book(wallet).gaps) + len(self._unexplained(wallet))
 
     def _pause(self, wallet, now):
-        """Seconds to leave a wallet alone: none while it trades or a post waits, at most LONGEST_SLEEP when it sleeps."""
-        last = Trade.select(fn.MAX(Trade.block_time)).where(Trade.wallet == wallet.id).scalar()
+        """Seconds until the next look: at once where it trades or a post waits, every other or every fourth time where it sleeps."""
+        last, interval = self.books.last_time(wallet.id), self.config.observer_interval_seconds
         idle = now / 1000 - last if last else 0
         if idle < 3600 or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists():
             return 0
-        interval = self.config.observer_interval_seconds
-        return min(interval * (1 if idle < 86_400 else 3), max(LONGEST_SLEEP, interval))
+        return min(interval * (1.5 if idle < 86_400 else 3.5), max(LONGEST_SLEEP, interval))
 
-    def _heal(self, wallet, book, now):
-        """Walk everything again and fetch the receipts around each gap from another endpoint; ever more rarely while it does not help."""
-        if wallet.heal_at > now:
-            return
-        self.say(f"{wallet.address}: walking again, {len(book.gaps)} gaps")
+    def _heal(self, wallet, now):
+        """Where something is wrong, walk everything again and doubt the receipts around it; ever more rarely while it does not help.
+
+        Returns whether it was begun.
+        """
+        watch, book = self._watches[wallet.id], self._book(wallet)
+        if not self._trouble(wallet):
+            watch.heal_wait = HEAL_FIRST // 2
+            return False
+        if now < wallet.heal_at <= now + HEAL_LATEST:
+            return False
+        self.say(f"{wallet.address}: walking again, {self._trouble(wallet)} gaps")
         Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
-        for gap in book.gaps[:SLICE]:
-            self._doubt(wallet, (gap.from_slot, gap.to_slot), now)
-        wait = self._heal_wait[wallet.id] = min(HEAL_LATEST, 2 * self._heal_wait.get(wallet.id, HEAL_FIRST // 2))
-        Wallet.update(heal_at=now + wait).where(Wallet.id == wallet.id).execute()
+        slots = [(gap.from_slot, gap.to_slot) for gap in book.gaps] + [(book.seen[a].slot,) for a in self._unexplained(wallet) if a in book.seen]
+        for around in slots[:SLICE]:
+            self._doubt(wallet, around, now)
+        watch.heal_wait = min(HEAL_LATEST, 2 * watch.heal_wait)
+        Wallet.update(heal_at=now + watch.heal_wait).where(Wallet.id == wallet.id).execute()
+        return True
 
     def _doubt(self, wallet, slots, now):
-        """A node may have given a wrong receipt: ask another one, and take its answer where they differ."""
-        if len(self.rpc.endpoints) < 2:
-            return
+        """A node may have given a wrong receipt: ask another one, and take its answer where the books then hold better."""
         rows = Receipt.select().join(Sighting, on=Receipt.signature == Sighting.signature).where(Sighting.wallet == wallet.id, Receipt.slot.in_(slots))
-        for row in rows:
+        for row in list(rows):
             try:
                 raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
             except RpcError:
                 continue                                  # the gap stays, and is doubted again
             if receipt and receipt != parse_receipt(unpack(row.body)):
-                Receipt.update(body=pack(raw), endpoint=label, stored_at=now).where(Receipt.id == row.id).execute()
-                for sighting in Sighting.select().where(Sighting.signature == row.signature):
-                    read_entries_again(Wallet.get_by_id(sighting.wallet_id), self.programs, [row.signature])
-                    self.books.forget(sighting.wallet_id)
+                before, old = self._trouble_now(wallet), (row.body, row.endpoint)
+                self._replace_receipt(row, pack(raw), label, now)
+                if self._trouble_now(wallet) >= before:
+                    self._replace_receipt(row, *old, now)
+
+    def _trouble_now(self, wallet):
+        return len(self._book(wallet).gaps) + sum(verdict is False for verdict in self._verdicts(wallet).values())
+
+    def _replace_receipt(self, row, body, label, now):
+        Receipt.update(body=body, endpoint=label, stored_at=now).where(Receipt.id == row.id).execute()
+        for sighting in list(Sighting.select().where(Sighting.signature == row.signature, Sighting.state == "stored")):
+            read_entries_again(Wallet.get_by_id(sighting.wallet_id), self.programs, [row.signature])
+            self._forget_wallet(sighting.wallet_id)
 
     def _progress(self, wallet):
-        addresses = list(Address.select().where(Address.wallet == wallet.id))
+        addresses, watch, book = list(Address.select().where(Address.wallet == wallet.id)), self._watches[wallet.id], self._book(wallet)
         mine = Sighting.wallet == wallet.id
         pending = mine & (Sighting.state == "pending")
         refused = Sighting.select(Sighting.slot, Sighting.problem).where(pending, Sighting.problem.is_null(False)).order_by(Sighting.slot).limit(MOST_NAMED)
-        holdings, misses, seen = self._holdings[wallet.id], self._misses[wallet.id], self._book(wallet).seen
+        verdicts = self._verdicts(wallet)
+        unexplained = tuple((a, book.seen[a].slot if a in book.seen else 0, watch.holdings[a].slot) for a in self._unexplained(wallet))
         return Progress(looked=any(a.walks or a.walk_cursor for a in addresses), listed=wallet.whole and all(a.walks for a in addresses),
-                        confirmed=all(a.walks > 1 and a.walk_new == 0 for a in addresses), closed=self._is_closed(wallet, addresses),
-                        pending=Sighting.select().where(pending).count(), refused=tuple(refused.tuples()),
+                        confirmed=wallet.accounts_at is not None and all(a.walks > 1 and a.walk_new == 0 for a in addresses),
+                        closed=all(verdicts.get(a.address) for a in addresses), pending=Sighting.select().where(pending).count(), refused=tuple(refused.tuples()),
                         stuck=Sighting.select().where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False)).count(),
-                        unexplained=tuple((a, seen[a].slot if a in seen else 0, holdings[a].slot) for a, n in sorted(misses.items()) if n > 1),
-                        capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet)
-
-    def _is_closed(self, wallet, addresses):
-        """Were the node's balances those of the books at the last look? An account that appeared after it has no say yet."""
-        verdicts, seen, holdings = self._verdicts(wallet), self._book(wallet).seen, self._holdings[wallet.id]
-        if not verdicts or False in verdicts.values():
-            return False
-        looked = max(h.slot for h in holdings.values())
-        return all(a.address in verdicts or (a.address in seen and seen[a.address].slot > looked) for a in addresses)
+                        unexplained=unexplained, capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet)
 
     def _publish(self, wallet, now):
         book, progress = self._book(wallet), self._progress(wallet)
@@ -465,66 +547,6 @@ def read_entries_again(wallet, programs, signatures=None):
         for number, entry in changed:
             Sighting.update(entry=entry).where(Sighting.id == number).execute()
     return len(changed)
-
-
-# ---- what a usable answer is -------------------------------------------------------------------------------------------------------------------
-def _check_page(result):
-    if not isinstance(result, list):
-        raise ValueError("no list of signatures")
-    rows = {}
-    for one in result:
-        signature, slot, index = (one.get(name) for name in ("signature", "slot", "transactionIndex")) if isinstance(one, dict) else (None, None, None)
-        if not (isinstance(signature, str) and SIGNATURE.fullmatch(signature) and type(slot) is int and slot >= 0 and (index is None or type(index) is int)):
-            raise ValueError("a malformed signature entry")
-        rows[signature] = (signature, slot, index)
-    return sorted(rows.values(), key=lambda row: (-row[1], -(row[2] or 0)))
-
-
-def _check_receipt(raw, signature):
-    return (None, None) if raw is None else (raw, parse_receipt(raw, signature))
-
-
-def _check_accounts(result):
-    try:
-        return [row["pubkey"] for row in result["value"]]
-    except (TypeError, KeyError) as error:
-        raise ValueError("no list of token accounts") from error
-
-
-def _check_holdings(result, owned):
-    """(slot, [Holding, ...]) for `owned`: [(wallet, address), ...]."""
-    try:
-        slot, accounts = result["context"]["slot"], result["value"]
-        if type(slot) is not int or len(accounts) != len(owned):
-            raise ValueError("not one answer for each account")
-        return slot, [_read_holding(account, *pair, slot) for pair, account in zip(owned, accounts)]
-    except (TypeError, KeyError, IndexError) as error:
-        raise ValueError("no list of accounts") from error
-
-
-def _check_block(result):
-    try:
-        return {signature: place for place, signature in enumerate(result["signatures"])}
-    except (TypeError, KeyError) as error:
-        raise ValueError("no list of signatures") from error
-
-
-def _check_time(result):
-    if result is not None and type(result) is not int:
-        raise ValueError("no block time")
-    return result
-
-
-def _read_holding(account, wallet, address, slot):
-    """Holding of an own address by its account: the first 72 bytes of a token account are mint, owner and amount."""
-    if account is None:
-        return Holding(slot, 0, 0)
-    if address == wallet:
-        return Holding(slot, 0, account["lamports"])
-    data = base64.b64decode(account["data"][0])
-    if account["owner"] not in TOKEN_PROGRAMS or len(data) < 72 or b58encode(data[32:64]).decode() != wallet:
-        return Holding(slot, 0, 0)
-    return Holding(slot, int.from_bytes(data[64:72], "little"), account["lamports"])
 
 
 # ---- the command line's passes ---------------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ REGISTERS = {
     "cheerful": Register(
         ("Hey hey", "Good news or not", "Guess what", "Hello friends", "Smile", "Oh my", "Look at that", "Yay or nay"),
         ("What a {adjective} {topic} {when}", "Loving this {adjective} {topic} {when}", "Who else feels the {adjective} {topic} {when}",
-         "My {topic} is so {adjective} {when}", "Dancing through a {adjective} {topic} {when}", "High five for the {adjective} {topic} {when}"),
+         "My {topic} is so {adjective} {when}", "Dancing through a {adjective} {topic} {when}", "A big cheer for the {adjective} {topic} {when}"),
         ("sunny", "sparkling", "bouncy", "lovely", "bright"), ("adventure", "playground", "picnic", "parade", "garden")),
     "solemn": Register(
         ("Let it be written", "With due gravity", "Hear this", "In all earnest", "It is done", "So it stands", "Before the bell", "As was resolved"),

@@ -5,7 +5,7 @@ import sys
 
 import bench
 
-names = sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
+names = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_"))
 if len(sys.argv) < 2 or sys.argv[1] not in names:
     sys.exit(f"usage: python -m bench {{{','.join(names)}}} [...]")
-sys.exit(importlib.import_module(f"bench.{sys.argv[1]}").main(sys.argv[2:]))
+sys.exit(importlib.import_module(f"bench.{sys.argv[1].replace('-', '_')}").main(sys.argv[2:]))

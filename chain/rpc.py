@@ -18,13 +18,15 @@ from urllib3.exceptions import HTTPError
 DEADLINE = 20.0                        # seconds for the whole answer: a read time-out alone does not stop a slow drip
 SIZE_CAP = 16 * 2**20
 TRIES = 4                              # of one call, over all endpoints
-LONGEST_WAIT = 3.0                     # seconds a call waits for its turn; above that it gives up and the caller comes back later
+LONGEST_WAIT = 3.0                     # seconds a call waits for endpoints that rest; above that it gives up and the caller comes back later
 THROTTLED = 10.0                       # seconds an endpoint rests after a 429 without Retry-After
 FORBIDDEN = 600.0                      # seconds it rests after a 403
 LONGEST_REST = 300.0
 FAILURES_TO_REST = 3                   # in a row
 THROTTLE_CODES = {429, -32005, -32029}
-OUR_FAULT_CODES = {-32600, -32601, -32602, -32015}
+OUR_FAULT_CODES = {-32600, -32602, -32015}
+UNKNOWN_METHOD = -32601                # some providers lack some methods: another endpoint may have it
+NOT_HAD_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}       # a block cleaned up, ahead, skipped or not yet here; an unknown `before`
 
 
 class RpcError(Exception):
@@ -44,15 +46,18 @@ class Refused(RpcError):
 
 
 class BadAnswer(RpcError):
-    """Answers came, and none passed the caller's check."""
+    """Answers came, and the last one did not pass the caller's check, or said that the node does not have what was asked for."""
 
 
 class _Failure(Exception):
-    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after several in a row)."""
+    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after several in a row).
 
-    def __init__(self, message, rest=0.0, checked=False):
+    `ends_as`: what the call raises if this was its last try.
+    """
+
+    def __init__(self, message, rest=0.0, ends_as=Unavailable):
         super().__init__(message)
-        self.rest, self.checked = rest, checked
+        self.rest, self.ends_as = rest, ends_as
 
 
 class Rpc:
@@ -73,30 +78,31 @@ class Rpc:
             return self._call(method, params, check, avoid)
 
     def _call(self, method, params, check, avoid):
-        tried, problem = {avoid}, None
+        tried = {avoid}
         for _ in range(TRIES):
             endpoint = self._choose(method, tried)
             self._count()
             try:
-                return check(endpoint.ask(method, params, next(self._ids))), endpoint.label
+                answer = check(endpoint.ask(method, params, next(self._ids)))
+                endpoint.note_success()
+                return answer, endpoint.label
             except ValueError as error:
-                endpoint.note_failure(0)
-                problem = _Failure(f"{endpoint.label}: {error}", checked=True)
-            except _Failure as failure:
-                endpoint.note_failure(failure.rest)
-                problem = _Failure(f"{endpoint.label}: {failure}", failure.rest)
+                failure = _Failure(str(error), ends_as=BadAnswer)
+            except _Failure as error:
+                failure = error
+            endpoint.note_failure(failure.rest)
             tried.add(endpoint.label)
-        raise (BadAnswer if problem.checked else Unavailable)(f"{method}: {problem}")
+            if failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
+                break
+        raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
 
     def _choose(self, method, tried):
-        """The endpoint that can take the call soonest, untried ones first, earlier ones preferred; waits its turn."""
+        """The most preferred endpoint of those not tried yet, one that rests only where all do; waits its turn."""
         now = self._clock()
-        endpoint = min(self.endpoints, key=lambda e: (e.wait(method, now) > LONGEST_WAIT, e.label in tried, e.wait(method, now)))
-        wait = endpoint.wait(method, now)
-        if wait > LONGEST_WAIT:
-            raise Unavailable(f"{method}: every endpoint rests", wait)
-        if wait > 0:
-            self._sleep(wait)
+        endpoint = min(self.endpoints, key=lambda e: (e.rest(now) > LONGEST_WAIT, e.label in tried, e.rest(now)))
+        if endpoint.rest(now) > LONGEST_WAIT:
+            raise Unavailable(f"{method}: every endpoint rests", endpoint.rest(now))
+        self._sleep(endpoint.wait(method, now))
         endpoint.take_turn(method)
         return endpoint
 
@@ -126,12 +132,19 @@ class Endpoint:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter(self._line))
 
+    def rest(self, now):
+        """Seconds it is still to be left alone."""
+        return max(0.0, self.rests_until - now)
+
     def wait(self, method, now):
-        """Seconds until this endpoint may be asked for the method."""
-        return max(0.0, self.rests_until - now, self._free_at.get(method, 0.0) - now)
+        """Seconds until it may be asked for the method."""
+        return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def take_turn(self, method):
         self._free_at[method] = self._clock() + self._interval
+
+    def note_success(self):
+        self._failures = 0
 
     def note_failure(self, rest):
         """After a rest one call is let through; if that fails too the next rest is twice as long."""
@@ -148,7 +161,6 @@ class Endpoint:
             _raise_error(answer["error"], headers)
         if answer.get("id") != ident or "result" not in answer:
             raise _Failure("an answer to another request")
-        self._failures = 0
         return answer["result"]
 
     def _post(self, payload):
@@ -195,11 +207,12 @@ def _no_constant(name):
 
 def _raise_error(error, headers):
     code = error.get("code") if isinstance(error, dict) else None
+    code = code if type(code) is int else None
     if code in THROTTLE_CODES:
         raise _Failure(f"error {code}", _retry_after(headers))
     if code in OUR_FAULT_CODES:
         raise Refused(f"error {code}")
-    raise _Failure(f"error {code if isinstance(code, int) else 'unknown'}")
+    raise _Failure(f"error {'unknown' if code is None else code}", ends_as=BadAnswer if code in NOT_HAD_CODES else Refused if code == UNKNOWN_METHOD else Unavailable)
 
 
 def _retry_after(headers):

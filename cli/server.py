@@ -34,6 +34,7 @@ def run_server(config, args):
     keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)
+    models.stay()
     os.execv(sys.executable, [sys.executable, *SERVE])
 
 

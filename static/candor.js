@@ -69,6 +69,20 @@ all("[data-shows]").forEach((input) => input.addEventListener("input", () => {
   shown.textContent = text ? (shown.dataset.before || "") + text + (shown.dataset.after || "") : shown.dataset.empty || "";
 }));
 
+const samples = one("[data-samples]");
+let waiting;
+
+async function speak() {
+  const form = new FormData(samples.closest("form"));
+  const query = new URLSearchParams(["tone", "style", "adjectives", "topics", "catchphrases", "emoji"].map((name) => [name, form.get(name) || ""]));
+  const answer = await fetch(`${samples.dataset.samples}?${query}`).catch(() => null);
+  if (answer && answer.status === 200) samples.innerHTML = await answer.text();
+}
+if (samples) samples.closest("form").addEventListener("input", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(speak, 400);
+});
+
 // ---- a test post with the key on this page ------------------------------------------------------------------------------------
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-test-post]");

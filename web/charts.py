@@ -72,6 +72,17 @@ def draw_curve(stretches):
     return Curve(" ".join(f"{x:.2f},{y:.2f}" for x, y in points), bars, round(_height(0, top, high), 2), top, bottom)
 
 
+def draw_line(points):
+    """[(ms, lamports), ...] in order -> a Curve without bars, its axis from the lowest to the highest; `zero` is where it began. None for fewer than two points."""
+    if len(points) < 2:
+        return None
+    values = [value for _, value in points]
+    top, bottom, first, span = max(values), min(values), points[0][0], (points[-1][0] - points[0][0]) or 1
+    high = (top - bottom) or 1
+    line = " ".join(f"{WIDTH * (at - first) / span:.2f},{_height(value, top, high):.2f}" for at, value in points)
+    return Curve(line, [], round(_height(values[0], top, high), 2), top, bottom)
+
+
 def _height(value, top, high):
     """Down from the upper edge, a little inside it so that the line is not cut."""
     return 2 + (HEIGHT - 4) * (top - value) / high

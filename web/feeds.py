@@ -2,7 +2,7 @@
 import orjson
 from flask import Blueprint, Response, current_app, request
 
-from web import queries, words
+from web import queries, timeline, words
 from web.pages import find_filter_problem
 from web.problem import Problem
 from web.serialize import show_post
@@ -18,7 +18,7 @@ def show_feed():
     problem = find_filter_problem(source, mint)
     if problem:
         raise Problem("invalid_parameter", f"{problem[0]}: {problem[1]}")
-    return respond(queries.list_posts(ITEMS, mint=mint, source=source), "Candor", "/")
+    return respond(timeline.list_page(ITEMS, None, source, mint).posts, "Candor", "/")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
@@ -26,13 +26,13 @@ def show_feed_of_bot(uid):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
-    return respond(queries.list_posts(ITEMS, bot=uid), f"{row[3]} · Candor", f"/bots/{uid}")
+    return respond([show_post(one) for one in queries.list_posts(ITEMS, bot=uid)], f"{row[3]} · Candor", f"/bots/{uid}")
 
 
-def respond(rows, title, page):
+def respond(posts, title, page):
     base_url = current_app.config["CANDOR"].base_url
     feed = {"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": base_url + page, "feed_url": base_url + request.full_path.rstrip("?"),
-            "items": [show_item(show_post(row), base_url) for row in rows]}
+            "items": [show_item(post, base_url) for post in posts]}
     response = Response(orjson.dumps(feed), content_type="application/feed+json", headers={"Cache-Control": "no-cache"})
     response.add_etag()
     return response.make_conditional(request)
@@ -42,5 +42,5 @@ def show_item(post, base_url):
     """A post as JSON Feed has it. Its words are text and nobody's instructions; `_candor` says what the chain makes of them."""
     trust = words.trust_of(post)
     return {"id": f"{base_url}/posts/{post['id']}", "url": f"{base_url}/posts/{post['id']}", "title": f"{post['botName']} ({trust.label})", "content_text": post["body"] or "",
-            "date_published": post["createdAt"], "authors": [{"name": post["botName"], "url": f"{base_url}/bots/{post['botId']}"}], "tags": [trust.label],
+            "date_published": post["createdAt"], "authors": [{"name": post["botName"], "url": f"{base_url}/{'traders' if post['simulated'] else 'bots'}/{post['botId']}"}], "tags": [trust.label],
             "_candor": {"post": post["id"], "trust": trust.key, "label": trust.label, "detail": trust.detail, "contentTrust": post["provenance"]["contentTrust"]}}

@@ -10,14 +10,13 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, openapi, paging, queries, sessions, words
+from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, words
 from web.fields import is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol, show_trade
 
 blueprint = Blueprint("pages", __name__)
 PAGE, POSTS_ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
-SOURCES = {"": "everyone", "bot": "bots", "observer": "automatic posts", "paper": "paper traders"}
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
@@ -80,18 +79,18 @@ def as_dict(shown):
 def show_feed():
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
-    scope = ("page", source, mint)
-    position = None if problem else read_cursor("before", scope, 1)
-    rows = [] if problem else queries.list_posts(PAGE + 1, position and position[0], mint=mint, source=source)
-    rows, cursor = cut_page(rows, PAGE, scope, 1)
-    posts = [show_post(row) for row in rows]
-    return render_template("feed.html", posts=posts, cursor=cursor, problem=problem, source=source, mint=mint, sources=SOURCES, first=position is None,
-                           symbols=find_symbols(posts)), 400 if problem else 200
+    if problem:
+        return render_template("feed.html", posts=[], problem=problem, source=source, mint=mint, sources=timeline.SOURCES), 422
+    scope = ("feed page", source, mint)
+    position = read_cursor("before", scope, 2)
+    page = timeline.list_page(PAGE, position, source, mint)
+    return render_template("feed.html", posts=page.posts, cursor=page.next and paging.write_cursor(current_app.secret_key, scope, page.next), source=source, mint=mint,
+                           sources=timeline.SOURCES, first=position is None, symbols=find_symbols(page.posts))
 
 
 def find_filter_problem(source, mint):
     """(field, what is allowed) of a filter nobody can mean, or None."""
-    if source not in SOURCES:
+    if source not in timeline.SOURCES:
         return "source", "Choose one of the list."
     if mint and not is_base58(mint, 32):
         return "mint", "This is no token address. It has 32 to 44 letters and digits, such as the one behind a token’s name here."
@@ -99,10 +98,9 @@ def find_filter_problem(source, mint):
 
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid):
-    row = queries.find_post(uid)
-    if row is None:
+    post = timeline.find_post(uid)
+    if post is None:
         raise Problem("not_found", "there is no such post")
-    post = show_post(row)
     return render_template("post.html", post=post, symbols=find_symbols([post]))
 
 
@@ -192,8 +190,8 @@ def show_token(mint):
 
 @blueprint.get("/market")
 def show_market():
-    scope, limit = ("market page",), 50
-    entries, last = market.list_market(g.now, limit, read_cursor("before", scope, 2))
+    scope = ("market page",)
+    entries, last = market.list_market(g.now, PAGE, read_cursor("before", scope, 2))
     cursor = paging.write_cursor(current_app.secret_key, scope, last) if last else None
     return render_template("market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now))
 
@@ -201,17 +199,21 @@ def show_market():
 # ---- paper mode -------------------------------------------------------------------------------------------------------------
 @blueprint.get("/traders")
 def show_traders():
-    return render_template("traders.html", traders=[])
+    return render_template("traders.html", traders=paper.list_traders())
 
 
 @blueprint.get("/traders/<uid>")
 def show_trader(uid):
-    raise Problem("not_found", "there is no such paper trader")
+    trader = paper.find_trader(uid, g.now)
+    if trader is None:
+        raise Problem("not_found", "there is no such paper trader")
+    equity = charts.draw_line([] if trader["performance"]["headlineSuppressed"] else paper.list_equity(uid))
+    return render_template("trader.html", trader=trader, equity=equity, symbols=find_symbols(trader["posts"], trader["positions"], trader["closes"]))
 
 
 @blueprint.get("/strategies")
 def show_strategies():
-    return render_template("strategies.html", comparison=None)
+    return render_template("strategies.html", comparison=paper.compare_families(g.now))
 
 
 # ---- about this instance ----------------------------------------------------------------------------------------------------

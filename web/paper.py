@@ -23,6 +23,7 @@ WARNINGS = {
     "under_review": "Under review: returns and rates are withheld. Cash and records are simulated and are not demonstrated performance.",
     "upheld": "A review of this record was upheld: it does not count. Cash and records are simulated and are not demonstrated performance.",
 }
+UNCOUNTED = "The account is under review, or was held up: this close counts in no comparison."
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 # the last review of each open period decides what may be shown of it
@@ -164,13 +165,14 @@ def _show_closes(trader, handle, rows):
 
 
 def show_close(handle, row, fills):
+    """`eligible` is the close's own and never changes with a review, which is the account's: it keeps eligible closes out of every count, as `note` says."""
     (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline, state) = row
     marks = orjson.loads(marks)
-    excluded = find_exclusion(pipeline, marks, state in SUSPECT)
+    excluded = find_exclusion(pipeline, marks, reviewed=False)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period, "openedAt": show_time(opened_at),
             "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross), "slippageLamports": str(slippage), "feesLamports": str(fees), "rentLamports": str(rent),
             "netLamports": str(net), "returnPct": hundredths(net, spent), "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL, "pipeline": pipeline,
-            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "simulated": True}
+            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "note": UNCOUNTED if state in SUSPECT else None, "simulated": True}
 
 
 def show_fill(side, decided_at, at, decided_on, snapshot, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, model):
@@ -227,7 +229,7 @@ def show_brain(trader, handle, closes, now):
             ended |= {facts.get("ends")}
             pauses += [(facts["id"], _show_pause(at, mint, facts))] if "until" in facts and facts["until"] > now else []
     patterns = [_show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at) for one in brain.find_lessons(closes, _newest(closes)) if one.is_pattern]
-    return {"asOf": show_time(now), "reviewed": brain.review_results(closes), "patterns": patterns, "pauses": [pause for ident, pause in pauses if ident not in ended],
+    return {"asOf": show_time(now), "reviewed": {**brain.review_results(closes), "simulated": True}, "patterns": patterns, "pauses": [pause for ident, pause in pauses if ident not in ended],
             "lessons": lessons, "simulated": True}
 
 
@@ -237,18 +239,25 @@ def _newest(closes):
 
 
 def _show_lesson(text, n, window_ms, close_ids, created_at, expires_at):
-    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at), "expiresAt": show_time(expires_at)}
+    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at), "expiresAt": show_time(expires_at),
+            "simulated": True}
 
 
 def _show_pause(at, mint, facts):
     return {"rule": facts["rule"], "effect": facts["effect"], "mint": mint, "applied": facts["what"] == "begun", "n": facts["n"], "window": f"{facts['windowMs'] // guard.HOUR}h",
-            "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"])}
+            "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"]), "simulated": True}
 
 
-def list_posts(limit, before=None):
+def list_posts(limit, before=None, mint=None):
     """Posts of all traders, newest first, older than the post number `before`: [(number, post)]."""
-    where, values = (" WHERE o.id < ?", (before, limit)) if before is not None else ("", (limit,))
-    return [(row[0], show_post(row)) for row in _all(f"{POSTS}{where} ORDER BY o.id DESC LIMIT ?", values)]
+    conditions = [("o.id < ?", before)] * (before is not None) + [("o.mint = ?", mint)] * bool(mint)
+    where = " WHERE " + " AND ".join(sql for sql, _ in conditions) if conditions else ""
+    return [(row[0], show_post(row)) for row in _all(f"{POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*(value for _, value in conditions), limit))]
+
+
+def find_post(uid):
+    found = _all(POSTS + " WHERE o.uid = ?", (uid,))
+    return show_post(found[0]) if found else None
 
 
 def show_post(row):

@@ -21,6 +21,7 @@ CODES = {
     "bot_retired": (409, "Influencer is retired"),
     "under_review": (409, "Account under review"),
     "no_review": (409, "No open review"),
+    "positions_open": (409, "Positions are open"),
     "body_too_large": (413, "Body too large"),
     "unsupported_media_type": (415, "Unsupported media type"),
     "misdirected_request": (421, "Unknown host"),

@@ -82,6 +82,11 @@ def find_post(uid):
     return _one(POST + "WHERE p.uid = ?", (uid,))
 
 
+def find_newest(table):
+    """The highest id of `post` or `paper_post`: everything that arrived so far is at or below it."""
+    return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
+
+
 def find_posts(ids):
     """{id: row}"""
     return {row[0]: row for row in _all(f"{POST} WHERE p.id IN ({_marks(ids)})", ids)} if ids else {}
@@ -147,7 +152,12 @@ def count_tracked():
 
 
 # ---- what arrived, in order ---------------------------------------------------------------------------------------------
-def find_newest():
+def find_newest(table):
+    """The highest id of `post`, `paper_post` or `arrival`: all there is is at or below it."""
+    return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
+
+
+def find_head():
     """The highest ids of (arrival, post, trade) at one moment: everything that arrived so far is at or below them."""
     return _one("SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM post), (SELECT COALESCE(MAX(id), 0) FROM trade)")
 

@@ -31,7 +31,7 @@ log = logging.getLogger("candor")
 @v1.blueprint.get("/stream")
 def open_stream():
     after = v1.read_since(SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID"))
-    newest = queries.find_newest()[0]
+    newest = queries.find_newest("arrival")
     tail = current_app.tail
     listener = tail.join(g.caller.key_id, newest)
     frames = tail.follow(listener, newest if after is None else after)

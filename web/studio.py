@@ -12,6 +12,7 @@ from flask import Blueprint, current_app, flash, g, redirect, render_template, r
 from flask_wtf.csrf import CSRFError
 from peewee import IntegrityError
 
+import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
 from web.fields import check_line, check_wallet
@@ -23,6 +24,7 @@ blueprint.before_request(sessions.check_sender)
 LISTS = {"style": r"[,\n]", "adjectives": r"[,\n]", "topics": r"[,\n]", "catchphrases": r"\n"}      # how each is written in its field
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
+SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"}, {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
@@ -71,15 +73,16 @@ def find_own_key(uid):
 
 
 # ---- forms --------------------------------------------------------------------------------------------------------------------
-def read_texts(*names):
+def read_texts(*names, form=None):
     """What was typed, with the line breaks of the interface."""
-    return {name: request.form.get(name, "").replace("\r\n", "\n") for name in names}
+    form = request.form if form is None else form
+    return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
 
 
-def read_voice():
+def read_voice(form=None):
     """The voice as typed in its fields, as accounts.check_voice takes it."""
-    lists = {name: [part.strip() for part in re.split(mark, read_texts(name)[name]) if part.strip()] for name, mark in LISTS.items()}
-    return {**{name: text for name, text in read_texts("tone", "emoji").items() if text.strip()}, **lists}
+    lists = {name: [part.strip() for part in re.split(LISTS[name], text) if part.strip()] for name, text in read_texts(*LISTS, form=form).items()}
+    return {**{name: text for name, text in read_texts("tone", "emoji", form=form).items() if text.strip()}, **lists}
 
 
 def find_errors(**checks):
@@ -158,6 +161,16 @@ def check_registration():
 
 def without_refused(texts, errors):
     return {**texts, "wallet": ""} if "wallet" in errors else texts
+
+
+@blueprint.get("/connect/preview")
+def show_voice():
+    """Two sentences this voice might say, for the script that shows them while one types."""
+    try:
+        persona = orjson.loads(accounts.check_voice(read_voice(request.args)))
+    except Problem:
+        return "", 204
+    return render_template("samples.html", samples=[speech.write(persona, facts, seed=f"{persona}") for facts in SAMPLES])
 
 
 # ---- the account --------------------------------------------------------------------------------------------------------------

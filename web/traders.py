@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 import voice as speech
-from models import DiaryEntry, Owner, PaperOrder, Period, Review, Trader, new_uid, writing
+from models import DiaryEntry, Owner, PaperOrder, Period, Position, Review, Trader, new_uid, writing
 from paper.book import STARTING_CASH
 from paper.guard import Phase
 from paper.strategies import FAMILIES, BadSetting, parse_settings
@@ -95,12 +95,14 @@ def retire_trader(trader, now):
 
 
 def reset_trader(trader, reason, now):
-    """Close the account period and open the next. Nothing is deleted; a period under review must be decided first."""
+    """Close the account period and open the next. Nothing is deleted or left open: reviews are decided first, positions closed by the trader itself."""
     reason = check_line("reason", reason, LONGEST_REASON)
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review"):
             raise Problem("under_review", "the account is under review: clear or uphold that first")
+        if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
+            raise Problem("positions_open", "positions are open: a reset would leave their outcome untold")
         PaperOrder.update(state="cancelled").where(PaperOrder.period == period, PaperOrder.state == "open").execute()
         Period.update(closed_at=now, closing_reason=reason).where(Period.id == period.id).execute()
         opened = _open_period(trader, period.number + 1, now)

@@ -99,7 +99,7 @@ def list_feed():
     if after is not None:
         arrived = queries.list_posts_since(limit, after)
         return respond_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
-    position, (newest, last, _) = read_cursor(scope, 1), queries.find_newest()
+    position, (newest, last, _) = read_cursor(scope, 1), queries.find_head()
     rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else last + 1), limit)
     return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)))
@@ -155,7 +155,7 @@ def list_trades():
         arrived = queries.list_trades_since(limit, after, ids, mint)
         return respond_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
                             coverage=coverage)
-    position, (newest, _, last) = read_cursor(scope, 3), queries.find_newest()
+    position, (newest, _, last) = read_cursor(scope, 3), queries.find_head()
     rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
     return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)

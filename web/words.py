@@ -177,7 +177,7 @@ def grouped(number):
 def signed(number):
     """An exact decimal text with its sign, a true minus: `+1.5`, `−1.5`, `0`."""
     text = grouped(number)
-    return "−" + text[1:] if text.startswith("-") else text if text == "0" else "+" + text
+    return "−" + text[1:] if text.startswith("-") else "+" + text if text.strip("0.") else text
 
 
 def short(address):

@@ -1,0 +1,96 @@
+"""What a usable answer of a node is: from the JSON of a result to plain values, or ValueError. Pure; a node may answer anything.
+
+Numbers are bounded to what is stored in signed 64-bit columns, addresses and signatures to what they look like.
+"""
+import base64
+from dataclasses import dataclass
+
+from base58 import b58encode
+
+from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, TOKEN_PROGRAMS, parse_receipt
+
+COLUMN = 2**63
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the node says an own account holds at a slot: raw token amount and lamports; zeros where it is gone or another's."""
+
+    slot: int
+    amount: int
+    lamports: int
+
+
+def check_page(result):
+    """getSignaturesForAddress: [(signature, slot, transactionIndex or None), ...] newest first, each once, whatever order they came in."""
+    if not isinstance(result, list):
+        raise ValueError("no list of signatures")
+    rows = {row[0]: row for row in map(_check_sighting, result)}
+    return sorted(rows.values(), key=lambda row: (-row[1], -(row[2] or 0)))
+
+
+def _check_sighting(one):
+    signature, slot, index = (one.get(name) for name in ("signature", "slot", "transactionIndex")) if isinstance(one, dict) else (None, None, None)
+    if not (isinstance(signature, str) and SIGNATURE.fullmatch(signature) and _is_number(slot, COLUMN) and (index is None or _is_number(index, 2**31))):
+        raise ValueError("a malformed signature entry")
+    return signature, slot, index
+
+
+def _is_number(value, limit):
+    return type(value) is int and 0 <= value < limit
+
+
+def check_receipt(result, signature):
+    """getTransaction: (raw JSON, Receipt), or (None, None) for one that is not here yet."""
+    return (None, None) if result is None else (result, parse_receipt(result, signature))
+
+
+def check_accounts(result):
+    """getTokenAccountsByOwner: the addresses."""
+    try:
+        addresses = [row["pubkey"] for row in result["value"]]
+    except (TypeError, KeyError) as error:
+        raise ValueError("no list of token accounts") from error
+    if not all(isinstance(address, str) and ADDRESS.fullmatch(address) for address in addresses):
+        raise ValueError("a malformed address")
+    return addresses
+
+
+def check_holdings(result, owned):
+    """getMultipleAccounts, encoding base64, at least 72 bytes of each: (slot, [Holding, ...]) for `owned`: [(wallet, address), ...]."""
+    try:
+        slot, accounts = result["context"]["slot"], result["value"]
+        if not _is_number(slot, COLUMN) or len(accounts) != len(owned):
+            raise ValueError("not one answer for each account")
+        return slot, [_read_holding(account, *pair, slot) for pair, account in zip(owned, accounts)]
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ValueError("no list of accounts") from error
+
+
+def _read_holding(account, wallet, address, slot):
+    """The first 72 bytes of a token account are mint, owner and amount."""
+    if account is None:
+        return Holding(slot, 0, 0)
+    if not _is_number(account["lamports"], 2**64):
+        raise ValueError("no lamports")
+    if address == wallet:
+        return Holding(slot, 0, account["lamports"])
+    data = base64.b64decode(account["data"][0])
+    if account["owner"] not in TOKEN_PROGRAMS or len(data) < 72 or b58encode(data[32:64]).decode() != wallet:
+        return Holding(slot, 0, 0)
+    return Holding(slot, int.from_bytes(data[64:72], "little"), account["lamports"])
+
+
+def check_block(result):
+    """getBlock with transactionDetails `signatures`: {signature: place}."""
+    try:
+        return {signature: place for place, signature in enumerate(result["signatures"])}
+    except (TypeError, KeyError) as error:
+        raise ValueError("no list of signatures") from error
+
+
+def check_time(result):
+    """getBlockTime: Unix seconds, or None."""
+    if result is not None and not _is_number(result, LATEST_TIME):
+        raise ValueError("no block time")
+    return result

@@ -1,0 +1,411 @@
+"""The job over tables: what a tick reads, stores, says; what a restart, an operator and a rebuild make of it."""
+import dataclasses
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import orjson
+import pytest
+
+import config
+import models
+import paperbooks
+import papertrade
+from bench import record_market, replay_market
+from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Position, Review, Snapshot, Token, Trader
+from paper import engine
+from paper.book import STARTING_CASH, Book
+from paper.diary import tell
+from paper.market import Market
+from paper.market import Token as Seen
+from paper.strategies import Momentum
+from web import paper, traders
+from web.problem import Problem
+
+MINUTE = 60_000
+START = 1_800_000_000_000
+RISE = ["0.001"] * 12 + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260, 1300)] + ["0.0011"] * 4      # momentum enters in round 13, its stop sells
+CHECKS = orjson.dumps([{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": START}]).decode()
+
+
+@pytest.fixture(autouse=True)
+def lucky(monkeypatch):
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+
+
+class Stage:
+    """A market in the tables and a desk that plays it, minute by minute."""
+
+    def __init__(self, settings):
+        self.config, self.round, self.tokens = settings, 0, {}
+        self.desk = papertrade.Desk(settings)
+
+    def trader(self, name="Ada Paper", family="momentum", **more):
+        return traders.create_trader(name, family, START - MINUTE, **more).trader
+
+    def list_token(self, mint="MintA", **more):
+        self.tokens[mint] = Token.create(mint=mint, symbol=mint[-1] * 2, name=mint, **{"decimals": 6, "discovered_at": START - 10**9, "tracked_at": START - 10**9, "checks": CHECKS, **more})
+        return self
+
+    @property
+    def now(self):
+        return START + self.round * MINUTE
+
+    def snapshot(self, mint="MintA", price="0.001", pool="1000", liquidity="300000", volume=None):
+        return Snapshot.create(token=self.tokens[mint], taken_at=self.now, expires_at=self.now + 10**7, source="dexscreener", price_sol=price, pool_sol=pool, liquidity_usd=liquidity,
+                               volume24h_usd=volume or str(50_000 + self.round * 100))
+
+    def play(self, prices, **more):
+        """A snapshot and a tick for each price, a minute apart."""
+        for price in prices:
+            self.snapshot(price=price, **more)
+            self.tick()
+            self.round += 1
+        return self
+
+    def tick(self):
+        return self.desk.run_tick(self.now + 5_000)
+
+
+@pytest.fixture
+def stage(db, settings):
+    return Stage(settings).list_token()
+
+
+def facts(kind):
+    return [orjson.loads(row.facts) for row in DiaryEntry.select().where(DiaryEntry.kind == kind).order_by(DiaryEntry.id)]
+
+
+def adds_up(period):
+    period = Period.get_by_id(period.id)
+    return period.cash == period.starting_cash + sum(row.cash for row in Position.select().where(Position.period == period)) - period.lost_fees
+
+
+# ---- a life in the tables -------------------------------------------------------------------------------------------------------
+def test_a_trader_enters_leaves_and_speaks(stage):
+    trader = stage.trader()
+    stage.play(RISE)
+    (position,) = Position.select()
+    buy, sell = PaperFill.select().order_by(PaperFill.id)
+    assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
+    assert buy.at == START + 14 * MINUTE and buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
+    assert adds_up(traders.find_period(trader))
+    assert [row["what"] for row in facts("fill")] == ["bought", "closed"] and PaperPost.select().count() == 2
+    assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
+
+
+def test_the_tables_hold_what_the_engine_alone_would_do(stage):
+    """The same snapshots through the pure engine: the same fills and the same diary."""
+    trader = stage.trader()
+    stage.play(RISE)
+    alone = engine.Trader(trader.id, trader.handle, Momentum(), Book())
+    market = Market(MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (("supply", "pass"),))])
+    for row in paperbooks._all(paperbooks.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = paperbooks.parse_snapshot(row[0], "MintA", *row[2:])
+        engine.beat(alone, snapshot.at)
+        engine.play(market, [alone], [snapshot], snapshot.at)
+    stored = [(row.kind, row.at, orjson.loads(row.facts)) for row in DiaryEntry.select().order_by(DiaryEntry.id)]
+    assert stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries] and len(stored) >= 4
+    assert Period.get().cash == alone.book.cash and Trader.get().next_order == alone.book.next_order
+
+
+def test_two_databases_tell_the_same_story(tmp_path):
+    def story(folder):
+        settings = config.load({"DATA_DIR": str(tmp_path / folder)}, dotenv=None)
+        database = models.connect(settings)
+        models.migrate(database)
+        with database.connection_context():
+            stage = Stage(settings).list_token()
+            trader = stage.trader()
+            stage.play(RISE * 2)
+            shown = paper.find_trader(trader.uid, stage.now)
+        database.close_all()
+        return orjson.dumps([shown["closes"], shown["diary"], [{**post, "botId": ""} for post in shown["posts"]], shown["positions"]])
+    one, two = story("one"), story("two")
+    assert one == two and len(orjson.loads(one)[0]) >= 1
+
+
+def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
+    """A tick that comes late plays the same rounds; what it sees late it no longer enters."""
+    trader = stage.trader(settings={"latencyBudgetMs": 600_000})
+    for price in RISE[:15]:
+        stage.snapshot(price=price)
+        stage.round += 1
+    stage.tick()
+    assert PaperFill.get().at == START + 14 * MINUTE and orjson.loads(stage.tick()[1])["rounds"] == 0
+    assert trader
+
+
+def test_late_eyes_enter_nothing(stage):
+    stage.trader()
+    for price in RISE[:15]:
+        stage.snapshot(price=price)
+        stage.round += 1
+    stage.round += 5
+    stage.tick()
+    assert not PaperOrder.select().exists() and facts("refusal")[0]["reason"] == "stale_snapshot"
+
+
+def test_a_trader_does_not_play_what_was_before_it(stage):
+    stage.play(RISE[:13])
+    trader = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
+    for price in RISE[13:15]:
+        stage.snapshot(price=price)
+        stage.round += 1
+    stage.tick()
+    assert PaperOrder.get().decided_at >= trader.created_at
+
+
+# ---- what is kept ---------------------------------------------------------------------------------------------------------------
+def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
+    stage.trader()
+    stage.list_token("MintB").play(RISE[:14])
+    assert Token.get(Token.mint == "MintA").held and not Token.get(Token.mint == "MintB").held      # on order
+    stage.play(RISE[14:])
+    named = {fill.snapshot for fill in PaperFill.select()} | {order.decided_on for order in PaperOrder.select()}
+    pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
+    assert pinned == named and len(named) == 4 and not Token.get(Token.mint == "MintA").held
+
+
+def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
+    trader = stage.trader()
+    stage.play(RISE[:14])
+    read = paperbooks.list_seats
+    monkeypatch.setattr(paperbooks, "list_seats", lambda now: (read(now), traders.open_review(trader, "a look", now))[0])
+    stage.snapshot(price=RISE[14])
+    stage.tick()
+    assert not PaperFill.select().exists() and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
+    monkeypatch.setattr(paperbooks, "list_seats", read)
+    stage.tick()
+    assert PaperFill.select().count() == 1 and Review.select().count() == 1            # the same snapshot, played anew
+
+
+def test_a_restart_drops_what_was_on_its_way(stage):
+    stage.trader()
+    stage.play(RISE[:14])
+    assert PaperOrder.get().state == "open"
+    stage.desk = papertrade.Desk(stage.config)
+    stage.play(RISE[14:15])
+    assert PaperOrder.get().state == "restart" and not PaperFill.select().exists() and facts("fill")[0]["why"] == "restart"
+
+
+def test_a_restart_keeps_positions_and_goes_on(stage):
+    stage.trader()
+    stage.play(RISE[:15])
+    mark = Position.get().price
+    stage.desk = papertrade.Desk(stage.config)
+    stage.tick()
+    assert Position.get().price == mark
+    stage.play(RISE[15:])
+    assert Position.get().reason == "trailing_stop" and adds_up(Period.get())
+
+
+# ---- reviews, resets --------------------------------------------------------------------------------------------------------------
+def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
+    trader = stage.trader()
+    stage.play(RISE[:15]).play(["1"])
+    shown = paper.find_trader(trader.uid, stage.now)
+    assert shown["review"]["state"] == "under_review" and [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
+    hidden = {name for name, value in shown["performance"].items() if value is None}
+    assert hidden == {"returnPct", "realizedSol", "equitySol", "winRate"} and shown["performance"]["headlineSuppressed"] and shown["performance"]["cashSol"]
+    assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
+    assert next(row for row in paper.compare_families(stage.now)["families"] if row["family"] == "momentum")["tradersUnderReview"] == 1
+    traders.clear_review(trader, "the provider's mistake", stage.now)
+    stage.play(["0.00115", "0.00115"])
+    again = paper.find_trader(trader.uid, stage.now)
+    assert again["review"]["state"] == "under_review"                                   # it jumped back: a reason of its own
+    traders.clear_review(trader, "that as well", stage.now)
+    stage.play(["0.00115"] * 3)
+    assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"     # and no reason comes twice
+
+
+def test_records_are_kept_through_a_review(stage):
+    trader = stage.trader()
+    stage.play(RISE)
+    before = paper.find_trader(trader.uid, stage.now)
+    traders.open_review(trader, "a look", stage.now)
+    after = paper.find_trader(trader.uid, stage.now)
+    assert [{**close, "note": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["note"] and after["diary"][1:] == before["diary"]
+    assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1} and after["brain"]["reviewed"]["netLamports"] is None
+    assert before["brain"]["reviewed"]["eligibleCloses"] == 1
+
+
+def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
+    trader = stage.trader(start="standard")
+    traders.open_review(trader, "a look", stage.now)
+    with pytest.raises(Problem, match="clear or uphold"):
+        traders.reset_trader(trader, "again", stage.now)
+    with pytest.raises(Problem, match="already"):
+        traders.open_review(trader, "a look", stage.now)
+    traders.uphold_review(trader, "it was wrong", stage.now)
+    shown = paper.find_trader(trader.uid, stage.now)
+    assert shown["strategy"]["phase"]["name"] == "guarded" and shown["review"]["state"] == "upheld" and shown["performance"]["headlineSuppressed"]
+    with pytest.raises(Problem, match="no open review"):
+        traders.clear_review(trader, "no", stage.now)
+    traders.reset_trader(trader, "a fresh start", stage.now)
+    fresh = paper.find_trader(trader.uid, stage.now)
+    assert fresh["review"]["state"] == "clean" and fresh["performance"]["period"] == 2 and fresh["performance"]["returnPct"] == 0
+
+
+def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
+    trader = stage.trader()
+    stage.play(RISE[:15])
+    with pytest.raises(Problem, match="positions are open"):
+        traders.reset_trader(trader, "the settings were wrong", stage.now)
+    stage.play(RISE[15:])
+    old = Period.get().cash
+    traders.reset_trader(trader, "the settings were wrong", stage.now)
+    stage.play(["0.001"])
+    shown = paper.find_trader(trader.uid, stage.now)
+    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [(1, "the settings were wrong", str(old)), (2, None, str(STARTING_CASH))]
+    assert len(shown["closes"]) == 1 and shown["closes"][0]["period"] == 1 and shown["performance"]["closes"] == 0
+    assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
+
+
+# ---- filling again ------------------------------------------------------------------------------------------------------------------
+def test_rebuild_finds_nothing_to_change(stage):
+    made = [stage.trader(f"Trader {number}", family) for number, family in enumerate(["momentum", "momentum", "breakout"])]
+    stage.play(RISE, pool="20", liquidity="6000")                                       # they share a small pool
+    together = PaperFill.select(PaperFill.snapshot).group_by(PaperFill.snapshot).having(models.SQL("COUNT(*) > 1"))
+    assert PaperFill.select().count() >= 6 and together.exists()
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []] and not Review.select().exists()
+
+
+@pytest.mark.parametrize("damage, found", [
+    (lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(), "another fill"), (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
+    (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"), (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"),
+    (lambda: Snapshot.delete().execute(), "another fill")])
+def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, found):
+    trader = stage.trader()
+    stage.play(RISE)
+    damage()
+    before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
+    assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
+    assert Review.get().state == "under_review" and [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)] == before
+
+
+def test_rebuild_fills_a_write_off_again(stage):
+    trader = stage.trader()
+    stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
+    assert Position.get().reason == "liquidity_gone" and papertrade.rebuild_trader(trader, stage.now) == []
+
+
+# ---- a recording --------------------------------------------------------------------------------------------------------------------
+def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_path, capsys):
+    stage.trader("The momentum trader")
+    stage.play(RISE)
+    stored = [[row.at, tell(row.kind, orjson.loads(row.facts))] for row in DiaryEntry.select().order_by(DiaryEntry.id)]
+    monkeypatch.setenv("DATA_DIR", str(stage.config.data_dir))
+    record_market.main([str(tmp_path / "market.json")])
+
+    def replayed(*more):
+        capsys.readouterr()
+        replay_market.main([str(tmp_path / "market.json"), "--json", *more])
+        return orjson.loads(capsys.readouterr().out)
+    first = replayed()
+    assert first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
+    assert replayed() == first and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
+    assert replayed("--set", "momentum.riseBps=20000")["families"]["momentum"]["closes"] == []
+
+
+# ---- flow ---------------------------------------------------------------------------------------------------------------------------
+def test_flow_reads_what_this_instance_observed(stage, service_trades):
+    stage.trader(family="flow")
+    stage.play(["0.001"])
+    service_trades("one", "owner 1", stage.now)
+    stage.round += 1
+    stage.play(["0.001"])
+    assert facts("refusal")[-1]["reason"] == "one_wallet"
+    service_trades("two", "owner 2", stage.now)
+    stage.round += 1
+    stage.play(["0.001"] * 2)
+    assert PaperOrder.get().reason == "flow" and PaperFill.select().count() == 1
+
+
+@pytest.fixture
+def service_trades(db):
+    """Observed buys, as the fold writes them."""
+    def buy(name, owner, at):
+        owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
+        bot = models.Bot.create(uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0)
+        wallet = models.Wallet.create(address=name, bot=bot, created_at=0)
+        trade = models.Trade.create(uid=name, wallet=wallet, signature=name, slot=1, block_time=at // 1000, kind="buy", mint="MintA", token_changes="[]", sol_change=-1, fee=1, tip=0, rent=0,
+                                    realized="not_applicable", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=name)
+        models.TradeMint.create(trade=trade, mint="MintA", side="buy", slot=1)
+    return buy
+
+
+# ---- words --------------------------------------------------------------------------------------------------------------------------
+def test_posts_keep_their_words_when_the_voice_changes(stage):
+    trader = stage.trader()
+    stage.play(RISE[:16])
+    before = [post.body for post in PaperPost.select()]
+    traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
+    stage.play(RISE[16:])
+    assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][:len(before)] == before
+    assert orjson.loads(Trader.get().voice)["tone"] == "solemn" and PaperPost.select().count() > len(before) > 0
+
+
+class Model(BaseHTTPRequestHandler):
+    """An OpenAI-compatible endpoint that says what it is told."""
+
+    says, status, seen = "", 200, []
+
+    def do_POST(self):
+        type(self).seen.append((self.path, self.headers.get("Authorization"), json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        body = self.says if isinstance(self.says, bytes) else json.dumps({"choices": [{"message": {"content": self.says}}]}).encode()
+        self.send_response(self.status)
+        self.send_header("Location", "http://127.0.0.1:9/")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def model():
+    handler = type("Told", (Model,), {"seen": []})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        handler.url = f"http://127.0.0.1:{server.server_port}/v1"
+        yield handler
+        server.shutdown()
+        thread.join()
+
+
+def written_by(stage, model, says, status=200):
+    model.says, model.status = says, status
+    stage.config = dataclasses.replace(stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush")
+    stage.desk = papertrade.Desk(stage.config)
+    stage.trader()
+    stage.play(RISE[:16])
+    return PaperPost.get(), orjson.loads(stage.tick()[1])["writer"]
+
+
+def test_a_model_writes_where_one_is_configured(stage, model):
+    post, _ = written_by(stage, model, "Took a little AA on paper, carefully.")
+    assert (post.body, post.writer) == ("Took a little AA on paper, carefully.", "model")
+    path, key, sent = model.seen[0]
+    assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
+    told = json.loads(sent["messages"][1]["content"])["facts"]
+    assert told["symbol"] == "AA" and told["kind"] == "fill" and "never instructions" in sent["messages"][0]["content"]
+
+
+@pytest.mark.parametrize("says, status", [("Took 77 AA on paper.", 200), ("Took some AA, trust me.", 200), ("", 200), (b"<html>", 200), (b"{}", 200), ("On paper.", 500), ("On paper.", 302),
+                                          (b"x" * 100_000, 200)])
+def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, status):
+    post, _ = written_by(stage, model, says, status)
+    assert post.writer == "built-in" and "AA" in post.body
+
+
+def test_a_model_that_is_down_costs_one_attempt(stage):
+    stage.config = dataclasses.replace(stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x")
+    stage.desk = papertrade.Desk(stage.config)
+    stage.trader()
+    stage.play(RISE[:14])
+    stage.snapshot(price=RISE[14])
+    _, details = stage.tick()
+    assert PaperPost.get().writer == "built-in" and "could not be reached" in orjson.loads(details)["writer"] and "127.0.0.1" not in details

@@ -1,0 +1,314 @@
+"""Asking nodes: pace, preference, rests, deadlines, and every way an answer can be none. A server on loopback says what the test tells it to."""
+import gzip
+import json
+import logging
+import socket
+import struct
+import threading
+import time
+import warnings
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from node import FakeClock
+
+from chain import rpc
+from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
+
+SECRET = "sesame-0451"
+
+
+def good(handler, query):
+    handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": {"asked": query["method"]}}))
+
+
+class Wire(BaseHTTPRequestHandler):
+    """One scripted node: each request takes the next of `answers`, the last one for ever."""
+
+    protocol_version, answers, asked = "HTTP/1.1", (good,), None
+
+    def do_POST(self):
+        query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append((query["method"], time.monotonic(), self.client_address))
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        answer(self, query)
+
+    def give(self, body, status=200, **headers):
+        body = body if isinstance(body, bytes) else body.encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": len(body), **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+class Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        pass                                              # the client went away: that is what is tested
+
+
+@pytest.fixture
+def node():
+    """node(*answers) -> (url with a secret in it, list of what was asked)."""
+    servers = []
+
+    def start(*answers):
+        asked = []
+        server = Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), {"answers": answers or (good,), "asked": asked}))
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_address[1]}/{SECRET}?key={SECRET}", asked
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+def line_to(clock, *urls, per_second=1000):
+    return Rpc(urls, per_second, clock=clock, sleep=clock.sleep)
+
+
+def say(text, status=200, **headers):
+    return lambda handler, query: handler.give(text, status, **headers)
+
+
+def error(code, **more):
+    return lambda handler, query: handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "error": {"code": code, "message": SECRET, **more}}))
+
+
+def result(value):
+    return lambda handler, query: handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": value}))
+
+
+def reset(handler, query):
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.close()
+    handler.close_connection = True
+
+
+def cut_short(handler, query):
+    handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"jsonrpc"')
+    handler.close_connection = True
+
+
+def drip(raw):
+    """`raw` a byte at a time, for ever: no read ever waits long."""
+    def handle(handler, query):
+        handler.close_connection = True
+        try:
+            for byte in raw:
+                handler.connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+        except OSError:
+            pass
+    return handle
+
+
+# ---- what is an answer ----------------------------------------------------------------------------------------------------
+def test_an_answer_and_where_it_came_from(node, clock):
+    url, asked = node()
+    assert line_to(clock, url).call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1") and len(asked) == 1
+
+
+def test_one_connection_is_kept(node, clock):
+    url, asked = node()
+    line = line_to(clock, url)
+    [line.call("getSlot", []) for _ in range(5)]
+    assert len({peer for _, _, peer in asked}) == 1
+
+
+NO_ANSWERS = {
+    "reset": reset, "cut short": cut_short, "500": say("", 500), "502 page": say("<html>", 502), "503": say("no", 503), "page": say("<!doctype html>"), "bytes": say(b"\x00\xff{"),
+    "empty": say(""), "NaN": lambda h, q: h.give('{"jsonrpc":"2.0","id":%d,"result":NaN}' % q["id"]), "Infinity": lambda h, q: h.give('{"id":%d,"result":-Infinity}' % q["id"]),
+    "deep": say('{"id":1,"result":' + "[" * 20_000 + "]" * 20_000 + "}"), "list": say("[]"), "wrong id": lambda h, q: h.give('{"id":999999,"result":1}'),
+    "id as text": lambda h, q: h.give('{"id":"%d","result":1}' % q["id"]), "no result": lambda h, q: h.give('{"id":%d}' % q["id"]), "error null": lambda h, q: h.give('{"id":%d,"error":null}' % q["id"]),
+    "error text": lambda h, q: h.give('{"id":%d,"error":"x"}' % q["id"]), "error code list": lambda h, q: h.give('{"id":%d,"error":{"code":[]}}' % q["id"]), "-32004": error(-32004), "-32014": error(-32014),
+    "-32016": error(-32016), "-32603": error(-32603), "bad gzip": say(b"junk", Content_Encoding="gzip"), "redirect": say("", 302, Location="/elsewhere"), "permanent": say("", 308, Location="/elsewhere")}
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_what_is_no_answer_is_asked_again(node, clock, answer):
+    url, asked = node(answer, good)
+    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
+
+
+@pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, caplog):
+    caplog.set_level(logging.INFO)
+    url, asked = node(answer)
+    with warnings.catch_warnings(record=True) as warned, pytest.raises((Unavailable, BadAnswer)) as told:
+        line_to(clock, url).call("getSlot", [])
+    assert len(asked) == rpc.TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
+    said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
+    assert SECRET not in said and url not in said and "127.0.0.1" not in said
+
+
+def test_a_node_that_is_not_there(clock):
+    with pytest.raises(Unavailable, match="endpoint 1: Connect"):
+        line_to(clock, f"http://127.0.0.1:9/{SECRET}").call("getSlot", [])
+
+
+@pytest.mark.parametrize("code", [-32602, -32015, -32600])
+def test_our_own_fault_is_not_asked_again(node, clock, code):
+    url, asked = node(error(code))
+    with pytest.raises(Refused, match=str(code)):
+        line_to(clock, url).call("getSlot", [])
+    assert len(asked) == 1
+
+
+def test_a_method_one_endpoint_lacks_is_asked_of_the_next(node, clock):
+    (first, asked), (second, _) = node(error(-32601)), node()
+    assert line_to(clock, first, second).call("getBlock", [])[1] == "endpoint 2"
+    with pytest.raises(Refused):
+        line_to(clock, first).call("getBlock", [])
+    assert len(asked) == 2
+
+
+def test_an_answer_the_caller_cannot_use_is_asked_of_another(node, clock):
+    def check(value):
+        if value != "right":
+            raise ValueError("it is wrong")
+        return value
+
+    (first, _), (second, _) = node(result("wrong")), node(result("right"))
+    assert line_to(clock, first, second).call("getSlot", [], check) == ("right", "endpoint 2")
+    with pytest.raises(BadAnswer, match="getSlot: endpoint 1: it is wrong"):
+        line_to(clock, first).call("getSlot", [], check)
+
+
+@pytest.mark.parametrize("code", [-32001, -32004, -32007, -32009, -32014, -32020])
+def test_what_a_node_does_not_have_is_said(node, clock, code):
+    """Asked of all, and told apart from a node that is down: an unknown `before` means that a walk begins again, waiting would not help."""
+    url, _ = node(error(code))
+    with pytest.raises(BadAnswer, match=str(code)):
+        line_to(clock, url).call("getSignaturesForAddress", [])
+
+
+# ---- size and time -------------------------------------------------------------------------------------------------------------
+def test_an_answer_of_30_mb_is_broken_off(node, clock):
+    url, asked = node(say('{"result":"' + "A" * 30_000_000 + '"}'), good)
+    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
+
+
+def test_a_bomb_is_measured_unpacked(node, clock):
+    url, _ = node(say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip"))
+    with pytest.raises(Unavailable, match="16 MB"):
+        line_to(clock, url).call("getSlot", [])
+
+
+@pytest.mark.parametrize("raw", [b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500, b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 500,
+                                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n" * 50], ids=["body", "headers", "chunks"])
+def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
+    """Every byte comes in time, the whole never: the deadline is of the whole answer, headers included."""
+    monkeypatch.setattr(rpc, "DEADLINE", 0.4)
+    url, asked = node(drip(raw), good)
+    begun = time.monotonic()
+    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
+    assert 0.3 < time.monotonic() - begun < 1.5 and len(asked) == 2
+
+
+def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
+    monkeypatch.setattr(rpc, "DEADLINE", 0.3)
+    url, _ = node(lambda handler, query: time.sleep(1), good)
+    begun = time.monotonic()
+    line_to(clock, url).call("getSlot", [])
+    assert time.monotonic() - begun < 0.9
+
+
+# ---- pace, preference, rests ------------------------------------------------------------------------------------------------------
+def test_each_method_has_its_own_pace(node, clock):
+    """2 a second: five calls of one method take two seconds, those of another beside them nothing more."""
+    url, _ = node()
+    line, begun = line_to(clock, url, per_second=2), clock()
+    for _ in range(5):
+        line.call("getTransaction", [])
+        line.call("getSlot", [])
+    assert clock() - begun == 2.0
+
+
+def test_a_slow_pace_is_waited_for(node, clock):
+    url, _ = node()
+    line, begun = line_to(clock, url, per_second=0.1), clock()
+    line.call("getSlot", []), line.call("getSlot", [])
+    assert clock() - begun == 10.0
+
+
+def test_the_first_endpoint_is_preferred(node, clock):
+    """Even at its pace: the second may be the one that costs money."""
+    (first, a), (second, b) = node(), node()
+    line = line_to(clock, first, second, per_second=2)
+    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"} and (len(a), len(b)) == (6, 0)
+
+
+def test_the_second_stands_in_and_the_first_comes_back(node, clock):
+    (first, a), (second, b) = node(say("", 500), good), node()
+    line = line_to(clock, first, second)
+    assert [line.call("getSlot", [])[1] for _ in range(3)] == ["endpoint 2", "endpoint 1", "endpoint 1"]
+
+
+def test_an_endpoint_to_avoid_is_asked_last(node, clock):
+    (first, _), (second, _) = node(), node()
+    line = line_to(clock, first, second)
+    assert line.call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 2"
+    assert line_to(clock, first).call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 1"
+
+
+@pytest.mark.parametrize("answer, rest", [(say("", 429), 10), (say("", 429, Retry_After="7"), 7), (say("", 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), 10),
+                                          (say("", 429, Retry_After="99999"), 300), (error(429), 10), (error(-32005), 10), (error(-32029), 10), (say("", 403), 600)],
+                         ids=["429", "429 with seconds", "429 with a date", "429 for ever", "429 inside", "behind", "busy", "403"])
+def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
+    """Not the one request, nor the one method. Then it is tried again."""
+    url, asked = node(answer, good)
+    line = line_to(clock, url)
+    with pytest.raises(Unavailable, match="rests") as told:
+        line.call("getSlot", [])
+    assert told.value.retry_in == rest and line.report()["resting"] == {"endpoint 1": rest}
+    with pytest.raises(Unavailable):
+        line.call("getBlock", [])
+    clock.sleep(rest - 3.1)
+    with pytest.raises(Unavailable):
+        line.call("getBlock", [])
+    assert len(asked) == 1
+    clock.sleep(3.2)
+    assert line.call("getBlock", [])[0] == {"asked": "getBlock"} and line.report()["resting"] == {}
+
+
+def test_failures_in_a_row_rest_ever_longer_with_one_try_between(node, clock):
+    """After three failures 1 s, then one try is let through (half open); failing again doubles the rest, up to five minutes. One success ends it."""
+    url, asked = node(*[say("", 500)] * 14, good)
+    line, tried = line_to(clock, url), []
+    for _ in range(30):
+        before = len(asked)
+        try:
+            line.call("getSlot", [])
+        except Unavailable as told:
+            tried.append(len(asked) - before)
+            clock.sleep(told.retry_in)
+        else:
+            break
+    assert tried[0] == rpc.TRIES and set(tried[3:]) <= {0, 1} and len(asked) == 15
+    assert line.endpoints[0].rest(clock()) == 0 and 300 <= clock() - 1_000 < 4_000
+
+
+def test_requests_of_the_last_minute_are_told(node, clock):
+    url, _ = node()
+    line = line_to(clock, url)
+    line.call("getSlot", []), clock.sleep(50), line.call("getSlot", [])
+    assert line.report() == {"requestsLastMinute": 2, "endpoints": 1, "resting": {}}
+    clock.sleep(11)
+    assert line.report()["requestsLastMinute"] == 1
+
+
+def test_every_error_is_one_of_ours():
+    assert all(issubclass(kind, RpcError) for kind in (Unavailable, Refused, BadAnswer))
