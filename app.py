@@ -35,6 +35,9 @@ def create_app(config=None):
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
     for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, pages.blueprint, studio.blueprint):
         app.register_blueprint(blueprint)
+    if config.metrics == "on":
+        from web import metrics
+        app.register_blueprint(metrics.blueprint)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
     app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived)
