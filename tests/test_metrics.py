@@ -38,7 +38,7 @@ def test_what_is_there_is_counted(watched):
     assert (told["posts", "verified"], told["posts", "none"]) == (1, 2)
     assert told["database_bytes", "app.db"] == watched.config.database_path.stat().st_size
     assert told["disk_free_bytes",] > 0
-    assert told["info", "0.1.0", models.database.version()] == 1
+    assert told["info", models.database.version(), "0.1.0"] == 1
 
 
 def test_a_job_that_fails_is_seen(watched):
