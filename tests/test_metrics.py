@@ -1,4 +1,7 @@
 """/metrics: off unless asked for, and then true in Prometheus' text format."""
+import re
+from pathlib import Path
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -56,3 +59,13 @@ def test_it_holds_no_secret(watched):
     made = watched.make_bot(wallet=address("wallet"))
     text = watched.get("/metrics").get_data(as_text=True)
     assert not any(secret in text for secret in (made.publish_key.text, made.owner.uid, address("wallet"), str(watched.config.data_dir)))
+
+
+def test_operate_tells_each_metric(watched):
+    models.note_job("observer", "ok", NOW)
+    watched.make_bot(wallet=address("wallet"))
+    models.Wallet.update(looked_at=NOW).execute()
+    watched.post({"eventId": "e", "body": "words"}, watched.make_bot("Ben").publish_key.text)
+    told = (Path(__file__).resolve().parent.parent / "docs" / "operate.md").read_text()
+    documented = set(re.findall(r"`candor_(\w+)", told))
+    assert documented == {name for name, *_ in read(watched)}
