@@ -28,6 +28,8 @@ MAY_IMPORT = {
     "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_limiter", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
             "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "apsw", *PURE},
     "cli": {"cli", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
+    "cli.demo": {"demo", "requests"},
+    "demo": {"demo", "voice", "keeping", "config", "models", "web", "papertrade", "apsw", "orjson", "peewee", *PURE},
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }
@@ -35,8 +37,8 @@ NEVER = {"web": {"chain.rpc"}}                             # reading never asks 
 
 
 def modules():
-    files = [*ROOT.glob("*.py"), *(f for room in ("chain", "paper", "web", "cli") for f in (ROOT / room).rglob("*.py"))]
-    return sorted(f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for f in files if f.stem != "__init__")
+    files = [*ROOT.glob("*.py"), *(f for room in ("chain", "paper", "web", "cli", "demo") for f in (ROOT / room).rglob("*.py"))]
+    return sorted(f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for f in files if f.stem != "__init__" and "record" not in f.parts)
 
 
 def imports_of(name):
