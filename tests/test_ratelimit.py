@@ -238,5 +238,6 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
     assert (answer.status_code, answer.json["window"], answer.headers["Retry-After"]) == (429, "address", "50") and answer.content_type == "application/problem+json"
     codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]
     assert codes == [200] * 16 + [429] * 4                     # 20 less the four above
-    assert again.get("/static/candor.js", peer="2001:db8::2").status_code == 200
-    again.close()
+    script = again.get("/static/candor.js", peer="2001:db8::2")
+    assert script.status_code == 200
+    script.close(), again.close()
