@@ -24,9 +24,9 @@ def init_app(app):
     """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE,
-                                 JOB_STATES=words.JOB_STATES)
-    app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(size)(draw) for size, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
+    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
+                                 COVERAGE=words.COVERAGE, JOB_STATES=words.JOB_STATES)
+    app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(most)(draw) for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
 
@@ -70,7 +70,8 @@ def find_pieces():
 
 def draw_posts(posts, heading="h2"):
     symbols = find_symbols(posts)
-    return [current_app.draw_post(orjson.dumps([post, choose(symbols, post["tokenAddresses"])]), words.ago(post["createdAt"], g.now), heading) for post in posts]
+    return [current_app.draw_post(orjson.dumps([post, choose(symbols, post["tokenAddresses"])]), words.ago(post["createdAt"], g.now), heading)
+            for post in posts]
 
 
 def draw_trades(trades):
@@ -123,8 +124,8 @@ def show_feed():
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE, position, source, mint)
-    return render_template("feed.html", posts=draw_posts(page.posts), cursor=page.next and paging.write_cursor(current_app.secret_key, scope, page.next), source=source, mint=mint,
-                           sources=timeline.SOURCES, first=position is None)
+    cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
+    return render_template("feed.html", posts=draw_posts(page.posts), cursor=cursor, source=source, mint=mint, sources=timeline.SOURCES, first=position is None)
 
 
 def find_filter_problem(source, mint):
@@ -132,7 +133,7 @@ def find_filter_problem(source, mint):
     if source not in timeline.SOURCES:
         return "source", "Choose one of the list."
     if mint and not is_base58(mint, 32):
-        return "mint", "This is no token address. It has 32 to 44 letters and digits, such as the one behind a token’s name here."
+        return "mint", "This is no token address: one has 32 to 44 letters and digits, such as the one behind a token’s name here."
 
 
 @blueprint.get("/posts/<uid>")
@@ -168,21 +169,31 @@ def is_own(uid):
 @blueprint.get("/bots/<uid>")
 def show_profile(uid):
     bot = find_profile(uid)
-    rows, older_posts = cut_page(queries.list_posts(ON_PROFILE + 1, *(read_cursor("posts", ("posts of", uid), 1) or (None,)), bot=uid), ON_PROFILE, ("posts of", uid), 1)
-    posts = [show_post(row) for row in rows]
-    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    rows, older_trades = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", ("trades of", uid), 3), wallet_ids=wallets), ON_PROFILE, ("trades of", uid), 3)
-    trades = as_dict(v1.show_trades(rows))
+    (posts, older_posts), (trades, older_trades) = list_posts_of(uid), list_trades_of(uid)
     chart = current_app.draw_chart(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else ""
-    return render_template("bot.html", bot=bot, posts=draw_posts(posts, "h3"), older_posts=older_posts, trades=draw_trades(trades), older_trades=older_trades, own=is_own(uid),
-                           chart=chart, symbols=find_symbols(bot["openPositions"]), exact=exact)
+    return render_template("bot.html", bot=bot, posts=draw_posts(posts, "h3"), older_posts=older_posts, trades=draw_trades(trades), older_trades=older_trades,
+                           own=is_own(uid), chart=chart, symbols=find_symbols(bot["openPositions"]), exact=exact)
+
+
+def list_posts_of(uid):
+    scope = ("posts of", uid)
+    before = read_cursor("posts", scope, 1)
+    rows, cursor = cut_page(queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid), ON_PROFILE, scope, 1)
+    return [show_post(row) for row in rows], cursor
+
+
+def list_trades_of(uid):
+    scope = ("trades of", uid)
+    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
+    rows, cursor = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", scope, 3), wallet_ids=wallets), ON_PROFILE, scope, 3)
+    return as_dict(v1.show_trades(rows)), cursor
 
 
 def find_lots(trades):
-    """{trade id: [(origin or None, amount, lamports or None)...]}: what each sale was matched with; origin: (block time, signature) of the purchase."""
+    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with. `origin`: (block time, signature) of the purchase, or None."""
     origins = queries.find_origins(sorted({lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"] if lot["tradeId"]}))
-    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"]) for lot in trade["realized"]["lots"]]
-            for trade in trades}
+    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"])
+                          for lot in trade["realized"]["lots"]] for trade in trades}
 
 
 def find_decimals(trade):
@@ -213,12 +224,11 @@ def show_token(mint):
     latest = queries.list_activity(mint, MARKS)
     position = read_cursor("before", scope, 3)
     rows, cursor = cut_page(queries.list_activity(mint, PAGE + 1, position) if position else latest[:PAGE + 1], PAGE, scope, 3)
+    timed = [(block_time, side, sol) for _, _, _, side, _, _, _, _, sol, block_time, _, _ in latest if block_time is not None]
     posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
-    marks = charts.draw_marks([(row[9], row[3], row[8]) for row in latest if row[9] is not None])
-    times = [row[9] for row in latest if row[9] is not None]
     return render_template("token.html", mint=mint, entry=market.find_entry(g.now, mint), activity=[show_activity(row, mint) for row in rows], cursor=cursor,
-                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=marks, span=(min(times), max(times)) if times else None,
-                           posts=draw_posts(posts, "h3"))
+                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=charts.draw_marks(timed),
+                           span=(min(timed)[0], max(timed)[0]) if timed else None, posts=draw_posts(posts, "h3"))
 
 
 @blueprint.get("/market")
