@@ -174,9 +174,9 @@ def _moment(at):
 
 
 def grouped(number):
-    """An exact decimal text with commas between thousands: `1,234.5`."""
-    sign, whole, fraction = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number).groups()
-    return f"{sign}{int(whole):,}{fraction or ''}"
+    """An exact decimal text with commas between thousands: `1,234.5`; any other text as it is."""
+    found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
+    return f"{found[1]}{int(found[2]):,}{found[3] or ''}" if found else number
 
 
 def signed(number):
