@@ -69,7 +69,7 @@ class Books:
         rows = [_trade_row(wallet, place, booked) for place, booked in kept.fresh]
         with models.writing():
             changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
-            _replace_summary(wallet, kept, progress, now)
+            _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
         kept.fresh, kept.refolded = [], False
@@ -148,22 +148,22 @@ def _store_mints(trade_id, row):
 
 
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------
-def _replace_summary(wallet, kept, progress, now):
+def _replace_summary(wallet, kept, progress):
     last = Trade.select(Trade.block_time).where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES))).order_by(Trade.slot.desc()).limit(1).scalar()
     values = {"results": _json(show_results(kept.book)), "positions": _json(show_positions(kept.book)),
               "realized": kept.book.totals.realized, "last_trade_at": None if last is None else last * 1000, "observed_to": wallet.observed_to}
     if progress is not None:
-        values |= {"coverage": _json(show_coverage(wallet, kept, progress, now)), "looked_at": now}
+        values |= {"coverage": _json(show_coverage(wallet, kept, progress)), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
-def show_coverage(wallet, kept, progress, now):
+def show_coverage(wallet, kept, progress):
     """The Coverage object of contract.md section 3."""
     book = kept.book
     state, gaps, note = decide_state(book, progress)
     observed_to = max((t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None)
     return {"state": state, "observedFrom": _time(kept.first_time), "observedTo": _time(observed_to), "firstSlot": book.first_slot, "lastSlot": book.last_slot,
-            "checkedAt": _time(now // 1000), "receipts": book.count, "pending": progress.pending,
+            "checkedAt": _time(wallet.looked_at and wallet.looked_at // 1000), "receipts": book.count, "pending": progress.pending,
             "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
             "openingInventoryUnknown": sorted(book.openings), "note": note}
 

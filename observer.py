@@ -437,7 +437,9 @@ class Observer:
         return book
 
     def _finish(self, wallet, now, more):
-        progress = self._progress(wallet)
+        progress, watch = self._progress(wallet), self._watches[wallet.id]
+        if max(watch.compared_at, watch.listed_at) >= self._begun:
+            wallet.looked_at = now
         if wallet.whole and progress.pending == progress.stuck:
             self._count_misses(wallet)
             more = self._heal(wallet, now) or more

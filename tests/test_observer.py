@@ -444,6 +444,21 @@ def test_no_token_accounts_told_is_not_complete(look, chain):
     assert seen.settle().state() == "complete"
 
 
+def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
+    """Health shows the lag of each wallet by this: it grows while no node answers."""
+    node = FakeNode(chain)
+    seen = look(node).settle()
+    looked, checked = Wallet.get().looked_at, seen.coverage()["checkedAt"]
+    for method in ("getMultipleAccounts", "getSignaturesForAddress"):
+        node.fail(method)
+    seen.look(3)
+    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (looked, checked) and seen.observer.problem
+    node.restore()
+    seen.clock.sleep(400)
+    seen.look()
+    assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
+
+
 # ---- what it costs ----------------------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("people", [("ada",), ("ada", "eve", "bob")])
 @pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
