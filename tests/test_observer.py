@@ -48,7 +48,7 @@ def look(config, db):
     """look(*nodes or chain, wallets=[ada]) -> Lookout"""
     def make(*nodes, wallets=(ADA,), **changes):
         nodes = [FakeNode(node) if isinstance(node, Chain) else node for node in nodes]
-        return Lookout(config, *nodes, wallets=wallets, **changes)
+        return Lookout.begin(config, *nodes, wallets=wallets, **changes)
     return make
 
 
