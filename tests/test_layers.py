@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "scout": {"models", "providers", "chain", "orjson", "peewee"},
     "paperbooks": {"models", "paper", "orjson", "peewee"},
     "papertrade": {"paperbooks", "models", "paper", "voice", "writer", "orjson"},
-    "jobs": {"config", "models", "observer", "scout", "papertrade", "apscheduler"},
+    "jobs": {"config", "models", "observer", "scout", "papertrade"},
     "ratelimit": {"config", "apsw", "limits"},
     "keeping": {"config", "models", "apsw"},
     "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
