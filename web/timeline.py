@@ -19,7 +19,7 @@ class Page:
 
 def list_page(size, position=None, source="", mint=None):
     """A Page. `position`: (post, paper post), the numbers all that is shown lies below; None for the newest."""
-    post, paper_post = position or (queries.find_newest("post") + 1, queries.find_newest("paper_post") + 1)
+    post, paper_post = position or (queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
     said = [] if source == "paper" else [(row[0], show_post(row)) for row in queries.list_posts(size + 1, post, mint=mint, source=source)]
     played = paper.list_posts(size + 1, paper_post, mint) if source in ("", "paper") else []
     both = list(heapq.merge(*([(*one, simulated) for one in posts] for posts, simulated in ((said, False), (played, True))), key=find_time, reverse=True))
