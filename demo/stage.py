@@ -105,13 +105,25 @@ def _as_received(answer):
 
 
 # ---- while somebody looks -----------------------------------------------------------------------------------------------
+def await_server(server, url):
+    """Until the server (a Popen) answers: whether it does before it ends. Another one may sit on its port, a real one even: that is not it."""
+    while server.poll() is None:
+        try:
+            if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
+                return True
+        except (requests.RequestException, ValueError):
+            pass                                          # not yet, or somebody else
+        time.sleep(0.1)
+    return False
+
+
 def act(server, url, lines, keys, start):
-    """Post each line when its time has come, as bots do, until the server (a Popen) ends."""
+    """Post each line when its time has come, as bots do, until the server ends."""
     for line in lines:
-        while (wait := start + line.at - time.time()) > 0:
-            if server.poll() is not None:
-                return
+        while server.poll() is None and (wait := start + line.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))
+        if server.poll() is not None:
+            return
         problem = _send(url, line, keys[line.bot])
         if problem:
             print(f"a post of {cast.BOTS[line.bot].name} was not taken: {problem}", file=sys.stderr)
