@@ -78,6 +78,15 @@ def test_the_same_liquidity_is_used_once():
     assert fill(order(number=3), quote(0), usage) is None and fill(order("sell", 10**6, number=3), quote(0), usage) is None
 
 
+def test_the_later_sale_receives_less():
+    usage = Usage()
+    first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
+    usage.take(first)
+    second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
+    expected = swap_out(Fraction(9000), POOL_SOL - Fraction(first.mid - first.slippage, SOL), POOL_SOL / PRICE + 9000) * SOL       # the pool as the first one left it
+    assert second.slippage > first.slippage and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
+
+
 def test_nobody_profits_from_the_impact_of_another():
     usage = Usage()
     usage.take(fill(order(amount=10 * SOL), quote(0), usage, first=True))
