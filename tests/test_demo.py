@@ -246,11 +246,14 @@ def test_a_real_instance_says_nothing_of_it(service):
 # ---- never mixed --------------------------------------------------------------------------------------------------------
 def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
+    models.database.close_all()
     models.leave()
     with pytest.raises(keeping.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
-    models.connect(service.config)
-    assert models.Bot.select().count() == 1
+    aside = service.config.database_path.rename(service.config.data_dir / "app.db.replaced-20261105T120000.000Z")       # as after an interrupted restore
+    with pytest.raises(keeping.Refused, match="holds real data"):
+        stage.clear_folder(service.config.data_dir)
+    assert keeping.check_database(aside).posts == 0
 
 
 def run(command, environ, **more):
@@ -264,6 +267,14 @@ def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
     for command in ("run", "observe"):
         done = run(command, {**os.environ, "DATA_DIR": str(folder)})
         assert done.returncode == 1 and "belongs to a demonstration" in done.stderr
+
+
+def test_no_backup_replaces_a_demonstration(tmp_path, service):
+    keeping.store_backup(service.config, tmp_path / "backup.db")
+    folder = tmp_path / "shown"
+    stage.clear_folder(folder)
+    with pytest.raises(keeping.Refused, match="is of a demonstration"):
+        keeping.restore_backup(config.load({"DATA_DIR": str(folder)}, dotenv=None), tmp_path / "backup.db", True, START * 1000)
 
 
 def test_one_command_shows_it(tmp_path):
