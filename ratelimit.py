@@ -3,7 +3,7 @@
 Windows are fixed and aligned to the clock. A request is counted in all its windows or in none: one IMMEDIATE transaction in a file of its
 own (`ratelimit.db`), so that a long write to the main database delays nobody and a refused request uses nothing up. The file is disposable:
 where it is damaged it is made anew and the counters start again. No power cut is worth an fsync here, hence `synchronous=OFF`.
-Addresses are counted here too: one mechanism, and nobody gets more by meeting another worker.
+flask-limiter, which asks addresses and forms (web.gate), counts in the same file: nobody gets more by meeting another worker.
 """
 import contextlib
 import ipaddress
@@ -12,20 +12,23 @@ import threading
 from dataclasses import dataclass
 
 import apsw
+from limits.storage import Storage
 
 from config import WINDOW_SECONDS
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS counter (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
 """
+COUNT = "ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used"
 BUSY_MS = 2000
-SWEEP_SECONDS = 600                                           # how often counters of past windows are swept away
+SWEEP_SECONDS, GRACE_SECONDS = 600, 60                        # how often windows are swept away, and how long after their end: requests overtake each other
+BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 log = logging.getLogger("candor")
 
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `most` requests of `subject` (an owner, an address) in a window of so many seconds. `name` is the interface's word for it."""
+    """At most `most` requests of `subject` (an owner) in a window of so many seconds. `name` is the interface's word for it."""
 
     subject: str
     name: str
@@ -67,42 +70,32 @@ class Allowance:
 
     def take(self, limits, now):
         """Count one request in every one of `limits`, or in none if any is used up: Standing. `now`: Unix seconds."""
-        return self._ask(limits, now, counting=True)
+        return self.run(lambda execute: _ask(execute, limits, now, counting=True), now)
 
     def look(self, limits, now):
         """How the limits stand; counts nothing."""
-        return self._ask(limits, now, counting=False)
+        return self.run(lambda execute: _ask(execute, limits, now, counting=False), now)
+
+    def run(self, act, now):
+        """What `act(execute)` returns; a file that cannot be used is made anew for it."""
+        with self._lock:
+            try:
+                return act(self._enter(now))
+            except BROKEN as error:
+                log.error("allowance file made anew", exc_info=error)
+                self._remove()
+                return act(self._enter(now))
 
     def close(self):
         with self._lock:
             self._forget()
 
-    def _ask(self, limits, now, counting):
-        with self._lock:
-            try:
-                return self._transact(limits, now, counting)
-            except (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError) as error:
-                log.error("allowance file made anew", exc_info=error)
-                self._remove()
-                return self._transact(limits, now, counting)
-
-    def _transact(self, limits, now, counting):
+    def _enter(self, now):
         execute = (self._connection or self._open()).execute
         if now - self._swept_at > SWEEP_SECONDS:
             self._swept_at = now
-            execute("DELETE FROM counter WHERE ends <= ?", (int(now),))
-        execute("BEGIN IMMEDIATE" if counting else "BEGIN")
-        try:
-            used = _find_used(execute, limits, now)
-            admitted = all(used[limit] < limit.most for limit in limits)
-            if counting and admitted:
-                _store_used(execute, limits, now)
-                used = {limit: count + 1 for limit, count in used.items()}
-        except BaseException:
-            execute("ROLLBACK")
-            raise
-        execute("COMMIT")
-        return Standing(admitted, tuple(_show_window(limit, used[limit], now) for limit in limits))
+            execute("DELETE FROM counted WHERE ends <= ?", (int(now) - GRACE_SECONDS,))
+        return execute
 
     def _open(self):
         connection = apsw.Connection(str(self.path))
@@ -123,29 +116,80 @@ class Allowance:
                 self.path.with_name(self.path.name + suffix).unlink()
 
 
+def _ask(execute, limits, now, counting):
+    execute("BEGIN IMMEDIATE" if counting else "BEGIN")
+    try:
+        used = _find_used(execute, limits, now)
+        admitted = all(used[limit] < limit.most for limit in limits)
+        if counting and admitted:
+            _store_used(execute, limits, now)
+            used = {limit: count + 1 for limit, count in used.items()}
+    except BaseException:
+        execute("ROLLBACK")
+        raise
+    execute("COMMIT")
+    return Standing(admitted, tuple(_show_window(limit, used[limit], now) for limit in limits))
+
+
 def _find_used(execute, limits, now):
     """{limit: requests counted in its present window}."""
-    subjects = tuple({limit.subject for limit in limits})
-    marks = ",".join("?" * len(subjects))
-    rows = execute(f"SELECT subject, name, ends, used FROM counter WHERE subject IN ({marks})", subjects)
-    stored = {(subject, name, ends): used for subject, name, ends, used in rows}
-    return {limit: stored.get((limit.subject, limit.name, _end(limit, now)), 0) for limit in limits}
+    windows = {(limit.subject, limit.name, _end(limit.seconds, now)): limit for limit in limits}
+    marks = ",".join(["(?,?,?)"] * len(windows))
+    rows = execute(f"SELECT subject, name, ends, used FROM counted WHERE (subject, name, ends) IN (VALUES {marks})", [value for window in windows for value in window])
+    return {**dict.fromkeys(limits, 0), **{windows[row[:3]]: row[3] for row in rows}}
 
 
 def _store_used(execute, limits, now):
     rows = ",".join(["(?,?,?,1)"] * len(limits))
-    execute(f"INSERT INTO counter VALUES {rows} ON CONFLICT (subject, name) DO UPDATE "
-            "SET used = CASE WHEN ends = excluded.ends THEN used + 1 ELSE 1 END, ends = excluded.ends",
-            [value for limit in limits for value in (limit.subject, limit.name, _end(limit, now))])
+    execute(f"INSERT INTO counted VALUES {rows} {COUNT}", [value for limit in limits for value in (limit.subject, limit.name, _end(limit.seconds, now))])
 
 
-def _end(limit, now):
+def _end(seconds, now):
     """When the present window ends: windows are aligned to the clock."""
-    return (int(now) // limit.seconds + 1) * limit.seconds
+    return (int(now) // seconds + 1) * seconds
 
 
 def _show_window(limit, used, now):
-    return Window(limit.name, limit.most, max(0, limit.most - used), _end(limit, now) - int(now))
+    return Window(limit.name, limit.most, max(0, limit.most - used), _end(limit.seconds, now) - int(now))
+
+
+# ---- for flask-limiter ------------------------------------------------------------------------------------------------------
+class Counters(Storage):
+    """The same file as a storage of `limits` (scheme `allowance:`), for its fixed windows: aligned here as all others. `clock()`: Unix seconds."""
+
+    STORAGE_SCHEME = ["allowance"]
+
+    def __init__(self, uri=None, wrap_exceptions=False, *, allowance, clock):
+        super().__init__(uri, wrap_exceptions)
+        self.allowance, self.clock = allowance, clock
+
+    base_exceptions = apsw.Error
+
+    def incr(self, key, expiry, amount=1):
+        now = self.clock()
+        return self._find(f"INSERT INTO counted VALUES (?, '', ?, ?) {COUNT} RETURNING used", (key, _end(expiry, now), amount), now)
+
+    def get(self, key):
+        return self._find_now("used", key) or 0
+
+    def get_expiry(self, key):
+        return self._find_now("ends", key) or self.clock()
+
+    def clear(self, key):
+        self._find("DELETE FROM counted WHERE subject = ?", (key,), self.clock())
+
+    def reset(self):
+        self._find("DELETE FROM counted", (), self.clock())
+
+    def check(self):
+        return self._find("SELECT 1", (), self.clock()) == 1
+
+    def _find_now(self, column, key):
+        now = self.clock()
+        return self._find(f"SELECT {column} FROM counted WHERE subject = ? AND ends > ? ORDER BY ends LIMIT 1", (key, int(now)), now)
+
+    def _find(self, sql, values, now):
+        return self.allowance.run(lambda execute: execute(sql, values).get, now)
 
 
 # ---- which limits a request meets -----------------------------------------------------------------------------------------
@@ -153,21 +197,6 @@ def list_limits(config, owner_id, posting=False):
     """The windows of an owner, shortest first; on POST the one for posts too."""
     limits = [Limit(f"owner:{owner_id}", name, WINDOW_SECONDS[name], most) for name, most in config.allowance]
     return limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)] if posting else limits
-
-
-def list_address_limits(config, address):
-    return [Limit(f"address:{network_of(address)}", "address", 60, config.ip_limit_per_minute)]
-
-
-def list_failure_limits(config, address):
-    """Requests with a missing or wrong key, and wrong recovery codes."""
-    return [Limit(f"failed:{network_of(address)}", "address", 60, config.failed_auth_per_minute)]
-
-
-def list_creation_limits(config, address, owner_id=None):
-    """Creating influencers: by address, and by owner where there is one."""
-    subjects = [f"address:{network_of(address)}"] + ([f"owner:{owner_id}"] if owner_id is not None else [])
-    return [Limit(subject, "creations_minute", 60, config.creations_per_minute) for subject in subjects]
 
 
 def network_of(address):

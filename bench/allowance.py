@@ -1,4 +1,7 @@
-"""What the allowance costs a request: median and p99 in microseconds, and while the main database is being written to."""
+"""What the allowance costs a request: median and p99 in microseconds, and while the main database is being written to.
+
+The budget is the allowance's own; what flask-limiter adds for the address is shown beside it.
+"""
 import statistics
 import tempfile
 import time
@@ -8,6 +11,8 @@ import apsw
 
 import config
 import ratelimit
+from app import create_app
+from web import gate
 
 ROUNDS, OWNERS, BUDGET_US = 5000, 200, 60
 
@@ -29,14 +34,29 @@ def main(arguments):
         rows = {"to look, without counting": measure(lambda n: allowance.look(ratelimit.list_limits(settings, n % OWNERS), now)),
                 "a request (3 windows)": measure(lambda n: allowance.take(ratelimit.list_limits(settings, n % OWNERS), now)),
                 "a post (4 windows)": measure(lambda n: allowance.take(ratelimit.list_limits(settings, n % OWNERS, posting=True), now)),
-                "a refused request": measure(lambda n: allowance.take(ratelimit.list_limits(settings, 0), now)),
-                "an address": measure(lambda n: allowance.take(ratelimit.list_address_limits(settings, f"192.0.2.{n % OWNERS}"), now))}
+                "a refused request": measure(lambda n: allowance.take(ratelimit.list_limits(settings, 0), now))}
         with writing_elsewhere(Path(folder) / "app.db"):
             rows["a request during a long write to the main database"] = measure(lambda n: allowance.take(ratelimit.list_limits(settings, 10_000 + n % OWNERS), now))
         allowance.close()
+        dearest = max(median for median, _ in rows.values())
+        rows["an address (flask-limiter, the same file)"] = measure_address(Path(folder))
     for name, (median, p99) in rows.items():
         print(f"{name:52} {median:7.1f} us median {p99:8.1f} us p99")
-    return int(max(median for median, _ in rows.values()) > BUDGET_US)
+    return int(dearest > BUDGET_US)
+
+
+def measure_address(folder):
+    app = create_app(config.load({"DATA_DIR": str(folder), "IP_LIMIT_PER_MINUTE": "100000000"}, dotenv=None))
+    with app.test_request_context("/api/health", environ_base={"REMOTE_ADDR": "192.0.2.1"}):
+        gate.begin()
+
+        def ask(n):
+            gate.limiter.context.reset()
+            gate.limiter._check_request_limit()
+
+        rows = measure(ask)
+    app.allowance.close()
+    return rows
 
 
 class writing_elsewhere:

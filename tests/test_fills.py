@@ -51,6 +51,15 @@ def test_rent_comes_back_with_the_last_unit_only():
     assert fill(order(), quote(0), Usage(), first=False).rent == 0
 
 
+def test_what_is_worth_less_than_a_lamport_is_no_purchase():
+    """One lamport of room in the pool buys some units of a cheap token, whose value at the snapshot's own price is cut to 0: a position without a price."""
+    cheap, usage = quote(0, price="0.0000026"), Usage()
+    usage.sol_in = 20 * SOL - 1
+    assert fill(order(), cheap, usage, first=True) is None
+    usage.sol_in = 20 * SOL - 10
+    assert fill(order(), cheap, usage, first=True).mid > 0
+
+
 def test_at_most_two_percent_of_the_pool():
     done = fill(order(amount=100 * SOL), quote(0), Usage(), first=True)
     assert done.mid + done.slippage == 20 * SOL                                         # 2 % of 1,000 SOL

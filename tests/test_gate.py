@@ -204,7 +204,8 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch):
 
     assert [create("192.0.2.1") for _ in range(3)] == ["created", "created", "rate_limited"]
     assert [create(f"192.0.2.{n}", owner=7) for n in (2, 3, 4)] == ["created", "created", "rate_limited"]
-    assert create("192.0.2.4") == "created"                    # the refused one used nothing of its address
+    assert [create("192.0.2.4") for _ in range(3)] == ["created", "created", "rate_limited"]      # the refused one used nothing of its address
+    assert [create("192.0.2.4", owner=8), create("192.0.2.5", owner=8), create("192.0.2.6", owner=8)] == ["rate_limited", "created", "created"]    # nor of its owner
     service.close()
 
 

@@ -21,7 +21,11 @@ def api(service):
     return schemathesis.openapi.from_wsgi("/openapi.json", service.app)
 
 
-@pytest.mark.parametrize("operation", openapi.OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
+# a stream has no end to wait for: tests/test_stream.py reads it
+ANSWERED = [operation for operation in openapi.OPERATIONS if operation.path != "/api/v1/stream"]
+
+
+@pytest.mark.parametrize("operation", ANSWERED, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_answers_stay_inside_the_document(api, service, operation):
     @hypothesis.given(case=api[operation.path][operation.method.upper()].as_strategy())
     @hypothesis.settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))

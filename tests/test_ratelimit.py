@@ -3,12 +3,16 @@ import multiprocessing
 import threading
 
 import pytest
+from limits import RateLimitItemPerMinute
+from limits.storage import storage_from_string
+from limits.strategies import FixedWindowRateLimiter
 from service import Service
 
 import ratelimit
-from ratelimit import Allowance, Limit
+from ratelimit import Allowance, Counters, Limit
 
 NOON = 1_793_880_000                                          # a whole minute, hour and half day
+FIFTY = RateLimitItemPerMinute(50)
 
 
 def limits(minute=3, hour=5, subject="owner:1"):
@@ -76,9 +80,20 @@ def test_threads_share_exactly(allowance):
     assert admitted.count(True) == 120 and len(admitted) == 200
 
 
+def test_a_request_that_is_late_counts_in_its_own_window(allowance):
+    """Two workers read the clock on both sides of a minute's end and reach the file in the other order."""
+    for _ in range(3):
+        allowance.take(limits(), NOON + 59.999)
+    assert allowance.take(limits(), NOON + 60.001).admitted
+    assert not allowance.take(limits(), NOON + 59.999).admitted
+    assert left(allowance.look(limits(), NOON + 60.001))["minute"] == 2
+
+
 def take_many(path, count, results):
+    """How many of `count` were admitted: (by the allowance, by flask-limiter's way through the same file)."""
     allowance = Allowance(path)
-    results.put([allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True))
+    strategy = FixedWindowRateLimiter(Counters(allowance=allowance, clock=lambda: NOON))
+    results.put(([allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True), [strategy.hit(FIFTY, "address") for _ in range(count)].count(True)))
     allowance.close()
 
 
@@ -89,8 +104,9 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(tmp_path):
     [process.start() for process in crew]
     admitted = [results.get(timeout=30) for _ in crew]
     [process.join() for process in crew]
-    assert sum(admitted) == 120
+    assert [sum(counts) for counts in zip(*admitted)] == [120, 50]
     again = Allowance(path)
+    assert not FixedWindowRateLimiter(Counters(allowance=again, clock=lambda: NOON)).hit(FIFTY, "address")
     assert not again.take(limits(120, 2000), NOON).admitted and left(again.look(limits(120, 2000), NOON)) == {"minute": 0, "hour": 1880}
     again.close()
 
@@ -108,12 +124,36 @@ def test_counters_of_the_past_are_swept(allowance):
     for n in range(50):
         allowance.take(limits(subject=f"address:{n}"), NOON)
     allowance.take(limits(), NOON + 7200)
-    assert allowance._connection.execute("SELECT COUNT(*) FROM counter").fetchone() == (2,)
+    assert allowance._connection.execute("SELECT COUNT(*) FROM counted").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("address, network", [("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("::ffff:192.0.2.7", "192.0.2.7"), (None, "unknown"), ("", "unknown")])
 def test_whoever_has_one_address_of_a_network_has_them_all(address, network):
     assert ratelimit.network_of(address) == network
+
+
+# ---- what flask-limiter counts in ---------------------------------------------------------------------------------------------
+def test_the_storage_keeps_its_promises(allowance):
+    """What `limits` asks of a storage: docs of limits.storage.Storage."""
+    clock = [NOON + 10]
+    storage = storage_from_string("allowance:", allowance=allowance, clock=lambda: clock[0])
+    assert [storage.incr("a", 60), storage.incr("a", 60, 4), storage.incr("a", 60, -1), storage.incr("b", 60)] == [1, 5, 4, 1]
+    assert (storage.get("a"), storage.get_expiry("a"), storage.get("c"), storage.check()) == (4, NOON + 60, 0, True)
+    clock[0] = NOON + 60
+    assert (storage.get("a"), storage.incr("a", 60)) == (0, 1)
+    storage.clear("a")
+    assert storage.get("a") == 0
+    storage.incr("a", 60)
+    storage.reset()
+    assert storage.get("a") == 0
+
+
+def test_a_damaged_file_is_made_anew_for_addresses_too(tmp_path):
+    path = tmp_path / "ratelimit.db"
+    path.write_bytes(b"this is no database " * 500)
+    allowance = Allowance(path)
+    assert Counters(allowance=allowance, clock=lambda: NOON).incr("a", 60) == 1
+    allowance.close()
 
 
 # ---- through the interface --------------------------------------------------------------------------------------------------
@@ -186,3 +226,18 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     codes = [behind.get("/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}).status_code for n in range(4)]
     assert codes == [200, 200, 429, 429]
     behind.close()
+
+
+def test_what_an_address_used_up_outlives_the_process(narrow):
+    """The address's minute and its failures are in the file: another worker, or the next process, goes on from there."""
+    for _ in range(3):
+        assert narrow.get("/api/v1/feed", peer="2001:db8::1").status_code == 401
+    narrow.app.allowance.close()
+    again = Service(narrow.config.data_dir, ip_limit_per_minute=20, failed_auth_per_minute=3)
+    answer = again.get("/api/v1/feed", peer="2001:db8::ffff")
+    assert (answer.status_code, answer.json["window"], answer.headers["Retry-After"]) == (429, "address", "50") and answer.content_type == "application/problem+json"
+    codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]
+    assert codes == [200] * 16 + [429] * 4                     # 20 less the four above
+    script = again.get("/static/candor.js", peer="2001:db8::2")
+    assert script.status_code == 200
+    script.close(), again.close()

@@ -4,6 +4,7 @@ import secrets
 import time
 
 from flask import current_app, g, request
+from flask_limiter import ApplicationLimit, Limiter
 
 import ratelimit
 from config import BadSetting
@@ -19,14 +20,56 @@ SECURITY_HEADERS = {
 access_log = logging.getLogger("candor.access")
 
 
+def settings():
+    return current_app.config["CANDOR"]
+
+
+# ---- what addresses and forms may do: flask-limiter, counting in the allowance's file ---------------------------------------------
+def find_network():
+    return ratelimit.network_of(request.remote_addr)
+
+
+def refuse(whose, window):
+    """What happens when such a limit is used up. What this request was counted for is given back: a refused one uses nothing up."""
+    def give_back_and_raise(breached):
+        for counted in limiter.current_limits:
+            limiter.storage.incr(counted.key, counted.limit.get_expiry(), -1)
+        raise limited(ratelimit.Window(window, breached.limit.amount, 0, int(breached.window.reset_time - g.now // 1000)), whose)
+    return give_back_and_raise
+
+
+def limited(window, whose):
+    return Problem("rate_limited", f"the limit of {window.most} for {whose} is used up ({window.name}); try again in {window.reset} s",
+                   headers={"Retry-After": str(window.reset)}, window=window.name)
+
+
+limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window", application_limits=[
+    ApplicationLimit(lambda: f"{settings().ip_limit_per_minute}/minute", scope="address", on_breach=refuse("your address", "address"))])
+creations = {"limit_value": lambda: f"{settings().creations_per_minute}/minute", "on_breach": refuse("new influencers", "creations_minute")}
+
+
+@limiter.shared_limit(lambda: f"{settings().failed_auth_per_minute}/minute", "failed", on_breach=refuse("failed attempts from your address", "address"))
+def note_failure():
+    """Count a failed authentication of this address; Problem 429 instead of the caller's own refusal once there were too many."""
+
+
+@limiter.shared_limit(scope="creations by address", **creations)
+@limiter.shared_limit(scope="creations by owner", key_func=lambda: f"owner:{g.creator}", exempt_when=lambda: g.creator is None, **creations)
+def count_creation():
+    """Problem 429 once `g.creator`, or this address, made too many influencers in a minute."""
+
+
+# ---- what every request passes ----------------------------------------------------------------------------------------------------
 def init_app(app, config):
     """`app.allowance` counts for every route; the hooks run for paths that do not exist, too."""
     if config.ratelimit_storage_url:
         raise BadSetting("RATELIMIT_STORAGE_URL is not supported yet: leave it unset")
     app.allowance = ratelimit.Allowance(config.ratelimit_path)
+    app.config.update(RATELIMIT_STORAGE_URI="allowance:", RATELIMIT_STORAGE_OPTIONS={"allowance": app.allowance, "clock": lambda: g.now / 1000},
+                      RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere")
     app.before_request(begin)
     app.before_request(check_host)
-    app.before_request(check_address)
+    limiter.init_app(app)                                     # counts the address, before any key is looked at
     app.after_request(finish)
 
 
@@ -42,11 +85,6 @@ def check_host():
         raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
 
 
-def check_address():
-    if request.endpoint != "static":
-        _take(ratelimit.list_address_limits(settings(), request.remote_addr), "your address")
-
-
 def check_key():
     """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
     try:
@@ -60,46 +98,30 @@ def check_key():
         return
     g.standing = current_app.allowance.take(limits, g.now / 1000)
     if not g.standing.admitted:
-        raise _limited(g.standing, "this account")
-
-
-def note_failure():
-    """Count a failed authentication of this address; Problem 429 instead of the caller's own refusal once there were too many."""
-    _take(ratelimit.list_failure_limits(settings(), request.remote_addr), "failed attempts from your address")
+        raise limited(g.standing.tightest, "this account")
 
 
 def check_creation(owner_id=None):
     """May this address (and this owner, if there is one) create another influencer here and now?"""
     if settings().registration == "closed":
         raise Problem("registration_closed", "new influencers are made by the operator of this instance only")
-    _take(ratelimit.list_creation_limits(settings(), request.remote_addr, owner_id), "new influencers")
+    g.creator = owner_id
+    count_creation()
 
 
 def check_posting(owner_id):
     """May this owner post another time by hand? It shares the minute's posts with the keys."""
-    _take([limit for limit in ratelimit.list_limits(settings(), owner_id, posting=True) if limit.name == "posts_minute"], "posts")
-
-
-def settings():
-    return current_app.config["CANDOR"]
-
-
-def _take(limits, whose):
-    standing = current_app.allowance.take(limits, g.now / 1000)
+    standing = current_app.allowance.take([limit for limit in ratelimit.list_limits(settings(), owner_id, posting=True) if limit.name == "posts_minute"], g.now / 1000)
     if not standing.admitted:
-        raise _limited(standing, whose)
-
-
-def _limited(standing, whose):
-    window = standing.tightest
-    return Problem("rate_limited", f"the limit of {window.most} for {whose} is used up ({window.name}); try again in {window.reset} s",
-                   headers={"Retry-After": str(window.reset)}, window=window.name)
+        raise limited(standing.tightest, "posts")
 
 
 def finish(response):
     response.headers["X-Request-Id"] = g.request_id
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
+    if g.get("framable"):
+        del response.headers["X-Frame-Options"]
     if settings().base_url.startswith("https:"):
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     if g.standing is not None:
