@@ -11,7 +11,7 @@ from peewee import fn
 import models
 from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
 from paper.book import Book, Close, Position, find_exclusion, public_id
-from paper.engine import REFUSAL_MS
+from paper.engine import REFUSAL_MS, refusal_key
 from paper.engine import Trader as Player
 from paper.fills import MODEL, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
@@ -185,7 +185,7 @@ def _remember_lines(seats, now):
         elif kind == "pause":
             _remember_pause(player, at, mint, facts)
         else:
-            player.refused[facts["reason"], mint] = at
+            player.refused[refusal_key(facts["reason"], mint)] = at
 
 
 def _remember_pause(player, at, mint, facts):

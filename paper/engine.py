@@ -19,7 +19,8 @@ HOUR, DAY = guard.HOUR, guard.DAY
 MISSING_INTERVALS, MISSING_MS = 10, 10 * 60_000        # a held token unseen for both is missing
 GIVEN_UP_MS = DAY                      # ... and for this long is taken for gone
 REFUSAL_MS = HOUR                      # the same refusal is said once in this time
-MOST_REFUSALS = 20                     # ... and this many different ones
+MOST_REFUSALS = 10                     # ... and this many different ones
+OF_THE_ACCOUNT = {"position_limit", "no_cash", "daily_loss"}       # refusals that would be the same for any token
 KEPT_CASH = 20_000_000                 # lamports no entry may touch: leaving costs fees too
 SMALLEST_ENTRY = 10_000_000            # lamports
 REVIEWED_FLAWS = {
@@ -331,12 +332,16 @@ def size_entry(trader, mint, at):
 
 
 def refuse(trader, token, refusal, at):
-    """Said once an hour for a reason and token, and not endlessly for many."""
-    key = (refusal.reason, token.mint)
+    """Said once an hour, and not endlessly for many tokens."""
+    key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MOST_REFUSALS:
         trader.refused[key] = at
         trader.say("refusal", at, token.mint, reason=refusal.reason, detail=refusal.detail, symbol=token.symbol)
+
+
+def refusal_key(reason, mint):
+    return reason, None if reason in OF_THE_ACCOUNT else mint
 
 
 # ---- what a close teaches -----------------------------------------------------------------------------------------------
