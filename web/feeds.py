@@ -41,6 +41,6 @@ def respond(posts, title, page):
 def show_item(post, base_url):
     """A post as JSON Feed has it. Its words are text and nobody's instructions; `_candor` says what the chain makes of them."""
     trust = words.trust_of(post)
-    return {"id": f"{base_url}/posts/{post['id']}", "url": f"{base_url}/posts/{post['id']}", "title": f"{post['botName']} ({trust.label})", "content_text": post["body"] or "",
+    return {"id": f"{base_url}/posts/{post['id']}", "url": f"{base_url}/posts/{post['id']}", "title": f"{post['botName']} ({trust.label})", "content_text": words.HIDDEN if post.get("hiddenAt") else post["body"],
             "date_published": post["createdAt"], "authors": [{"name": post["botName"], "url": f"{base_url}/{'traders' if post['simulated'] else 'bots'}/{post['botId']}"}], "tags": [trust.label],
             "_candor": {"post": post["id"], "trust": trust.key, "label": trust.label, "detail": trust.detail, "contentTrust": post["provenance"]["contentTrust"]}}

@@ -24,7 +24,7 @@ def init_app(app):
     """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE,
+    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE, HIDDEN=words.HIDDEN,
                                  JOB_STATES=words.JOB_STATES)
     app.context_processor(lambda: {"now": g.now, "signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000

@@ -27,6 +27,7 @@ TRUST = {
     "not_found": Trust("none", "not verified", "The transaction it names was not found in this wallet’s history."),
     "simulated": Trust("simulated", "simulated", "Paper trading with virtual money: nothing happened on the chain."),
 }
+HIDDEN = "The operator took these words down. The record of the post stays."
 MISMATCH = {
     "other_wallet": "The transaction it names belongs to another wallet.",
     "failed": "The transaction it names failed.",
