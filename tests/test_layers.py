@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "keeping": {"config", "models", "apsw"},
     "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
     "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_limiter", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
-            "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "apsw", *PURE},
+            "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", "apsw", *PURE},
     "cli": {"cli", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
     "cli.demo": {"demo", "requests"},
     "demo": {"demo", "voice", "keeping", "config", "models", "web", "papertrade", "apsw", "orjson", "peewee", *PURE},

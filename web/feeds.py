@@ -3,7 +3,7 @@ import orjson
 from flask import Blueprint, Response, current_app, request
 
 from web import queries, timeline, words
-from web.pages import find_filter_problem
+from web.pages import find_filter_problem, link_here
 from web.problem import Problem
 from web.serialize import show_post
 
@@ -31,7 +31,7 @@ def show_feed_of_bot(uid):
 
 def respond(posts, title, page):
     base_url = current_app.config["CANDOR"].base_url
-    feed = {"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": base_url + page, "feed_url": base_url + request.full_path.rstrip("?"),
+    feed = {"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": base_url + page, "feed_url": base_url + link_here(),
             "items": [show_item(post, base_url) for post in posts]}
     response = Response(orjson.dumps(feed), content_type="application/feed+json", headers={"Cache-Control": "no-cache"})
     response.add_etag()

@@ -11,12 +11,13 @@ from flask import Blueprint, current_app, g, render_template, request, session, 
 
 from chain.amounts import exact
 from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, words
-from web.fields import is_base58
+from web.fields import holds_secret, is_base58, looks_secret
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol, show_trade
 
 blueprint = Blueprint("pages", __name__)
 PAGE, POSTS_ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
+FILTERS = ("source", "mint", "posts", "trades")
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
@@ -41,8 +42,13 @@ def _digest(name):
 
 
 def link_to_older(name, cursor):
-    """This page with its filters, from where `cursor` says on."""
-    return url_for(request.endpoint, **{**request.view_args, **request.args, name: cursor})
+    """This page from where `cursor` says on."""
+    return link_here(**{name: cursor})
+
+
+def link_here(**more):
+    """This page with its filters; what else stands in the address is nobody's business."""
+    return url_for(request.endpoint, **{**request.view_args, **{name: text for name, text in request.args.items() if name in FILTERS}, **more})
 
 
 @blueprint.after_request
@@ -80,7 +86,7 @@ def show_feed():
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
-        return render_template("feed.html", posts=[], problem=problem, source=source, mint=mint, sources=timeline.SOURCES), 422
+        return render_template("feed.html", posts=[], problem=problem, source=source, mint="" if looks_secret(mint) or holds_secret(mint) else mint, sources=timeline.SOURCES), 422
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE, position, source, mint)

@@ -1,6 +1,7 @@
 """Publishing: one event id of one influencer is one post for ever, and nothing in a request can make a post verified."""
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 
 import orjson
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from chain.verify import judge
 from models import Attachment, Bot, Post, Trade, Wallet, erasing, store_arrival, store_post, writing
-from web.fields import clean_text, has_control, is_base58
+from web.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from web.problem import Problem, invalid
 
 COMPARED = ("body", "mint", "symbol", "signature", "reason")  # what makes a retry identical
@@ -38,6 +39,13 @@ class PostBody(BaseModel):
         if has_control(text):
             raise PydanticCustomError("control_character", "must not contain control characters other than newline and tab")
         return clean_text(text).strip()
+
+    @field_validator("eventId", "body", "symbol", "signature", "reason")
+    @classmethod
+    def refuse_secret(cls, text):
+        if text is not None and holds_secret(text):
+            raise PydanticCustomError("secret", HOLDS_SECRET)
+        return text
 
     @field_validator("mint", "signature")
     @classmethod
@@ -97,8 +105,14 @@ def parse_post(value, idempotency_key=None):
 
 
 def _unaccepted(error):
-    errors = [{"field": ".".join(map(str, one["loc"]))[:64], "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
+    errors = [{"field": _name(one["loc"]), "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
     return Problem("validation_failed", "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]), errors=errors[:20])
+
+
+def _name(path):
+    """A field's name, where it looks like one: what is not known here may be anything, a secret too."""
+    text = ".".join(map(str, path))
+    return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
 
 # ---- from a body to a post ------------------------------------------------------------------------------------------------

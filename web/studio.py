@@ -1,6 +1,6 @@
 """The pages creators run their influencers with: connect, manage, keys, recovery. Every change is a form that web.sessions lets in.
 
-A refused form is shown again with what was typed and the reason beside its field; only a refused wallet is emptied, for it may be a secret.
+A refused form is shown again with what was typed and the reason beside its field; a refused wallet is emptied, for it may be a secret, and so is what holds one.
 What is shown once (keys, recovery codes) is rendered into the answer to its form, with no-store, and exists nowhere else.
 """
 import re
@@ -15,7 +15,7 @@ from peewee import IntegrityError
 import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
-from web.fields import check_line, check_wallet
+from web.fields import check_line, check_wallet, holds_secret
 from web.problem import Problem
 from web.serialize import show_time
 
@@ -38,7 +38,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in request.form.items(multi=True) if name not in ("csrf_token", "wallet", "signature", "code")]
+    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in ("csrf_token", "wallet", "signature", "code")]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
@@ -77,6 +77,11 @@ def read_texts(*names, form=None):
     """What was typed, with the line breaks of the interface."""
     form = request.form if form is None else form
     return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
+
+
+def without_secrets(typed, errors=None):
+    """What may be shown in a form again."""
+    return {name: "" if name == "wallet" and name in (errors or {}) or holds_secret(text) else text for name, text in typed.items()}
 
 
 def read_voice(form=None):
@@ -120,7 +125,7 @@ def render_connect(typed, errors=None, status=200, headers=None, recovery_error=
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
-    return render_template("connect.html", typed=typed, errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
+    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
                            closed=settings().registration == "closed", recovery_error=recovery_error, key_error=key_error), status, headers or {}
 
 
@@ -131,7 +136,7 @@ def create_bot():
     wallet, draft = texts["wallet"].strip(), request.form.get("draft", "")
     errors = find_profile_errors(texts) | (find_errors(wallet=lambda: check_wallet(wallet)) if wallet else {})
     if errors:
-        return render_connect(without_refused(texts, errors), errors, 422)
+        return render_connect(texts, errors, 422)
     owner, uid = sessions.find_owner(), f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
     try:
         if uid and accounts.is_taken(uid):
@@ -141,7 +146,7 @@ def create_bot():
         made = accounts.create_bot(settings(), texts["name"], g.now, wallet or None, owner, read_voice(), texts["bio"], uid)
     except Problem as problem:
         errors = list_errors(problem)
-        return render_connect(without_refused(texts, errors), errors, problem.status, problem.headers)
+        return render_connect(texts, errors, problem.status, problem.headers)
     except IntegrityError:                                    # the same form arrived twice at once, and the other one was first
         return show_made_before(uid)
     if made.recovery_code:
@@ -157,10 +162,6 @@ def show_made_before(uid):
 def check_registration():
     if settings().registration == "closed":
         raise Problem("registration_closed", "this instance takes new influencers from its operator only")
-
-
-def without_refused(texts, errors):
-    return {**texts, "wallet": ""} if "wallet" in errors else texts
 
 
 @blueprint.get("/connect/preview")
@@ -225,7 +226,7 @@ def render_manage(bot, typed=None, errors=None, status=200, headers=None):
     stored = {"name": bot.name, "bio": bot.bio, "tone": voice["tone"], "emoji": voice["emoji"],
               **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}}
     keys = [key for key in accounts.list_keys(bot.owner) if key.bot_id == bot.id]
-    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
+    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **without_secrets(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
                            draft=secrets.token_hex(12)), status, headers or {}
 
 
