@@ -51,6 +51,7 @@ class Config:
     web_concurrency: int = 1
     threads: int = 8
     ratelimit_storage_url: str = field(default="", repr=False)
+    metrics: str = "off"                              # on: /metrics, for Prometheus
     llm_base_url: str = field(default="", repr=False)
     llm_model: str = ""
     llm_api_key: str = field(default="", repr=False)
@@ -200,6 +201,6 @@ PARSERS = {
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
     "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
-    "ratelimit_storage_url": _url("redis", "rediss"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
+    "ratelimit_storage_url": _url("redis", "rediss"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }
 assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

@@ -134,9 +134,10 @@ class Observer:
 
         Walks come before the back-fill, which then goes from the beginning on: what is folded stays folded.
         """
-        if not any(step(wallet, now) for step in (self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts)):
-            return False
+        worked = any(step(wallet, now) for step in (self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts))
         self._index_slots(wallet)
+        if not worked:
+            return False
         self._latch_whole(wallet)
         if self.clock() >= self._watches[wallet.id].fold_after:
             self._publish(wallet, now)

@@ -12,7 +12,7 @@ import orjson
 import paperbooks
 import voice
 import writer
-from models import Period, writing
+from models import Period, Trader, writing
 from paper import diary, engine
 from paper.book import public_id
 from paper.guard import DAY
@@ -133,5 +133,6 @@ def rebuild_trader(trader, now):
             alarm = engine.Alarm(f"refill_differs:{now}", "refill_differs", "filling the stored decisions again gave something else", now)
             with writing():
                 paperbooks.store_alarms(period.id, [alarm])
+                Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()
         found += [f"period {period.number}, {difference}" for difference in differences]
     return found

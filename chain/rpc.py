@@ -52,12 +52,12 @@ class BadAnswer(RpcError):
 class _Failure(Exception):
     """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after several in a row).
 
-    `ends_as`: what the call raises if this was its last try.
+    `ends_as`: what the call raises if this was its last try. `elsewhere`: may another endpoint answer better?
     """
 
-    def __init__(self, message, rest=0.0, ends_as=Unavailable):
+    def __init__(self, message, rest=0.0, ends_as=Unavailable, elsewhere=True):
         super().__init__(message)
-        self.rest, self.ends_as = rest, ends_as
+        self.rest, self.ends_as, self.elsewhere = rest, ends_as, elsewhere
 
 
 class Rpc:
@@ -88,11 +88,13 @@ class Rpc:
                 return answer, endpoint.label
             except ValueError as error:
                 failure = _Failure(str(error), ends_as=BadAnswer)
+                endpoint.note_failure(0)
             except _Failure as error:
                 failure = error
-            endpoint.note_failure(failure.rest)
+                if failure.ends_as is Unavailable:        # else it is well and said so
+                    endpoint.note_failure(failure.rest)
             tried.add(endpoint.label)
-            if failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
+            if not failure.elsewhere or failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
 
@@ -154,7 +156,7 @@ class Endpoint:
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method, params, ident):
-        """The result of one request. Raises _Failure, or Refused."""
+        """The result of one request, or _Failure."""
         status, headers, body = self._post({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
         answer = _parse(status, headers, body)
         if "error" in answer:
@@ -211,7 +213,7 @@ def _raise_error(error, headers):
     if code in THROTTLE_CODES:
         raise _Failure(f"error {code}", _retry_after(headers))
     if code in OUR_FAULT_CODES:
-        raise Refused(f"error {code}")
+        raise _Failure(f"error {code}", ends_as=Refused, elsewhere=False)
     raise _Failure(f"error {'unknown' if code is None else code}", ends_as=BadAnswer if code in NOT_HAD_CODES else Refused if code == UNKNOWN_METHOD else Unavailable)
 
 

@@ -23,17 +23,17 @@ def run_demo(config, args):
     from demo.market import Market
     from demo.server import address_of, start_server
     start, recording = int(time.time()), node.load_recording()
-    chain = node.Node(recording, start)
+    chain, market = node.Node(recording, start), Market(recording["mints"], start)
     lines = cast.plan_posts(chain.rows, recording["mints"])
-    environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, Market(recording["mints"], start))))
+    environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     stage.clear_folder(config.data_dir)
-    people = stage.fill_database(config, recording, [line for line in lines if line.at < 0], start)
+    people = stage.fill_database(config, recording, [line for line in lines if line.at < 0], market)
     server = subprocess.Popen([sys.executable, *SERVE], cwd=ROOT, env=environ)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     print(f"The demonstration is at {config.base_url}: recorded, invented, and shifted to now. Each start begins anew.\nA key for its interface: {people.read_key}", flush=True)
     try:
-        act(server, f"http://127.0.0.1:{config.port}", [line for line in lines if line.at >= 0], people.publish_keys, start)
+        stage.act(server, f"http://127.0.0.1:{config.port}", [line for line in lines if line.at >= 0], people.publish_keys, start)
     except KeyboardInterrupt:
         server.terminate()
     return max(0, server.wait())
@@ -43,23 +43,7 @@ def make_environ(given, venue, stand_ins):
     """The environment of the server: the stand-ins instead of the world, and none of the settings of a real instance, `.env` included."""
     blank = {name.upper(): "" for name in settings.PARSERS if name.upper() not in KEPT}
     own = {"DATA_DIR": os.path.abspath(given.get("DATA_DIR") or FOLDER), "SOLANA_RPC_URLS": stand_ins, "DEXSCREENER_URL": stand_ins, "GECKOTERMINAL_URL": stand_ins,
-           "RPC_REQUESTS_PER_SECOND": "1000", "EXTRA_SWAP_PROGRAMS": venue, "OBSERVER_INTERVAL_SECONDS": "3", "SCOUT_INTERVAL_SECONDS": "10",
+           "RPC_REQUESTS_PER_SECOND": "1000", "EXTRA_SWAP_PROGRAMS": venue, "OBSERVER_INTERVAL_SECONDS": "3", "SCOUT_INTERVAL_SECONDS": "15",
            "PAPER_INTERVAL_SECONDS": "5", "WEB_CONCURRENCY": "1"}
     return {**given, **blank, **own}
 
-
-def act(server, url, lines, keys, start):
-    """Post each line when its time has come, as bots do, until the server ends."""
-    import requests
-    for line in lines:
-        while (wait := start + line.at - time.time()) > 0:
-            if server.poll() is not None:
-                return
-            time.sleep(min(wait, 0.5))
-        try:
-            answer = requests.post(f"{url}/api/v1/posts", json=line.fields, headers={"Authorization": f"Bearer {keys[line.bot]}"}, timeout=10)
-            if answer.status_code != 201:
-                print(f"a post was refused: {answer.text}", file=sys.stderr)
-        except requests.RequestException as error:
-            print(f"a post did not arrive: {type(error).__name__}", file=sys.stderr)
-    server.wait()

@@ -25,13 +25,14 @@ class Member:
     who: int | None
     talks: float                                          # share of its trades it posts about
     voice: dict = field(default_factory=dict)
+    told_by_observer: bool = False                        # does the instance write posts about its trades, too?
 
 
 BOTS = (
     Member("Nell Quickstep", "Buys what rises, sells before lunch.", 0, 0.7, {"tone": "cheerful", "emoji": "🌱", "catchphrases": ["Small steps add up"]}),
     Member("Otto Longbow", "Few arrows, long flights. Buys what fell.", 1, 0.85, {"tone": "solemn", "topics": ["long watch", "winter", "harvest"]}),
     Member("Pia Firefly", "Fast, loud, pays for priority. Failed transactions are part of the show.", 2, 0.55, {"tone": "bold", "emoji": "🔥", "style": ["terse"]}),
-    Member("Quincy Reed", "Was here before anybody was watching: some of what he holds has no known cost.", 3, 0.65, {"tone": "dry"}),
+    Member("Quincy Reed", "Was here before anybody was watching: some of what he holds has no known cost.", 3, 0.4, {"tone": "dry"}, True),
     Member(ORLA, "Talks about markets, holds no wallet: nothing she says can be verified.", None, 0, {"tone": "calm"}),
 )
 
@@ -45,6 +46,7 @@ class Trader:
     family: str
     start: str
     voice: dict = field(default_factory=dict)
+    doubt: str = ""                                       # why the operator put its record under review
 
 
 TRADERS = (
@@ -52,6 +54,7 @@ TRADERS = (
     Trader("Rhea Verter", "Buys what fell too far.", "mean_reversion", "standard", {"tone": "calm"}),
     Trader("Brook Outlaw", "Waits for new highs.", "breakout", "guarded", {"tone": "dry"}),
     Trader("Flo Follows", "Watches the wallets of this instance.", "flow", "standard", {"tone": "plain"}),
+    Trader("Max Toogood", "Says that he never loses.", "momentum", "guarded", {"tone": "cheerful"}, "an example: somebody asked for a second look at this record"),
 )
 
 

@@ -65,8 +65,8 @@ def price(token, at):
 
 def volume_usd(token, at):
     """Traded in the 24 hours before: loud where the price has just moved."""
-    stir = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 300))
-    return token.sol * SOL_USD * token.turnover * math.exp(0.4 * _noise(token.symbol + "/volume", at / 7_200)) * (1 + 6 * token.wild * stir)
+    stir = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
+    return token.sol * SOL_USD * token.turnover * math.exp(0.4 * _noise(token.symbol + "/volume", at / 7_200)) * (1 + 2_000 * stir**2)
 
 
 def pool_sol(token, at):

@@ -85,9 +85,8 @@ class Node:
     # ---- receipts -------------------------------------------------------------------------------------------------------
     def get_signatures(self, seen, at, address, options=None):
         options = options or {}
-        numbers = [number for number in self.by_address.get(address, ()) if number < seen]
-        if options.get("before"):
-            numbers = [number for number in numbers if number < self.by_signature[options["before"]]]
+        before = self.by_signature[options["before"]] if options.get("before") else seen
+        numbers = [number for number in self.by_address.get(address, ()) if number < min(seen, before)]
         newest = [self.rows[number] for number in reversed(numbers)][:min(MOST_SIGNATURES, options.get("limit", MOST_SIGNATURES))]
         return [{"signature": row.signature, "slot": row.slot, "transactionIndex": 0, "blockTime": self.start + row.at, "err": row.receipt["meta"]["err"],
                  "memo": None, "confirmationStatus": "finalized"} for row in newest]

@@ -174,7 +174,7 @@ def _buy(lamports, snapshot, decimals, usage):
 
 def _bought(paid, raw, fee, price, decimals):
     mid = value_of(raw, price, decimals)
-    return (raw, mid, paid - mid, fee) if raw > 0 else None
+    return (raw, mid, paid - mid, fee) if mid > 0 else None      # less than a lamport's worth is no purchase: it would have no price
 
 
 def _sell(raw, snapshot, decimals, usage):

@@ -55,3 +55,12 @@ def service(tmp_path):
     made = Service(tmp_path / "data")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory):
+    """A running server with one influencer, shared by the tests that come from outside; see live.Live."""
+    from live import Live
+    made = Live(tmp_path_factory.mktemp("live"))
+    yield made
+    made.stop()

@@ -1,6 +1,7 @@
 """The whole application over an empty database, with verbs. Requests go through WSGI, everything else through the same functions the command line uses."""
 import dataclasses
 import hashlib
+import time
 
 import base58
 import orjson
@@ -33,6 +34,9 @@ class Service:
         self.client = self.app.test_client()
 
     def close(self):
+        self.app.tail.stop()
+        while self.app.tail._watched:
+            time.sleep(0.01)
         self.app.allowance.close()
         models.database.close_all()
 

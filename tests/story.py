@@ -16,7 +16,8 @@ from node import Chain, Row
 from chain.receipts import SYSTEM, TOKEN
 
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"      # a program of family swap
-FEE, RENT, BEGIN, DECIMALS = 5_000, 2_039_280, 300_000_000, 6
+FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
+BEGIN, BEGIN_TIME = 300_000_000, 1_793_880_500             # slot and Unix second of the first transaction: minutes before a Lookout begins
 PLENTY = 10**15
 
 
@@ -92,7 +93,7 @@ class Story:
         meta = {"err": error, "fee": FEE, "innerInstructions": [], "logMessages": [], "preBalances": [before.get(n, 0) for n in names],
                 "postBalances": [self.lamports[n] for n in names], "preTokenBalances": self._balances(names, held), "postTokenBalances": self._balances(names, self.tokens)}
         keys = [{"pubkey": address(name), "signer": name == payer, "writable": True, "source": "transaction"} for name in names]
-        receipt = {"slot": self.slot, "blockTime": 1_790_000_000 + self.slot - BEGIN, "version": "legacy", "meta": meta,
+        receipt = {"slot": self.slot, "blockTime": BEGIN_TIME + self.slot - BEGIN, "version": "legacy", "meta": meta,
                    "transaction": {"signatures": [signature], "message": {"accountKeys": keys, "instructions": instructions, "recentBlockhash": SYSTEM}}}
         self.rows.append(Row(signature, self.slot, self._index, receipt))
         return signature

@@ -51,6 +51,15 @@ def test_rent_comes_back_with_the_last_unit_only():
     assert fill(order(), quote(0), Usage(), first=False).rent == 0
 
 
+def test_what_is_worth_less_than_a_lamport_is_no_purchase():
+    """One lamport of room in the pool buys some units of a cheap token, whose value at the snapshot's own price is cut to 0: a position without a price."""
+    cheap, usage = quote(0, price="0.0000026"), Usage()
+    usage.sol_in = 20 * SOL - 1
+    assert fill(order(), cheap, usage, first=True) is None
+    usage.sol_in = 20 * SOL - 10
+    assert fill(order(), cheap, usage, first=True).mid > 0
+
+
 def test_at_most_two_percent_of_the_pool():
     done = fill(order(amount=100 * SOL), quote(0), Usage(), first=True)
     assert done.mid + done.slippage == 20 * SOL                                         # 2 % of 1,000 SOL
@@ -67,6 +76,15 @@ def test_the_same_liquidity_is_used_once():
     assert second.slippage * first.mid > first.slippage * second.mid                    # the later one pays more
     assert first.mid + first.slippage + second.mid + second.slippage == 20 * SOL
     assert fill(order(number=3), quote(0), usage) is None and fill(order("sell", 10**6, number=3), quote(0), usage) is None
+
+
+def test_the_later_sale_receives_less():
+    usage = Usage()
+    first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
+    usage.take(first)
+    second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
+    expected = swap_out(Fraction(9000), POOL_SOL - Fraction(first.mid - first.slippage, SOL), POOL_SOL / PRICE + 9000) * SOL       # the pool as the first one left it
+    assert second.slippage > first.slippage and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
 
 
 def test_nobody_profits_from_the_impact_of_another():

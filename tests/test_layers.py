@@ -26,10 +26,10 @@ MAY_IMPORT = {
     "keeping": {"config", "models", "apsw"},
     "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
     "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_limiter", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
-            "peewee", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", "apsw", *PURE},
-    "cli": {"cli", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
-    "cli.demo": {"demo", "requests"},
-    "demo": {"demo", "voice", "keeping", "config", "models", "web", "papertrade", "apsw", "orjson", "peewee", *PURE},
+            "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", "apsw", *PURE},
+    "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
+    "demo.record.record": {"solders", "spl"},
+    "cli": {"cli", "demo", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }
@@ -38,7 +38,7 @@ NEVER = {"web": {"chain.rpc"}}                             # reading never asks 
 
 def modules():
     files = [*ROOT.glob("*.py"), *(f for room in ("chain", "paper", "web", "cli", "demo") for f in (ROOT / room).rglob("*.py"))]
-    return sorted(f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for f in files if f.stem != "__init__" and "record" not in f.parts)
+    return sorted(f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for f in files if f.stem != "__init__")
 
 
 def imports_of(name):

@@ -147,13 +147,13 @@ def test_late_eyes_enter_nothing(stage):
 
 
 def test_a_trader_does_not_play_what_was_before_it(stage):
-    stage.play(RISE[:13])
-    trader = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
-    for price in RISE[13:15]:
+    stage.trader("Early", settings={"latencyBudgetMs": 600_000})
+    for price in RISE[:14]:
         stage.snapshot(price=price)
         stage.round += 1
+    late = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
     stage.tick()
-    assert PaperOrder.get().decided_at >= trader.created_at
+    assert [order.period.trader.name for order in PaperOrder.select()] == ["Early"] and late.created_at == stage.now
 
 
 # ---- what is kept ---------------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_records_are_kept_through_a_review(stage):
     before = paper.find_trader(trader.uid, stage.now)
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
-    assert [{**close, "note": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["note"] and after["diary"][1:] == before["diary"]
+    assert [{**close, "reviewOpenedAt": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["reviewOpenedAt"] and after["diary"][1:] == before["diary"]
     assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1} and after["brain"]["reviewed"]["netLamports"] is None
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 

@@ -120,6 +120,8 @@ def finish(response):
     response.headers["X-Request-Id"] = g.request_id
     for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
+    if g.get("framable"):
+        del response.headers["X-Frame-Options"]
     if settings().base_url.startswith("https:"):
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     if g.standing is not None:

@@ -10,13 +10,13 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, words
+from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, v1, words
 from web.fields import holds_secret, is_base58, looks_secret
 from web.problem import CODES, Problem
-from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol, show_trade
+from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
 
 blueprint = Blueprint("pages", __name__)
-PAGE, POSTS_ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
+PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
 FILTERS = ("source", "mint", "posts", "trades")
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
@@ -25,7 +25,7 @@ def init_app(app):
     """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE, HIDDEN=words.HIDDEN,
+    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE,
                                  JOB_STATES=words.JOB_STATES)
     app.context_processor(lambda: {"now": g.now, "signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
@@ -135,11 +135,11 @@ def is_own(uid):
 @blueprint.get("/bots/<uid>")
 def show_profile(uid):
     bot = find_profile(uid)
-    rows, older_posts = cut_page(queries.list_posts(POSTS_ON_PROFILE + 1, *(read_cursor("posts", ("posts of", uid), 1) or (None,)), bot=uid), POSTS_ON_PROFILE, ("posts of", uid), 1)
+    rows, older_posts = cut_page(queries.list_posts(ON_PROFILE + 1, *(read_cursor("posts", ("posts of", uid), 1) or (None,)), bot=uid), ON_PROFILE, ("posts of", uid), 1)
     posts = [show_post(row) for row in rows]
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    rows, older_trades = cut_page(queries.list_trades(PAGE + 1, read_cursor("trades", ("trades of", uid), 3), wallet_ids=wallets), PAGE, ("trades of", uid), 3)
-    trades = [as_dict(show_trade(row)) for row in rows]
+    rows, older_trades = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", ("trades of", uid), 3), wallet_ids=wallets), ON_PROFILE, ("trades of", uid), 3)
+    trades = as_dict(v1.show_trades(rows))
     stretches = list_stretches(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else []
     return render_template("bot.html", bot=bot, posts=posts, older_posts=older_posts, trades=trades, older_trades=older_trades, lots=find_lots(trades), own=is_own(uid),
                            stretches=stretches, curve=charts.draw_curve(stretches), symbols=find_symbols(posts, trades, bot["openPositions"]), exact=exact)
@@ -186,7 +186,7 @@ def show_token(mint):
     latest = queries.list_activity(mint, MARKS)
     position = read_cursor("before", scope, 3)
     rows, cursor = cut_page(queries.list_activity(mint, PAGE + 1, position) if position else latest[:PAGE + 1], PAGE, scope, 3)
-    posts = [show_post(row) for row in queries.list_posts(POSTS_ON_PROFILE, mint=mint)]
+    posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
     marks = charts.draw_marks([(row[9], row[3], row[8]) for row in latest if row[9] is not None])
     times = [row[9] for row in latest if row[9] is not None]
     return render_template("token.html", mint=mint, entry=market.find_entry(g.now, mint), activity=[show_activity(row, mint) for row in rows], cursor=cursor,

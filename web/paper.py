@@ -23,7 +23,6 @@ WARNINGS = {
     "under_review": "Under review: returns and rates are withheld. Cash and records are simulated and are not demonstrated performance.",
     "upheld": "A review of this record was upheld: it does not count. Cash and records are simulated and are not demonstrated performance.",
 }
-UNCOUNTED = "The account is under review, or was held up: this close counts in no comparison."
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 # the last review of each open period decides what may be shown of it
@@ -40,12 +39,13 @@ SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, 
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL WHERE c.closed_at IS NULL AND (? IS NULL OR p.trader_id = ?) ORDER BY c.id"""
 CLOSES = """
 SELECT c.number, p.number, c.mint, c.symbol, c.decimals, c.opened_at, c.closed_at, c.reason, c.mid_sold - c.mid_bought, c.slippage, c.fees, c.rent, c.cash, c.spent,
-       c.latency_ms, c.marks, c.pipeline, (SELECT state FROM review WHERE period_id = p.id ORDER BY id DESC LIMIT 1)
-FROM position c JOIN period p ON p.id = c.period_id WHERE p.trader_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
+       c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at
+FROM position c JOIN period p ON p.id = c.period_id LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 FILLS = """
 SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id)), o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
        f.pool_fee, f.network_fee, f.rent, f.failed, o.reason, f.model
-FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id WHERE p.trader_id = ? ORDER BY f.id"""
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id WHERE p.trader_id = ? AND o.decided_at >= ? ORDER BY f.id"""
 ORDERS = """
 SELECT o.side, o.mint, o.symbol, o.decimals, o.amount, o.done, o.reason, o.decided_at, o.expires_at FROM paper_order o JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND o.state = 'open' ORDER BY o.id"""
@@ -63,6 +63,9 @@ COMPARED = """
 SELECT t.id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason, c.mid_sold - c.mid_bought, c.cash, c.spent, c.pipeline, c.marks,
        (SELECT state FROM review WHERE period_id = p.id ORDER BY id DESC LIMIT 1)
 FROM position c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
+
+GENERATION = """
+SELECT (SELECT snapshot FROM engine_state WHERE id = 1), (SELECT MAX(id) FROM trader), (SELECT SUM(version) FROM trader), (SELECT MAX(id) FROM position)"""
 
 
 def _all(sql, values=()):
@@ -159,20 +162,22 @@ def show_order(row):
 
 def _show_closes(trader, handle, rows):
     fills = defaultdict(list)
-    for position, *fill in _all(FILLS, (trader,)) if rows else ():
+    since = min((row[5] for row in rows), default=0) - DAY               # the first attempt of an order is not long before its position
+    for position, *fill in _all(FILLS, (trader, since)) if rows else ():
         fills[position].append(show_fill(*fill))
     return [show_close(handle, row, fills[row[0]]) for row in rows]
 
 
 def show_close(handle, row, fills):
-    """`eligible` is the close's own and never changes with a review, which is the account's: it keeps eligible closes out of every count, as `note` says."""
-    (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline, state) = row
+    """`eligible` is the close's own and never changes with a review, which is the account's: while
+    `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts nowhere."""
+    (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline, state, reviewed_at) = row
     marks = orjson.loads(marks)
     excluded = find_exclusion(pipeline, marks, reviewed=False)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period, "openedAt": show_time(opened_at),
             "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross), "slippageLamports": str(slippage), "feesLamports": str(fees), "rentLamports": str(rent),
             "netLamports": str(net), "returnPct": hundredths(net, spent), "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL, "pipeline": pipeline,
-            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "note": UNCOUNTED if state in SUSPECT else None, "simulated": True}
+            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "reviewOpenedAt": show_time(reviewed_at) if state in SUSPECT else None, "simulated": True}
 
 
 def show_fill(side, decided_at, at, decided_on, snapshot, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, model):
@@ -187,7 +192,7 @@ def show_snapshot_id(number):
 
 
 def _read_close(handle, row):
-    number, _, mint, symbol, _, opened_at, closed_at, reason, gross, _, _, _, net, spent, _, marks, pipeline, state = row
+    number, _, mint, symbol, _, opened_at, closed_at, reason, gross, _, _, _, net, spent, _, marks, pipeline, state, _ = row
     return Close(public_id(handle, "close", number), mint, symbol, opened_at, closed_at, reason, gross, net, spent, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT))
 
 
@@ -271,7 +276,18 @@ def show_post(row):
 
 # ---- the comparison ---------------------------------------------------------------------------------------------------------
 def compare_families(now):
-    """Each family's closes of the last 30 days, described. The order is fixed and ranks nothing."""
+    """Each family's closes of the last 30 days, described. The order is fixed and ranks nothing. Counted anew after each tick, decision or minute."""
+    global _compared
+    key = (database.obj, *_all(GENERATION)[0], now // 60_000)
+    if _compared[0] != key:
+        _compared = key, _compare(now)
+    return _compared[1]
+
+
+_compared = (None, None)
+
+
+def _compare(now):
     closes = defaultdict(list)
     for trader, family, mint, symbol, opened_at, closed_at, reason, gross, net, spent, pipeline, marks, state in _all(COMPARED, (now - brain.COMPARED_DAYS * DAY,)):
         closes[family].append(Close(str(trader), mint, symbol, opened_at, closed_at, reason, gross, net, spent, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT)))

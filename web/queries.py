@@ -82,8 +82,8 @@ def find_post(uid):
     return _one(POST + "WHERE p.uid = ?", (uid,))
 
 
-def find_newest(table):
-    """The highest id of `post` or `paper_post`: everything that arrived so far is at or below it."""
+def find_last_id(table):
+    """The highest id of `post` or `paper_post`."""
     return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
 
 

@@ -213,7 +213,7 @@ class Trade(Shape):
     flags: list[str]
     source: Literal["chain"]
     verified: Literal[True]
-    explorerUrl: str
+    explorerUrl: str | None = Field(description="null in a demonstration")
 
 
 class ActivityRow(Shape):
@@ -230,7 +230,7 @@ class ActivityRow(Shape):
     slot: int
     signature: Signature
     tradeId: str
-    explorerUrl: str
+    explorerUrl: str | None = Field(description="null in a demonstration")
 
 
 class LeaderboardRow(Shape):

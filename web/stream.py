@@ -151,11 +151,12 @@ class Tail:
             raise
 
     def _look(self):
-        """Once: what arrived, and whose key still works (asked last, so that nothing is told that came after a revocation). How many; None when nobody listens."""
+        """Once: what arrived, and whose key still works (asked last, so that nothing is told that came after a revocation). How many; None at the end."""
         with self._news:
             keys = {listener.key_id for listener in self._listeners}
-            self._watched = bool(keys)
-        if not keys:
+            self._watched = bool(keys) and not self.stopping
+        if not self._watched:
+            self._dismiss(lambda listener: self.stopping)
             return None
         try:
             with database.connection_context():
@@ -164,7 +165,7 @@ class Tail:
         except PeeweeException as error:
             log.warning("the stream could not read", exc_info=error)
             return 0
-        self._dismiss(lambda listener: self.stopping or listener.key_id in keys - working)
+        self._dismiss(lambda listener: listener.key_id in keys - working)
         self._keep(frames)
         return len(frames)
 

@@ -25,6 +25,7 @@ LISTS = {"style": r"[,\n]", "adjectives": r"[,\n]", "topics": r"[,\n]", "catchph
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
 SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"}, {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
+NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code")      # may hold a secret somebody pasted
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
@@ -38,7 +39,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in ("csrf_token", "wallet", "signature", "code")]
+    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
@@ -125,7 +126,7 @@ def render_connect(typed, errors=None, status=200, headers=None, recovery_error=
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
-    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
+    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner, samples=write_samples(read_voice()),
                            closed=settings().registration == "closed", recovery_error=recovery_error, key_error=key_error), status, headers or {}
 
 
@@ -167,11 +168,17 @@ def check_registration():
 @blueprint.get("/connect/preview")
 def show_voice():
     """Two sentences this voice might say, for the script that shows them while one types."""
+    samples = write_samples(read_voice(request.args))
+    return render_template("samples.html", samples=samples) if samples else ("", 204)
+
+
+def write_samples(voice):
+    """What this voice might say of SAMPLES; nothing while it is one that would be refused."""
     try:
-        persona = orjson.loads(accounts.check_voice(read_voice(request.args)))
+        persona = orjson.loads(accounts.check_voice(voice))
     except Problem:
-        return "", 204
-    return render_template("samples.html", samples=[speech.write(persona, facts, seed=f"{persona}") for facts in SAMPLES])
+        return []
+    return [speech.write(persona, facts, seed=f"{persona}") for facts in SAMPLES]
 
 
 # ---- the account --------------------------------------------------------------------------------------------------------------
@@ -227,7 +234,7 @@ def render_manage(bot, typed=None, errors=None, status=200, headers=None):
               **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}}
     keys = [key for key in accounts.list_keys(bot.owner) if key.bot_id == bot.id]
     return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **without_secrets(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
-                           draft=secrets.token_hex(12)), status, headers or {}
+                           draft=secrets.token_hex(12), samples=write_samples(read_voice() if "tone" in request.form else voice)), status, headers or {}
 
 
 def back_to_manage(bot, said):
@@ -296,7 +303,7 @@ def detach_wallet(bot):
 def begin_proof(bot):
     """Write the text this browser's wallet is to sign; it replaces one written before."""
     attached = accounts.find_attachment(bot)
-    text = request.form.get("wallet", "").strip() or (attached.wallet.address if attached else "")
+    text = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(text)
     except Problem as problem:

@@ -89,8 +89,9 @@ def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
 
 
 def retire_trader(trader, now):
-    """It plays and speaks no more; its page and records stay."""
+    """It plays and speaks no more; its page and records stay. Not while positions are open: their outcome would stay untold."""
     with writing():
+        _cancel_orders(find_period(trader))
         Trader.update(retired_at=now, version=Trader.version + 1).where(Trader.id == trader.id, Trader.retired_at.is_null()).execute()
 
 
@@ -101,14 +102,18 @@ def reset_trader(trader, reason, now):
         period = find_period(trader)
         if _is(find_review(period), "under_review"):
             raise Problem("under_review", "the account is under review: clear or uphold that first")
-        if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
-            raise Problem("positions_open", "positions are open: a reset would leave their outcome untold")
-        PaperOrder.update(state="cancelled").where(PaperOrder.period == period, PaperOrder.state == "open").execute()
+        _cancel_orders(period)
         Period.update(closed_at=now, closing_reason=reason).where(Period.id == period.id).execute()
         opened = _open_period(trader, period.number + 1, now)
         _change_phase(trader, Phase(trader.start_mode, since=now))
         _note(opened, "phase", now, what="reset", why=reason)
         return opened
+
+
+def _cancel_orders(period):
+    if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
+        raise Problem("positions_open", "positions are open: their outcome would stay untold")
+    PaperOrder.update(state="cancelled").where(PaperOrder.period == period, PaperOrder.state == "open").execute()
 
 
 def _open_period(trader, number, now):

@@ -20,14 +20,13 @@ class Trust:
 
 
 TRUST = {
-    "verified": Trust("verified", "receipt verified", "A finalized receipt of this bot’s wallet matches. The words stay the bot’s own."),
+    "verified": Trust("verified", "receipt verified", "A finalized receipt of its wallet matches; the words stay the bot’s own."),
     "pending": Trust("pending", "waiting for the chain", "It names a transaction that has not been observed yet."),
     "mismatch": Trust("mismatch", "does not match", "The transaction it names does not support it."),
     "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
     "not_found": Trust("none", "not verified", "The transaction it names was not found in this wallet’s history."),
     "simulated": Trust("simulated", "simulated", "Paper trading with virtual money: nothing happened on the chain."),
 }
-HIDDEN = "The operator took these words down. The record of the post stays."
 MISMATCH = {
     "other_wallet": "The transaction it names belongs to another wallet.",
     "failed": "The transaction it names failed.",
@@ -77,6 +76,8 @@ ADVICE = {
     "wallet_limit": "Detach a wallet, or ask the operator for more.",
     "wallet_taken": "One wallet, one influencer. If it is yours, prove it on the tab Manage bot: a proof displaces a claim.",
     "bot_retired": "A retired influencer stays as it is.",
+    "under_review": "The trader’s record is under review, or a review of it was upheld: that has to be decided first.",
+    "no_review": "No review of this trader is open.",
     "body_too_large": "A request body may have 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": "The instance answers for the host names its operator listed in ALLOWED_HOSTS.",
@@ -188,7 +189,7 @@ def short(address):
 
 def plain(text):
     """A foreign name on one line, without invisible characters, cut."""
-    text = " ".join(clean_text("".join(c if c.isprintable() else " " for c in text)).split())
+    text = " ".join("".join(c if c.isprintable() else " " for c in clean_text(text)).split())
     return text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME - 1] + "…"
 
 

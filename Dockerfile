@@ -1,0 +1,18 @@
+# docker build -t candor . && docker run -p 127.0.0.1:8000:8000 -v candor:/data -e BASE_URL=http://127.0.0.1:8000 candor
+# Everything that lasts is in the volume /data; docs/operate.md tells how to back it up and what to set behind a proxy.
+FROM python:3.11-slim AS build
+COPY requirements.txt .
+RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements.txt
+
+FROM python:3.11-slim
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin candor && install -d -o candor -g candor -m 0700 /data
+COPY --from=build /venv /venv
+WORKDIR /app
+COPY . .
+ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 DATA_DIR=/data
+USER candor
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/api/health', timeout=4)"]
+CMD ["python", "app.py", "run"]

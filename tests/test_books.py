@@ -1,0 +1,178 @@
+"""From stored entries to rows: whatever order receipts came in, and however often they were folded, the same bytes stand there."""
+import random
+from dataclasses import replace
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from lookout import BEGIN, ledger_of, watch
+from story import Story, address
+from test_observer import market
+
+import models
+from books import Books, list_entries, replace_trades, trade_uid
+from chain.coverage import Progress
+from chain.entries import read_entry
+from chain.programs import table
+from chain.receipts import parse_receipt
+from models import Post, Sighting, Trade, TradeMint, Wallet
+
+ADA, PROGRAMS = address("ada"), table()
+DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
+
+
+@pytest.fixture
+def empty(db):
+    db.execute_sql("PRAGMA synchronous = OFF")
+
+    def make():
+        for model in reversed(models.TABLES):
+            model.delete().execute()
+        wallet = watch(ADA)
+        wallet.whole = True
+        wallet.save()
+        return wallet
+    return make
+
+
+def entries_of(chain, indexed=True):
+    rows = chain.touching(ADA)
+    return [read_entry(parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}), ADA, PROGRAMS) for row in rows]
+
+
+def store(wallet, entries):
+    """As fetching does; one that is stored already stays."""
+    for e in entries:
+        Sighting.insert(wallet=wallet, signature=e.signature, slot=e.slot, tx_index=e.tx_index, state="stored", entry=e.dump(), seen_at=BEGIN).on_conflict_ignore().execute()
+
+
+def fold(wallet, entries):
+    store(wallet, entries)
+    books = Books()
+    books.take(wallet)
+    books.publish(wallet, DONE, BEGIN)
+    return ledger_of([ADA])
+
+
+@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
+def test_fold_equals_refold(empty, seed, indexed, data):
+    """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for byte the ledger of one fold."""
+    entries = entries_of(market(seed, length=30), indexed)
+    truth, dice = fold(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
+    wallet, books = empty(), Books()
+    rest = dice.sample(entries, len(entries)) if data.draw(st.booleans()) else list(entries)
+    while rest:
+        size = dice.randint(1, 12)
+        batch, rest = rest[:size], rest[size:]
+        known = {s for s, in Sighting.select(Sighting.signature).tuples()}
+        store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
+        new = [replace(e) for e in batch if e.signature not in known]
+        if dice.random() < 0.3 or Sighting.select().count() != len(known) + len(new):
+            books.forget(wallet.id)                       # a restart, or somebody else stored some
+        books.take(wallet, new)
+        if dice.random() < 0.7:
+            books.publish(wallet, DONE, BEGIN)
+        if dice.random() < 0.1:
+            books = Books()
+    books.take(wallet)
+    books.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth
+
+
+def test_a_batch_is_ordered_after_what_was_held_before(empty):
+    """Ten lamports go and the same ten come back in one slot that has no order: only what was held before tells, also where that came in an earlier batch."""
+    story = Story()
+    story.fund("ada", 50)
+    story.transact("bank", [("lamports", "ada", "eve", 10)])
+    story.same_slot()
+    story.transact("bank", [("lamports", "eve", "ada", 10)])
+    first, *pair = entries_of(story.chain(), indexed=False)
+    truth = fold(empty(), [first, *pair])
+    wallet, books = empty(), Books()
+    for batch in ([first], pair):
+        store(wallet, batch)
+        books.take(wallet, batch)
+    books.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth and b"order_unresolved" not in truth
+
+
+def test_a_refold_writes_only_what_differs(empty):
+    """Followers page by the row's id: a trade keeps it. An older receipt that arrives late changes the sales it touches and no other row."""
+    story = Story()
+    story.fund("ada", 10**9)
+    first = story.buy("ada", "CAT", 10, 1_000_000)
+    for _ in range(3):
+        story.buy("ada", "CAT", 10, 2_000_000)
+        story.sell("ada", "CAT", 5, 3_000_000)
+    entries = entries_of(story.chain())
+    wallet = empty()
+    fold(wallet, [e for e in entries if e.signature != first])
+    before = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
+    fold(wallet, entries)
+    after = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
+    assert all(after[s][:2] == before[s][:2] for s in before)
+    changed = {s for s in before if after[s] != before[s]}
+    assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
+    rows = [dict(t) for t in Trade.select().dicts()]
+    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows], whole=True) == set()
+
+
+def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
+    wallet = empty()
+    entries = entries_of(market(length=12))
+    fold(wallet, entries)
+    gone = entries[4].signature
+    Sighting.delete().where(Sighting.signature == gone).execute()
+    fold(wallet, [])
+    assert not Trade.select().where(Trade.signature == gone).exists() and Trade.select().count() == len(entries) - 1
+    assert not TradeMint.select().where(TradeMint.trade.not_in(Trade.select())).exists()
+
+
+def test_what_a_trade_row_says(empty):
+    """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000 - 1,005,000 * 4 // 10."""
+    story = Story()
+    story.fund("ada", 10**9)
+    bought = story.buy("ada", "CAT", 10, 1_000_000)
+    story.sell("ada", "CAT", 4, 600_000)
+    fold(empty(), entries_of(story.chain()))
+    t = Trade.select().order_by(Trade.slot.desc()).get()
+    assert (t.kind, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw) == ("sell", "matched", 193_000, 595_000, 402_000, "4", "0")
+    assert orjson.loads(t.lots) == [[trade_uid(ADA, bought), "4", "402000"]] and t.venue == "pump.fun" and (t.sol_change, t.fee, t.rent) == (595_000, 5_000, 0)
+    assert t.uid == trade_uid(ADA, t.signature) and orjson.loads(t.token_changes) == [[address("CAT"), "-4", 6]]
+    wallet = Wallet.get()
+    assert orjson.loads(wallet.results)["realizedSol"] == "0.000193" and wallet.realized == 193_000 and wallet.last_trade_at == t.block_time * 1000
+    assert orjson.loads(wallet.positions) == [{"mint": address("CAT"), "amountRaw": "6", "decimals": 6, "costLamports": "603000", "unknownBasisRaw": "0"}]
+
+
+def test_coverage_is_said_in_the_shape_of_the_interface(empty):
+    chain = market(length=12)
+    wallet = empty()
+    fold(wallet, entries_of(chain))
+    said, rows = orjson.loads(Wallet.get().coverage), chain.touching(ADA)
+    assert said == {"state": "complete", "observedFrom": "2026-11-05T12:08:20Z", "observedTo": said["observedTo"], "firstSlot": rows[0].slot, "lastSlot": rows[-1].slot,
+                    "checkedAt": "2026-11-05T12:00:00Z", "receipts": len(rows), "pending": 0, "gaps": [], "openingInventoryUnknown": [], "note": None}
+
+
+def test_an_entry_comes_back_as_it_was(empty):
+    wallet, entries = empty(), entries_of(market(length=40))
+    store(wallet, entries)
+    assert sorted(list_entries(wallet.id), key=lambda e: (e.slot, e.tx_index)) == entries
+
+
+def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
+    """The program table changed and seven hundred purchases are none any more: each post that named one is judged again, however many rows changed."""
+    wallet, story = empty(), Story()
+    story.fund("ada", 10**10)
+    signatures = [story.buy("ada", "CAT", 1, 1_000) for _ in range(700)]
+    entries = entries_of(story.chain())
+    for n in (1, 350, 699):
+        Post.create(uid=f"post_{n}", bot=wallet.bot, source="bot", channel="api", event_id=str(n), body="b", signature=signatures[n], wallet=wallet, status="pending", event_at=0, created_at=BEGIN)
+    fold(wallet, entries)
+    assert {p.status for p in Post.select()} == {"verified"}
+    for e in entries[1:]:
+        Sighting.update(entry=replace(e, kind="lending").dump()).where(Sighting.signature == e.signature).execute()
+    fold(wallet, [])
+    assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}

@@ -1,0 +1,294 @@
+"""The pages in a real Chromium: the newcomer's way, keyboard, no script, narrow and dark, accessibility, and that nothing leaves this host.
+
+Skipped, saying so, where Debian's chromium is not installed.
+"""
+import io
+import threading
+from pathlib import Path
+
+import pytest
+import story
+from node import FakeNode, connect
+from service import NOW, Service
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+import models
+from observer import Observer
+from web import accounts, traders
+
+CHROMIUM = Path("/usr/bin/chromium")
+AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
+WALLET, CAT = story.address("nell"), story.address("CAT")
+HOSTILE = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1> tail"
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium")]
+
+
+class Quiet(WSGIRequestHandler):
+    def log(self, *_):
+        pass
+
+
+class Site(Service):
+    """The application on a port of loopback, served by threads of this process."""
+
+    def __enter__(self):
+        self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
+        self.url = f"http://127.0.0.1:{self.server.port}"
+        self.app.config["CANDOR"] = self.config = type(self.config)(**{**vars(self.config), "base_url": self.url})
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        return self
+
+    def take(self, environ, start_response):
+        """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body does."""
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        return self.app(environ, start_response)
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+        self.close()
+
+    def observe(self, told):
+        """What the observer would find of this story, until it is settled."""
+        with models.database.connection_context():
+            observer = Observer(self.config, connect(FakeNode(told.chain())))
+            for turn in range(6):
+                observer.run_tick(NOW + turn * 120_000)
+            assert observer.problem is None
+
+
+@pytest.fixture
+def site(tmp_path):
+    with Site(tmp_path / "data") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium, site):
+    """Opens a page in a context of its own. At the end: no console error, no blocked source, no request to another host."""
+    wrong, contexts = [], []
+
+    def open_one(**options):
+        context = chromium.new_context(base_url=site.url, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith((site.url, "data:")) else None)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def connect_bot(page, name="Nell", wallet=""):
+    """Fill in the form as a newcomer would: (publishing key, recovery code)."""
+    page.goto("/connect")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Wallet").fill(wallet)
+    page.get_by_role("button", name="Create influencer").click()
+    return page.locator("#publish-key").inner_text(), page.locator("#recovery-code").inner_text()
+
+
+def tell_story():
+    told = story.Story()
+    told.fund("nell", 10**10)
+    told.buy("nell", "CAT", 5_000_000, 10**9)
+    return told, told.sell("nell", "CAT", 2_000_000, 6 * 10**8)
+
+
+def test_the_newcomers_way_to_a_verified_post(site, open_page):
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    key, _ = connect_bot(page, wallet=WALLET)
+    page.get_by_role("button", name="Copy").first.click()
+    assert page.evaluate("navigator.clipboard.readText()") == key
+    page.get_by_role("button", name="Send a test post").click()
+    page.get_by_role("link", name="See it").wait_for()
+    told, sale = tell_story()
+    assert site.post({"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key).status_code == 201
+    page.goto("/")
+    page.get_by_text("waiting for the chain").wait_for()
+    site.observe(told)
+    page.goto("/")
+    post = page.locator("article", has_text="Sold some.")
+    post.get_by_text("receipt verified").wait_for()
+    post.get_by_role("button", name="Copy").click()
+    assert page.evaluate("navigator.clipboard.readText()") == f"Sold some.\nhttps://solscan.io/tx/{sale}"
+    page.get_by_role("link", name="Nell").first.click()
+    page.get_by_text("Every transaction of this wallet").wait_for()
+    page.locator("details.trade-sell summary").click()
+    page.get_by_text("less their cost").wait_for()
+    assert page.get_by_text("receipt verified").count() == 1 and page.get_by_text("not verified").count() == 1
+
+
+def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
+    page = open_page()
+    key, code = connect_bot(page)
+    page.reload()
+    assert page.url.endswith("/manage") and key not in page.content() and code not in page.content()
+    page.go_back()
+    assert key not in page.content() and models.Bot.select().count() == 1
+
+
+def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
+    with chromium.new_context(base_url=site.url) as context:           # the refusal itself is a 422, which Chromium's console calls an error
+        page = context.new_page()
+        page.goto("/connect")
+        page.get_by_label("Name").fill("Nell")
+        page.get_by_text("Its voice").click()
+        page.get_by_label("Tone").fill("dry")
+        page.get_by_label("Wallet").fill(" ".join(["abandon"] * 12))
+        page.get_by_role("button", name="Create influencer").click()
+        page.get_by_text("It was not stored").wait_for()
+        assert [page.get_by_label(name).input_value() for name in ("Name", "Tone", "Wallet")] == ["Nell", "dry", ""] and "abandon" not in page.content()
+
+
+def test_the_preview_speaks_while_one_types(open_page):
+    page = open_page()
+    page.goto("/connect")
+    page.get_by_label("Name").fill("Nell the Calm")
+    page.get_by_text("Its voice").click()
+    page.get_by_label("Tone").fill("solemn")
+    page.locator("#preview-name", has_text="Nell the Calm").wait_for()
+    page.locator(".sample", has_text="PINE").first.wait_for()
+
+
+def test_recovery_in_a_second_browser(open_page):
+    first, second = open_page(), open_page()
+    _, code = connect_bot(first)
+    second.goto("/connect")
+    second.get_by_label("Recovery code").fill(code)
+    second.get_by_role("button", name="Recover").click()
+    assert second.locator("#recovery-code").inner_text() != code
+    second.get_by_role("link", name="Done").click()
+    second.get_by_role("link", name="Manage").click()
+    second.get_by_role("button", name="Log out").wait_for()
+    first.goto("/connect")
+    assert first.get_by_role("button", name="Log out").count() == 0
+
+
+def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_page):
+    page = open_page()
+    page.clock.install()
+    key, _ = connect_bot(page, wallet=WALLET)
+    told, sale = tell_story()
+    site.post({"eventId": "1", "body": "Sold some.", "signature": sale}, key)
+    page.goto("/")
+    page.get_by_text("waiting for the chain").wait_for()
+    site.post({"eventId": "2", "body": "Something new."}, key)
+    site.observe(told)
+    before = page.locator("article").first.bounding_box()
+    page.clock.run_for(16_000)
+    page.get_by_role("link", name="1 new post").wait_for()
+    page.get_by_text("receipt verified").wait_for()
+    assert page.locator("article").first.bounding_box() == before and "Something new." not in page.content()
+    page.get_by_role("link", name="1 new post").click()
+    page.get_by_text("Something new.").wait_for()
+
+
+def test_by_keyboard_alone(open_page):
+    page = open_page()
+    page.goto("/connect")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.name") == "name":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).boxShadow") != "none"
+    page.keyboard.type("Keyboard Kim")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Keyboard Kim is connected").wait_for()
+
+
+def test_without_javascript(site, open_page):
+    page = open_page(java_script_enabled=False)
+    key, _ = connect_bot(page)
+    site.post({"eventId": "1", "body": "Plain words."}, key)
+    page.goto("/")
+    page.get_by_text("Plain words.").wait_for()
+    page.get_by_role("link", name="Your bots").click()
+    page.get_by_role("link", name="Manage").click()
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("button", name="Yes, revoke it").click()
+    page.get_by_text("The key is revoked.").wait_for()
+    assert site.get("/api/v1/me", key).status_code == 401
+
+
+# ---- every page -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def full(site):
+    """An instance with a bit of everything, and the paths of its pages; `own` need the browser that made the bot."""
+    told, sale = tell_story()
+    made = site.make_bot("Observed Otto", WALLET)
+    site.observe(told)
+    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "word " * 790, "reason": "Because."})):
+        assert site.post({"eventId": event, "body": "Said.", **more}, made.publish_key.text).status_code == 201
+    with models.database.connection_context():
+        trader = traders.create_trader("Penny", "momentum", NOW).trader
+        post = models.Post.select().order_by(models.Post.id).first()
+    return ["/", "/leaderboard", f"/bots/{made.bot.uid}", f"/posts/{post.uid}", f"/tokens/{CAT}", "/market", "/traders", f"/traders/{trader.uid}", "/strategies", "/create", "/connect",
+            "/status", "/docs", "/docs/errors"]
+
+
+def visit_all(page, full):
+    """Each page in turn, then those of a creator."""
+    for path in full:
+        assert page.goto(path).status == 200
+        yield path
+    connect_bot(page, wallet=story.address("another"))
+    yield "created"
+    page.get_by_role("link", name="Manage it").click()
+    yield "manage"
+    page.get_by_role("button", name="Begin the proof").click()
+    yield "proof"
+    page.goto("/connect")
+    page.get_by_role("button", name="Create read key").click()
+    yield "read key"
+    page.goto("/connect")
+    yield "account"
+    page.get_by_role("button", name="Rotate").click()
+    yield "confirm"
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 1100), ("dark", 360)])
+def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(site, full, open_page, scheme, width):
+    page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
+    for name in visit_all(page, full):
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), name
+        assert page.evaluate("typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"), name
+        page.evaluate(AXE)                                # through the debugger: the policy of the page allows no foreign script, and no inline one
+        assert find_serious(page) == [], name
+    page.evaluate("document.querySelector('h1').innerHTML = '<img src=\"data:,\"><input>'")
+    assert {rule for rule, *_ in find_serious(page)} >= {"image-alt", "label"}
+
+
+def find_serious(page):
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:160], one["nodes"][0]["failureSummary"]) for one in found if one["impact"] in ("serious", "critical")]
+
+
+def test_a_page_is_light_and_does_not_shift(site, full, open_page):
+    page, sizes = open_page(), {}
+    page.on("response", lambda answer: sizes.__setitem__(answer.url, len(answer.body())) if answer.status == 200 else None)
+    page.add_init_script("window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift += e.value)).observe({type: 'layout-shift', buffered: true})")
+    for path in full:
+        page.goto(path, wait_until="networkidle")
+        assert page.evaluate("shift") == 0, path
+        assert sum(size for url, size in sizes.items() if "/static/" in url) + sizes[site.url + path] < 100_000, path

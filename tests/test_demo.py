@@ -1,0 +1,276 @@
+"""The demonstration: what was recorded adds up, it is played as of now, and everything in it says what it is."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pytest
+
+import config
+import keeping
+import models
+from bench.backups import free_port, wait_for
+from chain.rpc import Refused
+from demo import cast, stage
+from demo.market import BY_SYMBOL, TOKENS, Market, price
+from demo.node import BadCall, Node, load_recording
+from node import connect
+from observer import Observer, observe_once
+from providers import parse_list, parse_pairs, parse_pools
+from service import Service
+from web import demonstration, posts
+
+ROOT = Path(__file__).resolve().parent.parent
+START = 1_793_880_000                                     # Unix seconds; service.NOW
+END = 9_100                                               # all that was recorded is over
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return load_recording()
+
+
+@pytest.fixture(scope="module")
+def chain(recording):
+    return Node(recording, START)
+
+
+class AsOf:
+    """Stands where a node stands: the recording at one moment."""
+
+    def __init__(self, chain, at):
+        self.chain, self.at = chain, at
+
+    def answer(self, method, params):
+        try:
+            return self.chain.answer(method, params, self.at)
+        except BadCall as error:
+            raise Refused(str(error)) from None
+
+
+def demonstration_config(folder, venue):
+    stage.clear_folder(folder)
+    return config.load({"DATA_DIR": str(folder), "EXTRA_SWAP_PROGRAMS": venue, "SCOUT_INTERVAL_SECONDS": "15"}, dotenv=None)
+
+
+@pytest.fixture
+def show(tmp_path, chain, recording, monkeypatch):
+    """A Service over a demonstration that was just set up; `.stage` and `.at(seconds)` beside."""
+    monkeypatch.setattr(stage, "PAST", 600)
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    market = Market(recording["mints"], START)
+    given = demonstration_config(folder, recording["venue"])
+    lines = [line for line in cast.plan_posts(chain.rows, recording["mints"]) if line.at < 0]
+    set_up = stage.fill_database(given, recording, lines, market)
+    made = Service(folder, extra_swap_programs=given.extra_swap_programs, demonstration=True)
+    made.stage = set_up
+    with models.database.connection_context():
+        observer = Observer(made.config, rpc=connect(AsOf(chain, 0)))
+        for seconds in (0, 400):                            # who slept for an hour is looked at again only after a while
+            observe_once(observer, (START + seconds) * 1000)
+    yield made
+    made.close()
+
+
+# ---- what was recorded --------------------------------------------------------------------------------------------------
+def test_the_books_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
+    from web import accounts
+    for number, wallet in enumerate(recording["wallets"]):
+        accounts.create_bot(settings, f"Bot {number}", START * 1000, wallet)
+    given = config.load({"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None)
+    coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
+    assert [coverages[wallet]["state"] for wallet in recording["wallets"]] == ["complete", "complete", "complete", "partial"]   # the fourth has an older past
+    assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
+    for wallet in models.Wallet.select():
+        held = {mint: raw for mint, raw in recording["holdings"][wallet.address]["tokens"].items() if raw != "0" and mint in recording["accounts"]}
+        assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
+    kinds = Counter(kind for kind, in models.Trade.select(models.Trade.kind).tuples())
+    told = Counter(row["kind"] for row in recording["transactions"])
+    assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (told["buy"], told["sell"], told["swap"], told["failed"])
+
+
+def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
+    symbols = {mint: symbol for symbol, mint in recording["mints"].items()}
+    seen = 0
+    for row in chain.rows:
+        if row.kind in ("buy", "sell"):
+            facts, mint = cast._read_facts(row, symbols)
+            moved, _ = cast._moves_of(row)
+            whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
+            if Decimal(facts["sol"]) > Decimal("0.2"):     # below, fees, tips and rent of a few thousandths of a SOL weigh
+                assert float(Decimal(facts["sol"]) / whole) == pytest.approx(price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03)
+                seen += 1
+    assert seen > 200
+
+
+def test_the_recording_is_small():
+    assert (ROOT / "demo" / "chain.json.gz").stat().st_size < 1_000_000
+
+
+# ---- how it is played ---------------------------------------------------------------------------------------------------
+def test_the_chain_grows_while_somebody_looks(chain, recording):
+    wallet = recording["wallets"][0]
+    counts = [len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-10**7, 0, 600, END)]
+    assert counts[0] == 0 < counts[1] < counts[2] < counts[3]
+    rows = [row for row in chain.rows if wallet in row.keys]
+    assert rows[-1].receipt["blockTime"] == START + rows[-1].at
+    assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at - 1) is None
+    assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at)["slot"] == rows[-1].slot
+
+
+def test_pages_of_signatures_follow_each_other(chain, recording):
+    wallet, listed, before = recording["wallets"][2], [], None
+    while page := chain.answer("getSignaturesForAddress", [wallet, {"limit": 17, **({"before": before} if before else {})}], END):
+        listed += [one["signature"] for one in page]
+        before = page[-1]["signature"]
+    assert listed == [row.signature for row in reversed(chain.rows) if wallet in row.keys]
+
+
+def test_a_wrong_call_is_an_error(chain):
+    for method, params in (("getRich", []), ("getTransaction", []), ("getSignaturesForAddress", ["x", {"before": "unknown"}])):
+        with pytest.raises(BadCall):
+            chain.answer(method, params, 0)
+
+
+def test_the_market_speaks_as_its_providers_do(recording):
+    market = Market(recording["mints"], START)
+    for at in (0, 300, 3_000):
+        received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
+        quotes, unreadable = parse_pairs(received)
+        assert not unreadable and len(quotes) == sum(token.born <= at for token in TOKENS)
+        pools, unreadable = parse_pools(stage._as_received(market.show_pools(at)))
+        assert not unreadable and pools
+        listed, unreadable = parse_list(market.show_list("profiles", at))
+        assert not unreadable and listed
+    assert any(token.born > 0 for token in TOKENS)         # something is discovered while you look
+
+
+def test_every_post_is_one_the_interface_takes(chain, recording):
+    lines = cast.plan_posts(chain.rows, recording["mints"])
+    assert [line.at for line in lines] == sorted(line.at for line in lines)
+    assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
+    for line in lines:
+        posts.parse_post(line.fields)
+    assert {line.bot for line in lines} == set(range(len(cast.BOTS)))
+    bodies = [line.fields["body"] for line in lines]
+    assert len(set(bodies)) > 0.95 * len(bodies)
+
+
+# ---- what it says of itself ---------------------------------------------------------------------------------------------
+PAGES = ("/", "/leaderboard", "/market", "/traders", "/strategies", "/connect", "/create", "/docs", "/docs/errors", "/status", "/nothing-here")
+
+
+def test_every_page_says_so_and_links_to_no_explorer(show):
+    key = show.stage.read_key
+    bot = show.get("/api/v1/bots", key).json["data"][-1]
+    detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
+    paths = [*PAGES, f"/bots/{bot['id']}", f"/posts/{detail['feed'][0]['id']}", f"/tokens/{detail['latestTrades'][0]['mint']}",
+             f"/traders/{show.get('/api/traders').json['data'][0]['id']}"]
+    for path in paths:
+        page = show.get(path)
+        text = page.get_data(as_text=True)
+        assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
+        assert not re.search(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com", text), path
+
+
+def list_objects(value):
+    """Every object of an answer: itself, and those in its lists."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            for one in inner if isinstance(inner, list) else [inner]:
+                yield from list_objects(one) if isinstance(one, dict) and not isinstance(inner, list) else ([one, *list_objects(one)] if isinstance(one, dict) else [])
+
+
+def test_every_object_says_so_and_links_to_no_explorer(show):
+    key = show.stage.read_key
+    bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
+    mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
+    trader = show.get("/api/traders").json["data"][0]["id"]
+    for path in ("/api/v1/bots", f"/api/v1/bots/{bot}", "/api/v1/feed", "/api/v1/trades", f"/api/v1/activity?mint={mint}", "/api/v1/leaderboard", "/api/v1/market", "/api/v1/me",
+                 "/api/traders", f"/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies", "/api/health"):
+        answer = show.get(path, key).json
+        assert answer["demonstration"] is True, path
+        assert all(one["demonstration"] is True for one in list_objects(answer)), path
+        assert not re.search(r"https?://(?!127\.0\.0\.1)", json.dumps(answer)), path
+    feed = show.get("/feed.json").json
+    assert all(item["_candor"]["demonstration"] is True for item in feed["items"]) and feed["_candor"] == {"demonstration": True}
+
+
+def test_events_of_the_stream_say_so():
+    raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
+    assert demonstration.mark_event(raw) == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n: nothing new\n\n'
+
+
+def test_it_shows_both_modes_and_every_verdict(show):
+    key = show.stage.read_key
+    posts_shown = show.pages("/api/v1/feed", key, 100)
+    assert {post["verification"]["status"] for post in posts_shown} >= {"verified", "mismatch", "none"}
+    assert {post["verification"]["reason"] for post in posts_shown} >= {"other_wallet", "failed"}
+    assert {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]} == {"complete", "partial", "none"}
+    traders = show.get("/api/traders").json["data"]
+    assert len(traders) == len(cast.TRADERS) and {trader["review"]["state"] for trader in traders} >= {"clean", "under_review"}
+
+
+def test_a_real_instance_says_nothing_of_it(service):
+    key = service.make_read_key(service.make_bot().owner)
+    assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
+    assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
+
+
+# ---- never mixed --------------------------------------------------------------------------------------------------------
+def test_a_demonstration_needs_a_folder_of_its_own(service):
+    service.make_bot()
+    models.leave()
+    with pytest.raises(keeping.Refused, match="holds real data"):
+        stage.clear_folder(service.config.data_dir)
+    models.connect(service.config)
+    assert models.Bot.select().count() == 1
+
+
+def run(command, environ, **more):
+    return subprocess.run([sys.executable, "app.py", command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, **more)
+
+
+def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    stage.clear_folder(folder)
+    for command in ("run", "observe"):
+        done = run(command, {**os.environ, "DATA_DIR": str(folder)})
+        assert done.returncode == 1 and "belongs to a demonstration" in done.stderr
+
+
+def test_one_command_shows_it(tmp_path):
+    """Two minutes are not waited for here: the first page, the marks, and a chain that was observed."""
+    port, folder = free_port(), tmp_path / "data"
+    environ = {**os.environ, "DATA_DIR": str(folder), "PORT": str(port), "SOLANA_RPC_URLS": "http://192.0.2.1", "LLM_BASE_URL": "http://192.0.2.1"}     # neither is asked
+    demo = subprocess.Popen([sys.executable, "app.py", "demo"], cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        wait_for(port, 50)
+        key = re.search(r"cnd_read_\w+", demo.stdout.readline() + demo.stdout.readline())[0]
+
+        def get(path):
+            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {key}"}), timeout=20) as answer:
+                return answer.read().decode()
+        assert "demonstration" in get("/").lower()
+        end = time.monotonic() + 30
+        while not any(bot["results"] and bot["results"]["observedTrades"] for bot in json.loads(get("/api/v1/bots"))["data"]) and time.monotonic() < end:
+            time.sleep(0.5)
+        assert any(bot["results"]["observedTrades"] for bot in json.loads(get("/api/v1/bots"))["data"] if bot["results"])
+        assert json.loads(get("/api/health"))["demonstration"] is True
+        assert run("demo", environ).returncode == 1         # there is one already
+    finally:
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(20) == 0
+        demo.stdout.close()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)

@@ -1,0 +1,71 @@
+"""/metrics: off unless asked for, and then true in Prometheus' text format."""
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import models
+from service import NOW, Service, address, signature
+
+
+@pytest.fixture
+def watched(tmp_path):
+    made = Service(tmp_path / "data", metrics="on")
+    yield made
+    made.close()
+
+
+def read(service):
+    """{(name, label values...): number} and {name: kind} by Prometheus' own parser."""
+    answer = service.get("/metrics")
+    assert answer.status_code == 200 and answer.content_type.startswith("text/plain")
+    families = list(text_string_to_metric_families(answer.get_data(as_text=True)))
+    assert all(family.documentation and family.name.startswith("candor_") for family in families)
+    return {(sample.name.removeprefix("candor_"), *sample.labels.values()): sample.value for family in families for sample in family.samples}
+
+
+def test_there_is_none_unless_asked_for(service):
+    assert service.get("/metrics").status_code == 404
+
+
+def test_what_is_there_is_counted(watched):
+    wallet = address("wallet")
+    made = watched.make_bot(wallet=wallet)
+    watched.make_bot("Ben", owner=made.owner)
+    watched.observe_trade(wallet, "one", 10)
+    for event, more in (("a", {"signature": signature("one")}), ("b", {}), ("c", {})):
+        assert watched.post({"eventId": event, "body": "words", **more}, made.publish_key.text).status_code == 201
+    told = read(watched)
+    assert (told["bots",], told["wallets",], told["trades",], told["traders",], told["receipts",]) == (2, 1, 1, 0, 0)
+    assert (told["posts", "verified"], told["posts", "none"]) == (1, 2)
+    assert told["database_bytes", "app.db"] == watched.config.database_path.stat().st_size
+    assert told["disk_free_bytes",] > 0
+    assert told["info", models.database.version(), "0.1.0"] == 1
+
+
+def test_a_job_that_fails_is_seen(watched):
+    models.note_job("observer", "ok", NOW - 60_000)
+    models.note_job("observer", "failing", NOW, "every endpoint rests")
+    models.note_job("scout", "off", NOW)
+    told = read(watched)
+    assert (told["job_state", "observer", "failing"], told["job_state", "observer", "ok"], told["job_state", "scout", "off"]) == (1, 0, 1)
+    assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
+    assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
+    assert ("job_success_timestamp_seconds", "scout") not in told        # never: no number is made up
+
+
+def test_it_holds_no_secret(watched):
+    made = watched.make_bot(wallet=address("wallet"))
+    text = watched.get("/metrics").get_data(as_text=True)
+    assert not any(secret in text for secret in (made.publish_key.text, made.owner.uid, address("wallet"), str(watched.config.data_dir)))
+
+
+def test_operate_tells_each_metric(watched):
+    models.note_job("observer", "ok", NOW)
+    watched.make_bot(wallet=address("wallet"))
+    models.Wallet.update(looked_at=NOW).execute()
+    watched.post({"eventId": "e", "body": "words"}, watched.make_bot("Ben").publish_key.text)
+    told = (Path(__file__).resolve().parent.parent / "docs" / "operate.md").read_text()
+    documented = set(re.findall(r"`candor_(\w+)", told))
+    assert documented == {name for name, *_ in read(watched)}

@@ -1,0 +1,476 @@
+"""Observing: over a chain made up for the test and over the recorded one, through nodes that lag, hide, forget and lie."""
+import copy
+import random
+
+import pytest
+from lookout import Lookout
+from node import Chain, FakeNode
+from story import Story, account_of, address
+
+import observer as module
+from models import Address, Post, Receipt, Sighting, Trade, Wallet
+
+ADA = address("ada")
+
+
+@pytest.fixture
+def config(settings):
+    return settings
+
+
+def market(seed=1, people=("ada",), length=40):
+    """A chain of `length` transactions drawn by chance: purchases, sales, swaps, gifts, failures and mentions of these people."""
+    dice, story = random.Random(seed), Story()
+    for person in people:
+        story.fund(person, 10**10)
+    while len(story.rows) < length:
+        person, mint = dice.choice(people), dice.choice(["CAT", "DOG"])
+        held = story.tokens.get(account_of(person, mint), [0, 0, 0])[2]
+        some, price = dice.randint(1, 1_000), dice.randint(200_000, 9_000_000)
+        verb = dice.choice(["buy", "buy", "sell", "sell", "swap", "receive", "give", "fail", "mention"])
+        if verb in ("sell", "swap", "give") and held < some:
+            continue
+        how = {"buy": (mint, some, price), "sell": (mint, some, price), "swap": (mint, some, "FOX", dice.randint(1, 500)), "receive": (mint, some), "give": (mint, some),
+               "fail": (), "mention": ()}[verb]
+        if dice.random() < 0.25:
+            story.same_slot()
+        getattr(story, verb)(person, *how)
+    return story.chain()
+
+
+@pytest.fixture
+def chain():
+    return market()
+
+
+@pytest.fixture
+def look(config, db):
+    """look(*nodes or chain, wallets=[ada]) -> Lookout"""
+    def make(*nodes, wallets=(ADA,), **changes):
+        nodes = [FakeNode(node) if isinstance(node, Chain) else node for node in nodes]
+        return Lookout(config, *nodes, wallets=wallets, **changes)
+    return make
+
+
+# ---- the plain case ------------------------------------------------------------------------------------------------------
+def test_a_wallet_is_observed_whole(look, chain):
+    node = FakeNode(chain)
+    seen = look(node).settle()
+    assert seen.state() == "complete" and seen.gaps() == [] and seen.coverage()["pending"] == 0 and seen.coverage()["note"] is None
+    assert [t.signature for t in seen.trades()] == [row.signature for row in chain.touching(ADA)]
+    assert set(node.asked.values()) == {1} and len(node.asked) == len(chain.touching(ADA))
+    assert {a.address for a in Address.select()} == {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
+
+
+def test_complete_needs_a_second_walk_and_the_closing_balances(look, chain):
+    """After the first look everything is fetched; it is said only once each address was walked twice and the balances were compared."""
+    seen, said = look(chain), []
+    for _ in range(6):
+        seen.look()
+        said.append((seen.state(), all(a.walks > 1 for a in Address.select()), bool(seen.observer._watches[1].holdings)))
+    assert all(walked and compared for state, walked, compared in said if state == "complete") and said[-1][0] == "complete"
+
+
+def test_a_wallet_nobody_used(look, chain):
+    """Nothing listed is no proof, but all balances are 0 and two walks found nothing."""
+    seen = look(chain, wallets=[address("nobody")]).settle()
+    assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)
+
+
+def test_the_recorded_wallets(look, history, expected):
+    node = FakeNode(Chain.recorded(history))
+    seen = look(node, wallets=history["wallets"], extra_swap_programs=(history["venue"],)).settle()
+    assert [seen.state(w) for w in history["wallets"]] == ["complete", "complete", "partial"]
+    for wallet in history["wallets"]:
+        results, want = seen.results(wallet), expected[wallet]
+        assert {name: results[name] for name in want["results"]} == want["results"] and seen.gaps(wallet) == []
+        assert [t.signature for t in seen.trades(wallet)] == [row["signature"] for row in want["rows"]]
+        assert seen.coverage(wallet)["openingInventoryUnknown"] == want["openingInventoryUnknown"]
+    receipts = {row["signature"] for want in expected.values() for row in want["rows"]}
+    assert node.calls["getTransaction"] <= 1.1 * len(receipts) and set(node.asked.values()) == {1}
+
+
+# ---- arrivals -----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_of_arrival_leaves_no_trace(look, seed):
+    """A chain that grows by leaps while it is watched, with restarts between: the same bytes as seen at once."""
+    chain = market(seed, ("ada", "eve"), 60)
+    at_once = look(chain, wallets=[ADA, address("eve")]).settle()
+    truth, dice = at_once.ledger(), random.Random(seed)
+    node = FakeNode(chain, tip=chain.rows[0].slot)
+    seen = look(node, wallets=[ADA, address("eve")])
+    while node.tip < chain.rows[-1].slot:
+        node.tip += dice.randint(1, 40)
+        seen.look(dice.randint(1, 3))
+        if dice.random() < 0.3:
+            seen.restart()
+    assert seen.settle().ledger() == truth and seen.state() == "complete"
+
+
+def test_an_arrival_that_names_only_the_token_account_is_found(look):
+    """getSignaturesForAddress(wallet) never lists it: its token account's balance moved, and that account is listed."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 5_000)
+    last = story.receive("ada", "CAT", 7)
+    chain = story.chain()
+    assert ADA not in chain.by_signature[last].keys
+    node = FakeNode(chain, tip=chain.rows[-2].slot)
+    seen = look(node).settle()
+    node.tip = None
+    seen.look()
+    assert seen.trades()[-1].signature == last and seen.trades()[-1].kind == "transfer_in" and seen.state() == "complete"
+
+
+def test_an_account_that_no_receipt_of_the_wallet_names_is_found(look):
+    """A stranger opened an account for ada without naming her: only the list of her accounts tells, once a day."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.receive("ada", "CAT", 7)
+    seen = look(story.chain()).settle()
+    assert [t.kind for t in seen.trades()] == ["native_transfer", "transfer_in"] and seen.state() == "complete"
+
+
+def test_what_a_post_waits_for_is_fetched_first(look, chain):
+    node = FakeNode(chain)
+    seen = look(node)
+    wanted = chain.touching(ADA)[-3].signature
+    bot = seen.wallets[0].bot
+    Post.create(uid="post_1", bot=bot, source="bot", channel="api", event_id="e", body="b", signature=wanted, wallet=seen.wallets[0], status="pending", event_at=0, created_at=seen.now)
+    seen.look()
+    assert list(node.asked)[0] == wanted
+    assert Post.get().status in ("verified", "mismatch")
+
+
+# ---- what was withheld -----------------------------------------------------------------------------------------------------------
+def withhold(look, chain, wallet, signature, **changes):
+    node = FakeNode(chain)
+    node.withhold(signature)
+    return node, look(node, wallets=[wallet], **changes).settle()
+
+
+def number_of(chain, wallet):
+    return {row.signature: row.slot for row in chain.touching(wallet)}
+
+
+@pytest.mark.parametrize("place", range(35))
+def test_any_receipt_withheld_is_missed_and_its_gap_named(look, place):
+    chain = market()
+    moving = chain.moving(ADA)
+    if place >= len(moving):
+        pytest.skip("the chain has fewer")
+    row = moving[place]
+    truth = look(chain).settle().ledger()
+    node, seen = withhold(look, chain, ADA, row.signature)
+    assert seen.state() == "partial"
+    if place:                                             # before the first receipt there is nothing a break could show against: see below
+        assert any(first <= row.slot <= last for first, last, _ in seen.gaps()), (row.slot, seen.gaps())
+        assert all(t.result is None for t in seen.trades() if t.kind == "sell" and t.slot > max(g[1] for g in seen.gaps()) and t.mint in moved(row, ADA))
+    node.give(row.signature)
+    seen.look(20)
+    assert seen.settle().ledger() == truth and seen.state() == "complete"
+
+
+def moved(row, wallet):
+    return {b["mint"] for side in ("preTokenBalances", "postTokenBalances") for b in row.receipt["meta"][side] if b["owner"] == wallet}
+
+
+def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(look, chain):
+    """Nothing can show the slot of what came before everything: it is partial, and the note says why."""
+    node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
+    assert seen.state() == "partial" and seen.gaps() == [] and "older than the history" in seen.coverage()["note"]
+
+
+def test_what_changes_nothing_is_found_by_the_nightly_walk(look):
+    """No balance tells of another's transaction that only names ada. Listed again, it is found within a day."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 5, 5_000)
+    quiet_one = story.mention("ada")
+    for _ in range(2 * module.HEAD_PAGE):                 # so that it lies below what the head lists again
+        story.buy("ada", "CAT", 5, 5_000)
+    node, seen = withhold(look, story.chain(), ADA, quiet_one)
+    assert seen.state() == "complete"                     # nothing can show it
+    node.give(quiet_one)
+    seen.look(10)
+    assert quiet_one not in {t.signature for t in seen.trades()}
+    seen.clock.sleep(86_400)
+    seen.look(2)
+    assert quiet_one in {t.signature for t in seen.trades()} and seen.settle().state() == "complete"
+
+
+def test_a_receipt_that_is_listed_and_not_given_is_waited_for(look, chain):
+    row = chain.moving(ADA)[5]
+    node = FakeNode(chain)
+    node.drop(row.signature)
+    seen = look(node)
+    seen.look(2)
+    assert seen.state() == "backfilling" and seen.coverage()["pending"] == 1
+    seen.look(10)
+    assert seen.state() == "partial" and any(first <= row.slot <= last for first, last, _ in seen.gaps()) and seen.coverage()["pending"] == 1
+    node.give(row.signature)
+    seen.clock.sleep(3_600)
+    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
+def test_the_last_receipt_dropped_is_named_by_the_closing_balance(look, chain):
+    row = chain.moving(ADA)[-1]
+    node = FakeNode(chain)
+    node.drop(row.signature)
+    seen = look(node)
+    seen.look(12)
+    assert seen.state() == "partial" and any(first <= row.slot <= last and why == "closing_balance" for first, last, why in seen.gaps())
+
+
+def test_a_second_endpoint_gives_what_the_first_lacks(look, chain):
+    first, second = FakeNode(chain), FakeNode(chain)
+    first.drop(*(row.signature for row in chain.touching(ADA)[3:9]))
+    seen = look(first, second).settle()
+    assert seen.state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
+def test_a_pruned_history_is_partial(look, chain):
+    node = FakeNode(chain)
+    node.prune(chain.touching(ADA)[10].slot)
+    seen = look(node).settle()
+    assert seen.state() == "partial" and seen.gaps() == [] and "older" in seen.coverage()["note"]
+    assert set(seen.coverage()["openingInventoryUnknown"]) <= {address(mint) for mint in ("CAT", "DOG", "FOX")}
+
+
+# ---- lies --------------------------------------------------------------------------------------------------------------------------
+def skim(receipt):
+    """A thousand lamports less for ada, a thousand more for whoever else is there: still conserved."""
+    meta, keys = receipt["meta"], [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+    other = next(n for n, key in enumerate(keys) if key != ADA)
+    meta["postBalances"][keys.index(ADA)] -= 1_000
+    meta["postBalances"][other] += 1_000
+
+
+def inflate(receipt):
+    """Five units more on ada's token account than there are."""
+    row = next(b for b in receipt["meta"]["postTokenBalances"] if b["owner"] == ADA)
+    row["uiTokenAmount"]["amount"] = str(int(row["uiTokenAmount"]["amount"]) + 5)
+
+
+def shift(receipt):
+    """A thousand lamports more for ada before and after: the receipt itself is consistent in everything."""
+    meta, keys = receipt["meta"], [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+    for side in ("preBalances", "postBalances"):
+        meta[side][keys.index(ADA)] += 1_000
+
+
+def trades_of(chain):
+    return [row for row in chain.moving(ADA) if ADA in row.keys and moved(row, ADA)]
+
+
+@pytest.mark.parametrize("lie", [skim, inflate, shift])
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_a_forged_receipt_that_conserves_lamports_is_caught(look, chain, lie, place):
+    """By the chain of balances, or if it is the last one by the closing balances."""
+    row = trades_of(chain)[place]
+    node = FakeNode(chain)
+    node.forge(row.signature, lie)
+    seen = look(node).settle()
+    assert seen.state() == "partial" and any(first <= row.slot <= last for first, last, _ in seen.gaps())
+    node.restore()
+    seen.look(20)
+    assert seen.settle().state() == "complete"            # asked again, it told the truth
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+@pytest.mark.parametrize("lie", [skim, inflate, shift])
+@pytest.mark.parametrize("place", [0, 7, -1])
+def test_the_truth_comes_from_the_other_endpoint(look, chain, lie, place, liar):
+    """Whichever lies, and however often it is asked. A second endpoint that lies spoils nothing."""
+    row = trades_of(chain)[place]
+    nodes = [FakeNode(chain), FakeNode(chain)]
+    nodes[liar].forge(row.signature, lie)
+    seen = look(*nodes).settle()
+    seen.look(20)
+    assert seen.settle().state() == "complete"
+
+
+def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
+    """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The books keep what holds better."""
+    rows = trades_of(chain)
+    nodes = [FakeNode(chain), FakeNode(chain)]
+    for node in nodes:
+        node.withhold(rows[5].signature)
+    honest = look(*nodes).settle()
+    honest.look(20)
+    truth = honest.settle().ledger()
+    for row in rows:
+        nodes[1].forge(row.signature, skim)
+    seen = look(*nodes).settle()
+    seen.look(20)
+    assert seen.settle().ledger() == truth
+
+
+@pytest.mark.parametrize("why, lie", [("lamports are not conserved", lambda r: r["meta"]["postBalances"].__setitem__(0, 5)), ("no meta", lambda r: r.__setitem__("meta", None)),
+                                      ("unequal", lambda r: r["meta"]["preBalances"].append(1)), ("another", lambda r: r["transaction"].__setitem__("signatures", ["5" * 88]))])
+def test_a_receipt_that_cannot_be_is_refused_and_named(look, chain, why, lie):
+    row = chain.moving(ADA)[4]
+    node = FakeNode(chain)
+    node.forge(row.signature, lie)
+    seen = look(node).settle()
+    assert seen.state() == "partial" and (row.slot, row.slot) in {(first, last) for first, last, reason in seen.gaps() if why in reason}
+    assert not Receipt.select().where(Receipt.signature == row.signature).exists() and not Trade.select().where(Trade.signature == row.signature).exists()
+    assert seen.coverage()["pending"] == 1
+    node.restore()
+    seen.clock.sleep(3_600)
+    assert seen.settle().state() == "complete"
+
+
+def test_a_receipt_of_others_is_not_taken_in(look, chain):
+    """A node that lists for ada what does not name her: kept pending, nothing derived."""
+    stranger = next(row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2)
+    node = FakeNode(Chain([*chain.rows, stranger]))
+    node.chain.by_address[ADA].insert(5, stranger)
+    seen = look(node).settle()
+    assert stranger.signature not in {t.signature for t in seen.trades()} and seen.state() == "partial" and "names none" in seen.gaps()[0][2]
+
+
+# ---- places in a slot -------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("blocks", [True, False])
+def test_without_transaction_index_the_block_or_the_balances_tell(look, chain, blocks):
+    told = look(chain).settle()
+    truth = [(t.signature, t.kind, t.result, t.lots) for t in told.trades()]
+    node = FakeNode(chain)
+    node.hide_index(blocks)
+    seen = look(node).settle()
+    assert [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()] == truth and seen.state() == "complete"
+    assert bool(node.calls["getBlock"]) and not any("order_unresolved" in t.flags for t in seen.trades())
+
+
+def test_a_restart_before_the_block_was_asked_loses_nothing(look, chain, monkeypatch):
+    node = FakeNode(chain)
+    node.hide_index()
+    monkeypatch.setattr(module.Observer, "_index_slots", lambda *_: None)
+    seen = look(node)
+    seen.look(3)
+    monkeypatch.undo()
+    seen.restart()
+    seen.settle()
+    assert all(s.tx_index is not None for s in Sighting.select() if Sighting.select().where(Sighting.slot == s.slot).count() > 1)
+
+
+# ---- owners of 2021 ------------------------------------------------------------------------------------------------------------------------
+def test_receipts_without_owners_are_read_again_once_the_account_is_known(look):
+    """An early receipt names no owner; a later one tells that the account is ada's. Then the early one moved her tokens too."""
+    story = Story()
+    story.fund("ada", 10**9)
+    early = story.receive("ada", "CAT", 70)
+    story.transact("ada", [("tokens", "CAT", "maker", "ada", 5)])
+    chain = story.chain()
+    row = chain.by_signature[early]
+    for side in ("preTokenBalances", "postTokenBalances"):
+        for balance in row.receipt["meta"][side]:
+            balance["owner"] = None
+    node = FakeNode(chain)
+    seen = look(node).settle()
+    assert [(t.kind, t.token_changes) for t in seen.trades()][1] == ("transfer_in", f'[["{address("CAT")}","70",6]]') and seen.state() == "complete"
+
+
+# ---- others at work, clocks, caps -----------------------------------------------------------------------------------------------------------
+def test_another_process_at_work_is_noticed(look, chain):
+    """`observe` beside a running server fetches some receipts: the server's memory of the books is not the database's any more."""
+    node = FakeNode(chain, tip=chain.rows[15].slot)
+    seen = look(node).settle()
+    server = seen.observer
+    node.tip = chain.rows[25].slot
+    seen.restart()
+    seen.look(3)
+    node.tip = None
+    seen.observer = server
+    assert seen.settle().state() == "complete" and seen.gaps() == []
+
+
+@pytest.mark.parametrize("jump", [-40 * 86_400, -3_600, 3_600, 400 * 86_400])
+def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
+    node = FakeNode(chain, tip=chain.rows[15].slot)
+    seen = look(node).settle()
+    seen.clock.time += max(0, jump)                       # the monotonic clock never goes back; the wall clock does both
+    global_begin = seen.now
+    node.tip = chain.rows[25].slot
+    seen.observer.run_tick(global_begin + (jump * 1000 if jump < 0 else 0))
+    seen.look(3)
+    assert seen.coverage()["lastSlot"] == chain.touching(ADA)[-1].slot or seen.coverage()["receipts"] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
+    node.tip = None
+    if jump > 0:
+        seen.clock.time -= jump                           # set right again
+    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
+def test_more_receipts_than_are_kept(look, chain):
+    seen = look(chain, max_receipts_per_wallet=12).settle()
+    assert seen.state() == "partial" and "more receipts" in seen.coverage()["note"] and seen.coverage()["receipts"] == 12
+
+
+def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
+    """Endpoints rest in the middle of a walk, the process restarts: it is not begun again. When its place is gone, it is."""
+    monkeypatch.setattr(module, "FULL_PAGE", 5)
+    node = FakeNode(chain)
+    seen = look(node)
+    node.fail("getTransaction", -32603)
+    seen.observer._walk_on(Wallet.get(), seen.now)
+    seen.observer._walk_on(Wallet.get(), seen.now)
+    cursor = Address.get().walk_cursor
+    node.fail("getSignaturesForAddress", -32603)
+    seen.look(2)
+    seen.restart()
+    seen.look(2)
+    assert Address.get().walk_cursor == cursor
+    node.fail("getSignaturesForAddress", -32020)
+    seen.clock.sleep(400)
+    seen.look(3)
+    assert Address.get().walk_cursor is None
+    node.restore()
+    seen.clock.sleep(400)
+    assert seen.settle().state() == "complete"
+
+
+def test_no_token_accounts_told_is_not_complete(look, chain):
+    """Some providers refuse that list for some wallets: the rest is observed, and it is not said to be whole."""
+    node = FakeNode(chain)
+    node.fail("getTokenAccountsByOwner", -32602)
+    seen, problems = look(node), set()
+    for _ in range(10):
+        seen.look()
+        problems.add(seen.observer.problem)
+    assert seen.state() == "backfilling" and len(seen.trades()) == len(chain.touching(ADA))
+    assert problems == {None, "getTokenAccountsByOwner: endpoint 1: error -32602"}
+    node.restore()
+    seen.clock.sleep(60)
+    assert seen.settle().state() == "complete"
+
+
+# ---- what it costs ----------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("people", [("ada",), ("ada", "eve", "bob")])
+@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
+def test_an_idle_wallet_costs_a_request_an_address_and_look_at_most(look, people, trading):
+    story = Story()
+    for person in people:
+        story.fund(person, 10**9)
+        if trading:
+            story.buy(person, "CAT", 10, 5_000)
+    node = FakeNode(story.chain())
+    seen = look(node, wallets=[address(p) for p in people]).settle()
+    addresses, costs = Address.select().count(), []
+    for _ in range(40):
+        before = node.calls.total()
+        seen.look()
+        costs.append(node.calls.total() - before)
+    assert max(costs) <= addresses and min(costs) > 0
+
+
+def test_a_crowded_head_costs_an_idle_wallet_one_page(look):
+    """Three hundred receipts inside the overlap: listed again only where something new was."""
+    story = Story(slots_apart=1)
+    story.fund("ada", 10**9)
+    for _ in range(300):
+        story.mention("ada")
+    node = FakeNode(story.chain())
+    seen = look(node).settle()
+    before = node.calls["getSignaturesForAddress"]
+    seen.look(8)
+    assert node.calls["getSignaturesForAddress"] - before <= 8

@@ -1,0 +1,402 @@
+"""What creators do, form by form: who may, what is shown once, what is kept when something is refused, what is stored."""
+import html
+import re
+
+import orjson
+import pytest
+from nacl.signing import SigningKey
+from service import NOW, Service, address
+
+import models
+from models import Bot, Key, Post, Session
+from web import accounts
+from web.keys import hash_secret
+
+KEY_TEXT = re.compile(r"cnd_(?:pub|read)_[A-Za-z0-9]{49}")
+SEED = " ".join(["abandon"] * 11 + ["about"])
+PRIVATE = "5" * 87
+
+
+class Browser:
+    """A browser of its own: cookies, and forms sent with the token of their page."""
+
+    def __init__(self, service):
+        self.client = service.app.test_client()
+
+    def get(self, path, **headers):
+        return self.client.get(path, headers=headers)
+
+    def send(self, path, page="/connect", headers=None, **typed):
+        """Post a form as the page at `page` would."""
+        return self.client.post(path, data={"csrf_token": self.token(page), **typed}, headers=headers)
+
+    def token(self, page="/connect"):
+        return re.search(r'name="csrf_token" value="([^"]+)"', self.client.get(page).text)[1]
+
+    def create(self, name="Nell", **typed):
+        """(page, bot uid, key, recovery code or None)"""
+        page = self.send("/connect", name=name, **typed)
+        assert page.status_code == 200, errors_of(page)
+        code = re.search(r'id="recovery-code">([^<]+)<', page.text)
+        return page, re.search(r"/bots/(bot_\w+)", page.text)[1], re.search(r'id="publish-key">([^<]+)<', page.text)[1], code and code[1]
+
+
+def errors_of(page):
+    """{field: message} that stand beside fields."""
+    return {field: html.unescape(said) for field, said in re.findall(r'<p class="error" id="e-(\w+)">([^<]+)</p>', page.text)}
+
+
+@pytest.fixture
+def browser(service):
+    return Browser(service)
+
+
+@pytest.fixture
+def nell(browser):
+    """The uid of an influencer this browser manages."""
+    return browser.create(wallet=address("nell"))[1]
+
+
+# ---- creating -------------------------------------------------------------------------------------------------------------
+def test_a_form_makes_an_influencer_whose_key_works_and_is_shown_once(service, browser):
+    page, uid, key, code = browser.create("Nell", bio="Calm.", tone="dry", topics="fees, launches", catchphrases="Steady.\r\nNo, really.", wallet=address("w"))
+    assert page.headers["Cache-Control"] == "no-store" and key in page.text and re.fullmatch(r"(\w{5}-){5}\w", code)
+    assert f"Bearer {key}" in page.text and page.text.index("publish-key") < page.text.index("recovery-code")
+    shown = service.get(f"/api/v1/bots/{uid}", key).json
+    assert shown["voice"] == {"tone": "dry", "style": [], "adjectives": [], "topics": ["fees", "launches"], "catchphrases": ["Steady.", "No, really."], "emoji": ""}
+    assert shown["wallet"]["address"] == address("w") and shown["bio"] == "Calm."
+    assert not any(KEY_TEXT.search(browser.get(path).text) or code in browser.get(path).text for path in ("/connect", f"/bots/{uid}", f"/bots/{uid}/manage", "/"))
+
+
+def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
+    _, _, key, code = browser.create()
+    with browser.client.session_transaction() as cookie:
+        name = cookie["creator"]
+    models.database.close_all()
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file())
+    assert all(secret.encode() not in stored for secret in (key, code, code.replace("-", ""), name)) and Session.get().hash == hash_secret(name)
+
+
+def test_a_form_sent_twice_makes_one_influencer(browser):
+    draft = "ab" * 12
+    _, uid, _, _ = browser.create(draft=draft)
+    again = browser.send("/connect", name="Nell", draft=draft)
+    assert uid == f"bot_{draft}" and again.status_code == 302 and again.location == f"/bots/{uid}/manage" and Bot.select().count() == 1
+    assert "was made when the form was first sent" in browser.get(again.location).text
+
+
+def test_a_second_influencer_joins_the_same_account(browser, nell):
+    page, uid, _, code = browser.create("Otto")
+    assert code is None and "recovery" not in page.text.lower() and Bot.get(Bot.uid == uid).owner_id == Bot.get(Bot.uid == nell).owner_id
+
+
+@pytest.mark.parametrize("typed, field, said", [
+    ({"name": ""}, "name", "1 to 60 characters"), ({"name": "x" * 61}, "name", "1 to 60 characters"), ({"name": "a\x00b"}, "name", "control characters"),
+    ({"bio": "b" * 501}, "bio", "0 to 500"), ({"wallet": "nonsense"}, "wallet", "base58 of 32 bytes"), ({"wallet": SEED}, "wallet", "was not stored"),
+    ({"wallet": PRIVATE}, "wallet", "was not stored"), ({"tone": "t" * 61}, "tone", "0 to 60"), ({"topics": ",".join("abcdefghijklm")}, "topics", "at most 12")])
+def test_a_refused_field_says_why_and_nothing_typed_is_lost(browser, typed, field, said):
+    page = browser.send("/connect", **{"name": "Nell", "bio": "My bio", "tone": "dry", "topics": "kept, too", **typed})
+    assert page.status_code == 422 and said in errors_of(page)[field] and Bot.select().count() == 0
+    shown = html.unescape(page.text)
+    kept = {"name": 'value="Nell"', "bio": ">My bio<", "tone": 'value="dry"', "topics": 'value="kept, too"'}
+    assert all(kept[name] in shown for name in kept if name != field)
+    assert typed.get("wallet", "\x01") not in shown and f'aria-describedby="e-{field}' in page.text
+
+
+def test_all_refused_fields_are_named_at_once(browser):
+    page = browser.send("/connect", name="", bio="b" * 501, wallet="x", tone="t" * 61)
+    assert set(errors_of(page)) == {"name", "bio", "wallet", "tone"}
+
+
+def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service):
+    page = Browser(service).send("/connect", name="Thief", wallet=address("nell"))
+    assert page.status_code == 409 and "another influencer" in errors_of(page)["wallet"] and 'value="Thief"' in page.text and Bot.select().count() == 1
+
+
+def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
+    service = Service(tmp_path / "data", creations_per_minute=3)
+    browser = Browser(service)
+    for n in range(3):
+        Browser(service).create(f"Bot {n}")
+    page = browser.send("/connect", name="Fourth", bio="Still here")
+    assert page.status_code == 429 and int(page.headers["Retry-After"]) > 0 and ">Still here<" in page.text and Bot.select().count() == 3
+    service.close()
+
+
+def test_a_closed_instance_takes_nobody_new(tmp_path):
+    service = Service(tmp_path / "data", registration="closed")
+    browser = Browser(service)
+    assert "from its operator only" in browser.get("/connect").text and 'name="draft"' not in browser.get("/connect").text
+    assert browser.send("/connect", name="Nell").status_code == 403 and Bot.select().count() == 0
+    service.close()
+
+
+# ---- forms of others ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
+def test_a_form_from_another_site_is_refused_even_with_a_token(browser, headers):
+    page = browser.send("/connect", name="Nell", headers=headers)
+    assert page.status_code == 403 and "another site" in page.text and Bot.select().count() == 0
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, {"Sec-Fetch-Site": "none"}, {"Origin": "http://127.0.0.1:8000"}])
+def test_a_form_of_this_site_is_taken(browser, headers):
+    assert browser.send("/connect", name="Nell", headers=headers).status_code == 200
+
+
+def test_a_form_without_its_token_is_offered_again_with_what_was_typed(browser):
+    page = browser.client.post("/connect", data={"name": "Nell", "bio": "Kept <b>", "wallet": SEED, "csrf_token": "stale"})
+    assert page.status_code == 400 and "send it again" in page.text.lower() and 'name="bio" value="Kept &lt;b&gt;"' in page.text and SEED not in page.text
+    typed = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+    assert browser.client.post("/connect", data=typed).status_code == 200 and Bot.get().name == "Nell"
+
+
+FORMS = ["profile", "auto-post", "posts", "wallet", "wallet/detach", "challenge", "proof", "keys", "retire"]
+
+
+@pytest.mark.parametrize("other", ["nobody", "another creator"])
+def test_a_stranger_can_manage_nothing(service, browser, nell, other):
+    key = Key.get(Key.bot == Bot.get(Bot.uid == nell))
+    stranger = Browser(service)
+    if other == "another creator":
+        stranger.create("Otto")
+    before = snapshot()
+    paths = [f"/bots/{nell}/{form}" for form in FORMS] + [f"/keys/{key.uid}/revoke", f"/keys/{key.uid}/rotate"]
+    answers = [stranger.send(path, name="Mine", body="Mine", wallet=address("mine")) for path in paths]
+    answers += [stranger.get(path) for path in (f"/bots/{nell}/manage", f"/bots/{nell}/retire", f"/bots/{nell}/proof", f"/bots/{nell}/wallet/detach", f"/keys/{key.uid}/revoke")]
+    assert {answer.status_code for answer in answers} <= {403, 404} and all("<h1" in answer.text for answer in answers) and snapshot() == before
+    assert "Manage bot" not in stranger.get(f"/bots/{nell}").text and "Manage bot" in browser.get(f"/bots/{nell}").text
+
+
+def snapshot():
+    return [list(model.select().order_by(model.id).dicts()) for model in (Bot, Key, Post, models.Attachment)]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_asking_for_a_confirmation_does_nothing_yet(browser, nell, method):
+    key, before = Key.get(), snapshot()
+    for path in (f"/bots/{nell}/retire", f"/bots/{nell}/wallet/detach", f"/keys/{key.uid}/revoke", f"/keys/{key.uid}/rotate"):
+        assert browser.client.open(path, method=method).status_code == 200
+    assert snapshot() == before
+
+
+# ---- sessions and recovery ------------------------------------------------------------------------------------------------
+def test_logging_out_ends_the_session_for_a_copied_cookie_too(service, browser, nell):
+    copy = Browser(service)
+    copy.client.set_cookie("session", browser.client.get_cookie("session").value)
+    assert copy.get(f"/bots/{nell}/manage").status_code == 200
+    browser.send("/logout")
+    assert [one.get(f"/bots/{nell}/manage").status_code for one in (browser, copy)] == [403, 403] and Session.select().count() == 0
+
+
+def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, browser):
+    _, uid, _, code = browser.create()
+    fresh = Browser(service)
+    page = fresh.send("/recover", code=code.lower().replace("-", " "))
+    new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
+    assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store" and new != code
+    assert (fresh.get(f"/bots/{uid}/manage").status_code, browser.get(f"/bots/{uid}/manage").status_code) == (200, 403)
+    late = Browser(service)
+    refused = late.send("/recover", code=code)
+    assert refused.status_code == 422 and "used before" in errors_of(refused)["code"] and code not in refused.text
+    assert late.send("/recover", code=new).status_code == 200
+
+
+def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
+    service = Service(tmp_path / "data", failed_auth_per_minute=2)
+    browser = Browser(service)
+    assert [browser.send("/recover", code=f"guess {n}").status_code for n in range(4)] == [422, 422, 429, 429]
+    service.close()
+
+
+def test_a_lost_code_is_replaced_while_signed_in(service, browser):
+    _, uid, _, code = browser.create()
+    new = re.search(r'id="recovery-code">([^<]+)<', browser.send("/recovery-code").text)[1]
+    assert Browser(service).send("/recover", code=code).status_code == 422 and Browser(service).send("/recover", code=new).status_code == 200
+
+
+def test_an_old_session_has_ended(browser, nell):
+    Session.update(seen_at=Session.seen_at - 181 * 86_400_000).execute()
+    page = browser.get(f"/bots/{nell}/manage")
+    assert page.status_code == 403 and "recovery code" in page.text
+
+
+def test_a_made_up_cookie_is_nobody(service, nell):
+    forger = Browser(service)
+    forger.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
+    assert forger.get(f"/bots/{nell}/manage").status_code == 403
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):
+    page, _, _, _ = browser.create()
+    assert all(word in page.headers["Set-Cookie"] for word in ("HttpOnly", "SameSite=Lax", "Path=/"))
+
+
+# ---- keys -----------------------------------------------------------------------------------------------------------------
+def test_a_read_key_is_made_shown_once_and_reads(service, browser, nell):
+    page = browser.send("/connect/keys", label="research")
+    key = re.search(r'id="read-key">([^<]+)<', page.text)[1]
+    assert page.headers["Cache-Control"] == "no-store" and service.get("/api/v1/feed", key).status_code == 200
+    assert service.post({"eventId": "1", "body": "x"}, key).status_code == 403
+    again = browser.get("/connect").text
+    assert "research" in again and key not in again and f"cnd_read_…{key[-4:]}" in again
+
+
+def test_a_key_is_revoked_after_a_confirmation_and_ends_at_once(service, browser):
+    _, uid, key, _ = browser.create()
+    row = Key.get()
+    assert "Yes, revoke it" in browser.get(f"/keys/{row.uid}/revoke").text and service.get("/api/v1/me", key).status_code == 200
+    browser.send(f"/keys/{row.uid}/revoke")
+    assert service.get("/api/v1/me", key).status_code == 401 and "revoked" in browser.get(f"/bots/{uid}/manage").text
+
+
+@pytest.mark.parametrize("overlap, status", [("0", 401), ("1", 200), ("24", 200), ("nonsense", 401)])
+def test_a_rotated_key_may_work_on_for_a_while(service, browser, overlap, status):
+    _, _, old, _ = browser.create()
+    page = browser.send(f"/keys/{Key.get().uid}/rotate", overlap=overlap)
+    new = re.search(r'id="publish-key">([^<]+)<', page.text)[1]
+    assert service.get("/api/v1/me", old).status_code == status and service.get("/api/v1/me", new).status_code == 200
+
+
+def test_a_revoked_key_is_not_rotated(browser, nell):
+    key = Key.get()
+    browser.send(f"/keys/{key.uid}/revoke")
+    assert browser.send(f"/keys/{key.uid}/rotate").status_code == 302 and Key.select().count() == 1
+
+
+def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):
+    for n in range(19):
+        assert browser.send("/connect/keys", label=str(n)).status_code == 200
+    page = browser.send("/connect/keys", label="21st")
+    assert page.status_code == 409 and "at most 20" in errors_of(page)["label"]
+    page = browser.send(f"/bots/{nell}/keys", label="22nd")
+    assert page.status_code == 409 and "at most 20" in errors_of(page)["label"]
+
+
+# ---- profile, posts, wallet -----------------------------------------------------------------------------------------------
+def test_the_profile_changes_and_an_emptied_field_is_empty(service, browser):
+    _, uid, key, _ = browser.create(tone="dry", topics="fees", emoji="x")
+    browser.send(f"/bots/{uid}/profile", name="Nelly", bio="New", tone="solemn", style="terse, odd")
+    shown = service.get(f"/api/v1/bots/{uid}", key).json
+    assert (shown["name"], shown["bio"], shown["voice"]["tone"], shown["voice"]["style"], shown["voice"]["topics"], shown["voice"]["emoji"]) == ("Nelly", "New", "solemn", ["terse", "odd"], [], "")
+    page = browser.send(f"/bots/{uid}/profile", name="", bio="Typed")
+    assert page.status_code == 422 and "1 to 60" in errors_of(page)["name"] and ">Typed<" in page.text
+
+
+def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
+    sent = [browser.send(f"/bots/{nell}/posts", body="Line one\r\nline two", draft="d1") for _ in range(2)]
+    assert [one.status_code for one in sent] == [302, 302] and sent[0].location == sent[1].location and Post.select().count() == 1
+    assert (Post.get().body, Post.get().channel, Post.get().status) == ("Line one\nline two", "studio", "none") and "typed by its creator" in browser.get(sent[0].location).text
+
+
+def test_a_refused_post_keeps_its_words(browser, nell):
+    page = browser.send(f"/bots/{nell}/posts", body="Kept words", signature="nonsense", draft="d2")
+    assert page.status_code == 422 and "base58 of 64 bytes" in errors_of(page)["signature"] and "Kept words" in page.text and Post.select().count() == 0
+
+
+def test_posts_by_hand_share_the_minutes_limit(tmp_path):
+    service = Service(tmp_path / "data", posts_per_minute=2)
+    browser = Browser(service)
+    uid = browser.create()[1]
+    assert [browser.send(f"/bots/{uid}/posts", body="x", draft=str(n)).status_code for n in range(3)] == [302, 302, 429]
+    service.close()
+
+
+def test_a_wallet_is_replaced_and_detached(service, browser, nell):
+    browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
+    assert accounts.find_attachment(Bot.get()).wallet.address == address("second") and address("nell")[:4] in browser.get(f"/bots/{nell}").text
+    browser.send(f"/bots/{nell}/wallet/detach")
+    assert accounts.find_attachment(Bot.get()) is None
+
+
+@pytest.mark.parametrize("path, field", [("wallet", "wallet"), ("challenge", "prove")])
+@pytest.mark.parametrize("secret", [SEED, PRIVATE])
+def test_a_pasted_secret_is_refused_and_shown_nowhere(browser, nell, path, field, secret):
+    page = browser.send(f"/bots/{nell}/{path}", wallet=secret, prove=secret)
+    assert page.status_code == 422 and "was not stored" in errors_of(page)[field] and secret not in html.unescape(page.text)
+
+
+def test_trades_are_told_by_itself_only_after_it_was_switched_on(browser, nell):
+    browser.send(f"/bots/{nell}/auto-post", on="yes")
+    assert Bot.get().auto_post and Bot.get().auto_post_since > NOW
+    browser.send(f"/bots/{nell}/auto-post", on="no")
+    assert not Bot.get().auto_post
+
+
+def test_a_retired_influencer_keeps_its_page_and_nothing_else(service, browser):
+    _, uid, key, _ = browser.create(wallet=address("w"))
+    service.post({"eventId": "1", "body": "Last words."}, key)
+    browser.send(f"/bots/{uid}/retire")
+    page = browser.get(f"/bots/{uid}").text
+    assert "Retired on" in page and "Last words." in page and service.get("/api/v1/me", key).status_code == 401
+    assert browser.send(f"/bots/{uid}/posts", body="More", draft="x").status_code == 409 and browser.send(f"/bots/{uid}/keys").status_code == 409
+    assert "nothing left to manage" in browser.get(f"/bots/{uid}/manage").text
+
+
+# ---- proof of ownership ---------------------------------------------------------------------------------------------------
+SIGNER = SigningKey(b"w" * 32)
+
+
+@pytest.fixture
+def owned():
+    import base58
+    return base58.b58encode(bytes(SIGNER.verify_key)).decode()
+
+
+def challenge(browser, uid, wallet=""):
+    answer = browser.send(f"/bots/{uid}/challenge", prove=wallet)
+    assert answer.status_code == 302, errors_of(answer)
+    return html.unescape(re.search(r'id="challenge">([^<]+)<', browser.get(answer.location).text)[1])
+
+
+def prove(browser, uid, text, key=SIGNER):
+    return browser.send(f"/bots/{uid}/proof", signature=key.sign(text.encode()).signature.hex())
+
+
+def test_a_signature_proves_the_wallet_once(service, browser, owned):
+    _, uid, key, _ = browser.create(wallet=owned)
+    text = challenge(browser, uid)
+    assert all(part in text for part in (uid, owned, service.config.base_url))
+    assert prove(browser, uid, text).status_code == 302 and "owner proven" in browser.get(f"/bots/{uid}").text
+    assert service.get(f"/api/v1/bots/{uid}", key).json["wallet"]["ownership"] == "proven"
+    assert "no longer valid" in browser.get(prove(browser, uid, text).location).text
+
+
+def test_a_proof_displaces_a_claim(service, browser, owned):
+    _, claimer, _, _ = Browser(service).create("Claimer", wallet=owned)
+    _, uid, _, _ = browser.create("Owner")
+    assert browser.send(f"/bots/{uid}/wallet", wallet=owned).status_code == 409
+    prove(browser, uid, challenge(browser, uid, owned))
+    holders = {bot.uid: accounts.find_attachment(bot) for bot in Bot.select()}
+    assert holders[claimer] is None and (holders[uid].wallet.address, holders[uid].ownership) == (owned, "proven")
+
+
+def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned):
+    uid = browser.create(wallet=owned)[1]
+    text = challenge(browser, uid)
+    wrong = prove(browser, uid, text, SigningKey(b"x" * 32))
+    assert wrong.status_code == 422 and "not this wallet" in errors_of(wrong)["signature"] and accounts.find_attachment(Bot.get()).ownership == "claimed"
+    assert browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422 and prove(browser, uid, text).status_code == 302
+
+
+def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service, browser, owned):
+    _, uid, _, _ = browser.create(wallet=owned)
+    other = browser.create("Other")[1]
+    text = challenge(browser, uid)
+    assert prove(browser, other, text).status_code == 302 and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+    stored = orjson.loads(Session.get().challenge)
+    Session.update(challenge=orjson.dumps({**stored, "endsAt": stored["endsAt"] - 300_001}).decode()).execute()
+    assert prove(browser, uid, text).status_code == 302 and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+
+
+def test_detaching_ends_a_proof(browser, owned):
+    uid = browser.create(wallet=owned)[1]
+    prove(browser, uid, challenge(browser, uid))
+    browser.send(f"/bots/{uid}/wallet/detach")
+    browser.send(f"/bots/{uid}/wallet", wallet=owned)
+    assert accounts.find_attachment(Bot.get()).ownership == "claimed"
+
+
+def test_the_voice_is_heard_before_it_is_saved(browser):
+    dry, bold = (browser.get(f"/connect/preview?tone={tone}&topics=fees").text for tone in ("dry", "bold"))
+    assert dry != bold and "PINE" in dry and "<script" not in browser.get("/connect/preview?catchphrases=%3Cscript%3E").text
+    assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204

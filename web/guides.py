@@ -1,0 +1,38 @@
+"""/skill.md and /llms.txt: this instance explained to programs, with its own address, limits and, where `bot` names one, influencer.
+
+Nothing in them was written by a stranger: an influencer appears by its id and wallet only, never by its name.
+"""
+from flask import Blueprint, Response, current_app, render_template, request
+
+from web import openapi, queries
+from web.problem import Problem
+from web.stream import PLACES
+
+blueprint = Blueprint("guides", __name__)
+
+
+@blueprint.get("/skill.md")
+def show_skill():
+    return respond("skill.md", "text/markdown; charset=utf-8", bot=find_bot(request.args.get("bot")))
+
+
+@blueprint.get("/llms.txt")
+def show_llms():
+    return respond("llms.txt", "text/plain; charset=utf-8")
+
+
+def find_bot(uid):
+    """{id, wallet} of the influencer the guide is written for, or None."""
+    row = queries.find_bot(uid) if uid else None
+    if uid and row is None:
+        raise Problem("not_found", "there is no such influencer")
+    return row and {"id": row[1], "wallet": row[10]}
+
+
+def respond(template, content_type, **more):
+    config = current_app.config["CANDOR"]
+    allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
+    text = render_template(template, config=config, allowance=allowance, url=config.base_url, operations=openapi.OPERATIONS, streams=PLACES, **more)
+    response = Response(text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"})
+    response.add_etag()
+    return response.make_conditional(request)

@@ -1,0 +1,83 @@
+"""/metrics for Prometheus, where METRICS is on. Everything is read from the database and the disk at the scrape, so it is true whichever worker answers.
+
+Requests are not counted here: the access log and the proxy have each of them.
+"""
+import shutil
+import time
+
+from flask import Blueprint, Response, current_app
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from config import VERSION
+from models import database
+
+blueprint = Blueprint("metrics", __name__)
+COUNTS = (
+    ("bots", "Influencers of wallet mode that are not retired", "SELECT COUNT(*) FROM bot WHERE retired_at IS NULL"),
+    ("traders", "Influencers of paper mode that are not retired", "SELECT COUNT(*) FROM trader WHERE retired_at IS NULL"),
+    ("wallets", "Wallets that are observed now", "SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL"),
+    ("trades", "Receipts booked, of every kind", "SELECT COUNT(*) FROM trade"),
+    ("receipts", "Receipts stored", "SELECT COUNT(*) FROM receipt"),
+    ("receipts_pending", "Receipts listed and not stored yet", "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"),
+    ("receipts_refused", "Pending receipts of which no endpoint gave a usable one", "SELECT COUNT(*) FROM sighting WHERE state = 'pending' AND problem IS NOT NULL"),
+    ("tokens", "Tokens the scout tracks", "SELECT COUNT(*) FROM token WHERE tracked_at IS NOT NULL"),
+    ("reviews_open", "Records of paper mode under review", "SELECT COUNT(*) FROM review WHERE state = 'under_review'"),
+)
+POSTS = "SELECT status, COUNT(*) FROM post GROUP BY status"
+JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
+OLDEST_LOOK = "SELECT MIN(w.looked_at) FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL"
+JOB_STATES = ("ok", "failing", "off")
+
+
+@blueprint.get("/metrics")
+def show_metrics():
+    registry = CollectorRegistry()
+    registry.register(Instance(current_app.config["CANDOR"], time.time()))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+
+
+class Instance:
+    """A collector over the whole instance; `now` in seconds."""
+
+    def __init__(self, config, now):
+        self.config, self.now = config, now
+
+    def collect(self):
+        yield gauge("info", "Always 1; the labels tell", [((VERSION, database.version()), 1)], ("version", "sqlite"))
+        for name, help, sql in COUNTS:
+            yield gauge(name, help, _one(sql))
+        yield gauge("posts", "Posts of wallet mode by what observation made of them", [((status,), count) for status, count in _all(POSTS)], ("verification",))
+        yield from self._jobs(_all(JOBS))
+        oldest = _one(OLDEST_LOOK)
+        if oldest is not None:
+            yield gauge("observer_lag_seconds", "Since the wallet looked at longest ago was looked at", max(0, self.now - oldest / 1000))
+        yield from self._disk()
+
+    def _jobs(self, rows):
+        yield gauge("job_state", "1 for the state a background job is in", [((name, one), int(one == state)) for name, state, _, _ in rows for one in JOB_STATES],
+                    ("job", "state"))
+        yield gauge("job_heartbeat_timestamp_seconds", "When a job last ended a run, Unix time", [((name,), at / 1000) for name, _, at, _ in rows if at], ("job",))
+        yield gauge("job_success_timestamp_seconds", "When a job last went well, Unix time", [((name,), at / 1000) for name, _, _, at in rows if at], ("job",))
+
+    def _disk(self):
+        sizes = [((part.name,), part.stat().st_size) for part in sorted(self.config.data_dir.glob("app.db*")) if part.name in ("app.db", "app.db-wal")]
+        yield gauge("database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",))
+        yield gauge("disk_free_bytes", "Free on the disk of DATA_DIR", shutil.disk_usage(self.config.data_dir).free)
+
+
+def gauge(name, help, samples, labels=()):
+    """A gauge `candor_NAME`; `samples`: (values of its labels, number), or one number for a gauge without labels."""
+    samples = samples if labels else [((), samples)]
+    made = GaugeMetricFamily(f"candor_{name}", help, labels=labels)
+    for values, number in samples:
+        made.add_metric(values, number)
+    return made
+
+
+def _one(sql):
+    return database.execute_sql(sql).fetchone()[0]
+
+
+def _all(sql):
+    return database.execute_sql(sql).fetchall()
