@@ -39,7 +39,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN]
+    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN and re.fullmatch("[a-z]{1,20}", name)]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
