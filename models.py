@@ -59,6 +59,16 @@ class SQLite(PooledDatabase, APSWDatabase):
         finally:
             connection.set_busy_timeout(self.busy_ms)
 
+    @contextlib.contextmanager
+    def erasing(self):
+        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead log is emptied, as soon as nobody reads an older state."""
+        self.execute_sql("PRAGMA secure_delete = 1")
+        try:
+            yield
+        finally:
+            self.execute_sql("PRAGMA secure_delete = 0")
+        self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @staticmethod
     def version():
         return apsw.sqlite_lib_version()
@@ -117,6 +127,13 @@ def migrate(db=None):
 def writing():
     """One short IMMEDIATE transaction. Nothing slow belongs inside: no network, no rendering."""
     with database.atomic():
+        yield
+
+
+@contextlib.contextmanager
+def erasing():
+    """As `writing`, for what must not be found in the database's files any more."""
+    with database.erasing(), writing():
         yield
 
 
@@ -354,6 +371,7 @@ class Post(Base):
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
+    hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
