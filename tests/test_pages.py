@@ -7,7 +7,7 @@ import pytest
 from service import NOW, Service, address, signature
 
 from models import Post, Token, Wallet
-from web import accounts, traders
+from web import accounts, posts, traders
 from web.words import ADVICE
 
 WALLET, MINT = address("wallet"), address("mint")
@@ -136,7 +136,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     one = publish(service, bot, "1", "Something unkind.")
-    accounts.hide_post(one["id"], NOW)
+    posts.hide(one["id"], NOW)
     for path in ("/", f"/posts/{one['id']}", "/feed.json"):
         assert "unkind" not in service.get(path).text and one["id"] in service.get(path).text
 

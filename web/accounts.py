@@ -9,10 +9,10 @@ import unicodedata
 from dataclasses import dataclass
 
 import orjson
-from peewee import JOIN, fn
+from peewee import JOIN
 
-from models import Address, Attachment, Bot, Key, Owner, Post, Wallet, new_uid, writing
-from web.fields import check_line, check_wallet
+from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
+from web.fields import HOLDS_SECRET, check_line, check_wallet, holds_secret
 from web.keys import PREFIXES, hash_secret, make_key
 from web.problem import Problem, invalid
 
@@ -134,6 +134,8 @@ def _check_words(name, value, default):
         return check_line(name, value, LONGEST_WORD, shortest=0) or default
     if len(value) > MOST_WORDS:
         raise invalid(name, f"must have at most {MOST_WORDS} entries")
+    if holds_secret(" ".join(value)):                         # a seed phrase, written as a list
+        raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, LONGEST_WORD) for word in value]
 
 
@@ -153,12 +155,6 @@ def _free_handle(name):
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "bot"
     return f"{handle}-{secrets.token_hex(3)}" if Bot.select().where(Bot.handle == handle).exists() else handle
-
-
-def hide_post(uid, now):
-    """The operator takes a post's words off the interface; its record stays."""
-    if not Post.update(hidden_at=fn.COALESCE(Post.hidden_at, now)).where(Post.uid == uid).execute():
-        _unknown("post")
 
 
 # ---- wallets ------------------------------------------------------------------------------------------------------------

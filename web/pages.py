@@ -11,12 +11,14 @@ from flask import Blueprint, current_app, g, render_template, request, session, 
 
 from chain.amounts import exact
 from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, v1, words
-from web.fields import is_base58
+from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
 
 blueprint = Blueprint("pages", __name__)
 PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
+FILTERS = ("source", "mint", "posts", "trades")
+LONGEST_MINT = 44
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
@@ -42,8 +44,13 @@ def _digest(name):
 
 
 def link_to_older(name, cursor):
-    """This page with its filters, from where `cursor` says on."""
-    return url_for(request.endpoint, **{**request.view_args, **request.args, name: cursor})
+    """This page from where `cursor` says on."""
+    return link_here(**{name: cursor})
+
+
+def link_here(**more):
+    """This page with its filters; what else stands in the address is nobody's business."""
+    return url_for(request.endpoint, **{**request.view_args, **{name: text for name, text in request.args.items() if name in FILTERS}, **more})
 
 
 # ---- pieces of pages, drawn once for as long as nothing they show moves -------------------------------------------------------
@@ -120,12 +127,17 @@ def show_feed():
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
-        return render_template("feed.html", posts=[], problem=problem, source=source, mint=mint, sources=timeline.SOURCES), 422
+        return render_template("feed.html", posts=[], problem=problem, sources=timeline.SOURCES, source=source if source in timeline.SOURCES else "", mint=may_show(mint)), 422
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE, position, source, mint)
     cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
     return render_template("feed.html", posts=draw_posts(page.posts), cursor=cursor, source=source, mint=mint, sources=timeline.SOURCES, first=position is None)
+
+
+def may_show(mint):
+    """What was typed into the filter, unless it may be a secret somebody pasted."""
+    return mint if len(mint) <= LONGEST_MINT and not holds_secret(mint) else ""
 
 
 def find_filter_problem(source, mint):

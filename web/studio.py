@@ -1,6 +1,6 @@
 """The pages creators run their influencers with: connect, manage, keys, recovery. Every change is a form that web.sessions lets in.
 
-A refused form is shown again with what was typed and the reason beside its field; only a refused wallet is emptied, for it may be a secret.
+A refused form is shown again with what was typed and the reason beside its field; a refused wallet is emptied, for it may be a secret, and so is what holds one.
 What is shown once (keys, recovery codes) is rendered into the answer to its form, with no-store, and exists nowhere else.
 """
 import re
@@ -14,7 +14,7 @@ from flask_wtf.csrf import CSRFError
 import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
-from web.fields import check_line, check_wallet
+from web.fields import check_line, check_wallet, holds_secret
 from web.problem import Problem
 from web.serialize import show_time
 
@@ -39,7 +39,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in request.form.items(multi=True) if name not in NEVER_SHOWN]
+    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN and re.fullmatch("[a-z]{1,20}", name)]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
@@ -78,6 +78,11 @@ def read_texts(*names, form=None):
     """What was typed, with the line breaks of the interface."""
     form = request.form if form is None else form
     return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
+
+
+def without_secrets(typed, errors=None):
+    """What may be shown in a form again."""
+    return {name: "" if name == "wallet" and name in (errors or {}) or holds_secret(text) else text for name, text in typed.items()}
 
 
 def read_voice(form=None):
@@ -121,7 +126,7 @@ def render_connect(typed, errors=None, status=200, headers=None, recovery_error=
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
-    return render_template("connect.html", typed=typed, errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
+    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
                            samples=write_samples(read_voice()), closed=settings().registration == "closed", recovery_error=recovery_error,
                            key_error=key_error), status, headers or {}
 
@@ -133,7 +138,7 @@ def create_bot():
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
     errors = find_profile_errors(texts) | (find_errors(wallet=lambda: check_wallet(wallet)) if wallet else {})
     if errors:
-        return render_connect(without_refused(texts, errors), errors, 422)
+        return render_connect(texts, errors, 422)
     if owner and uid and pages.is_own(uid):
         flash("This influencer was made when the form was first sent. Its key was shown then; if it is lost, rotate it.")
         return redirect(url_for("studio.show_manage", uid=uid))
@@ -143,7 +148,7 @@ def create_bot():
         made = accounts.create_bot(settings(), texts["name"], g.now, wallet or None, owner, read_voice(), texts["bio"], uid)
     except Problem as problem:
         errors = list_errors(problem)
-        return render_connect(without_refused(texts, errors), errors, problem.status, problem.headers)
+        return render_connect(texts, errors, problem.status, problem.headers)
     if made.recovery_code:
         sessions.begin_session(made.owner, g.now)
     return render_template("created.html", bot=made.bot, wallet=wallet, key=made.publish_key.text, recovery_code=made.recovery_code,
@@ -159,10 +164,6 @@ def read_draft():
 def check_registration():
     if settings().registration == "closed":
         raise Problem("registration_closed", "this instance takes new influencers from its operator only")
-
-
-def without_refused(texts, errors):
-    return {**texts, "wallet": ""} if "wallet" in errors else texts
 
 
 @blueprint.get("/connect/preview")
@@ -235,7 +236,7 @@ def render_manage(bot, typed=None, errors=None, status=200, headers=None):
     stored = {"name": bot.name, "bio": bot.bio, "tone": voice["tone"], "emoji": voice["emoji"],
               **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}}
     keys = [key for key in accounts.list_keys(bot.owner) if key.bot_id == bot.id]
-    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
+    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **without_secrets(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
                            draft=secrets.token_hex(12), samples=write_samples(read_voice() if "tone" in request.form else voice)), status, headers or {}
 
 
