@@ -117,7 +117,7 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     page.get_by_role("button", name="Copy").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == key
     page.get_by_role("button", name="Send a test post").click()
-    page.get_by_role("link", name="See it").wait_for()
+    page.get_by_role("link", name="It is there").wait_for()
     told, sale = tell_story()
     assert site.post({"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key).status_code == 201
     page.goto("/")
@@ -237,7 +237,7 @@ def full(site):
     told, sale = tell_story()
     made = site.make_bot("Observed Otto", WALLET)
     site.observe(told)
-    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "word " * 790, "reason": "Because."})):
+    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "lengthy remarks " * 240, "reason": "Because."})):
         assert site.post({"eventId": event, "body": "Said.", **more}, made.publish_key.text).status_code == 201
     with models.database.connection_context():
         trader = traders.create_trader("Penny", "momentum", NOW).trader
