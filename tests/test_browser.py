@@ -95,12 +95,18 @@ def open_page(chromium, site):
     assert wrong == []
 
 
+def press(page, role, name):
+    """Press what leads to another page, and be there."""
+    with page.expect_navigation():
+        page.get_by_role(role, name=name).click()
+
+
 def connect_bot(page, name="Nell", wallet=""):
     """Fill in the form as a newcomer would: (publishing key, recovery code)."""
     page.goto("/connect")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Wallet").fill(wallet)
-    page.get_by_role("button", name="Create influencer").click()
+    press(page, "button", "Create influencer")
     return page.locator("#publish-key").inner_text(), page.locator("#recovery-code").inner_text()
 
 
@@ -253,16 +259,16 @@ def visit_all(page, full):
         yield path
     connect_bot(page, wallet=story.address("another"))
     yield "created"
-    page.get_by_role("link", name="Manage it").click()
+    press(page, "link", "Manage it")
     yield "manage"
-    page.get_by_role("button", name="Begin the proof").click()
+    press(page, "button", "Begin the proof")
     yield "proof"
     page.goto("/connect")
-    page.get_by_role("button", name="Create read key").click()
+    press(page, "button", "Create read key")
     yield "read key"
     page.goto("/connect")
     yield "account"
-    page.get_by_role("button", name="Rotate").click()
+    press(page, "button", "Rotate")
     yield "confirm"
 
 
