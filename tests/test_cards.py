@@ -5,7 +5,7 @@ import pytest
 from service import NOW, address, signature
 
 from models import Bot
-from web import accounts, cards, words
+from web import accounts, cards, posts, words
 
 W = address("w")
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -91,7 +91,7 @@ def test_an_embedded_post_says_what_it_is(service, bot):
 
 def test_a_hidden_post_has_no_words_anywhere(service, bot):
     uid = post(service, bot, "secret words")
-    accounts.hide_post(uid, NOW)
+    posts.hide(uid, NOW)
     for path in (f"/embed/{uid}", f"/posts/{uid}"):
         assert "secret" not in service.get(path).text and "took these words down" in service.get(path).text
 
