@@ -385,7 +385,7 @@ class Arrival(Base):
     """
 
     id = AutoField()
-    kind = TextField()                                        # post | trade | verification
+    kind = TextField()                                        # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
     post = ForeignKeyField(Post, null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
 
