@@ -18,7 +18,7 @@ from demo import cast
 from providers import parse_pairs, parse_pools
 from web import accounts, posts, traders
 
-PAST = 3_600                                              # seconds of paper mode before the start
+PAST = 2_400                                              # seconds of paper mode before the start
 DISPOSABLE = [f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES]         # of an earlier demonstration: each begins anew
 
 
