@@ -59,6 +59,16 @@ class SQLite(PooledDatabase, APSWDatabase):
         finally:
             connection.set_busy_timeout(self.busy_ms)
 
+    @contextlib.contextmanager
+    def erasing(self):
+        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead log is emptied, as soon as nobody reads an older state."""
+        self.execute_sql("PRAGMA secure_delete = 1")
+        try:
+            yield
+        finally:
+            self.execute_sql("PRAGMA secure_delete = 0")
+        self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @staticmethod
     def version():
         return apsw.sqlite_lib_version()
@@ -117,6 +127,13 @@ def migrate(db=None):
 def writing():
     """One short IMMEDIATE transaction. Nothing slow belongs inside: no network, no rendering."""
     with database.atomic():
+        yield
+
+
+@contextlib.contextmanager
+def erasing():
+    """As `writing`, for what must not be found in the database's files any more."""
+    with database.erasing(), writing():
         yield
 
 
@@ -199,7 +216,7 @@ class Wallet(Base):
     address = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="wallets")             # who holds it now, else who held it last
     created_at = BigIntegerField()
-    looked_at = BigIntegerField(null=True)                    # last completed look, and when the next is due
+    looked_at = BigIntegerField(null=True)                    # when a node last told of it, and when the next look is due
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)                  # when its token accounts were last listed
     whole = BooleanField(default=False)                       # every address was walked to its end at least once
@@ -354,6 +371,7 @@ class Post(Base):
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
+    hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))

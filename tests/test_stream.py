@@ -15,7 +15,7 @@ import books
 import config
 import models
 from models import Arrival, Post, Wallet, database
-from web import accounts, stream
+from web import accounts, posts, stream
 from web.worker import Patience
 
 W = address("w")
@@ -74,6 +74,18 @@ def test_posts_trades_and_verifications_in_the_order_they_came(service, key, fol
     assert [(kind, shown["id"]) for kind, shown in events] == [("post", first), ("post", second), ("trade", "trade_buy"), ("verification", first)]
     assert events[3][1] == service.get(f"/api/v1/posts/{first}", key).json and events[3][1]["verified"]
     assert events[2][1] == service.get("/api/v1/trades", key).json["data"][0]
+
+
+def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
+    """They were kept for all streams; who resumes before them gets the record alone, and who follows hears of it."""
+    begin = newest(service, key)
+    following = follow(begin)
+    uid = post(service, key, 1)
+    assert take(following, 1)[0][1]["body"] == "post 1"
+    posts.hide(uid, NOW)
+    kind, shown = take(following, 1)[0]
+    assert (kind, shown["id"], shown["body"]) == ("verification", uid, None)
+    assert [(kind, shown["body"]) for kind, shown in take(follow(begin), 2)] == [("post", None), ("verification", None)]
 
 
 def test_without_a_place_it_begins_now(service, key, follow):
