@@ -385,8 +385,10 @@ class Observer:
         return None if body is None else parse_receipt(unpack(body), signature)
 
     def _fetch_receipt(self, row, now):
-        """Ask a node for a receipt and store it; None for one it does not have yet. Every second time the preferred endpoint is passed over."""
-        raw, receipt, label = self._ask_receipt(row.signature, avoid=self.rpc.endpoints[0].label if row.tries % 2 else None)
+        """Ask a node for a receipt, and another where it does not have it yet, and store it; None where neither does."""
+        raw, receipt, label = self._ask_receipt(row.signature)
+        if receipt is None and len(self.rpc.endpoints) > 1:
+            raw, receipt, label = self._ask_receipt(row.signature, avoid=label)
         if receipt is None:
             return None
         values = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}
