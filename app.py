@@ -57,11 +57,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
-    from cli import demo, keeping, people, server, traders
+    from cli import demo, keeping, mcp, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, keeping, people, traders):
+    for module in (server, demo, keeping, people, traders, mcp):
         module.add_commands(commands)
     return parser
 

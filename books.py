@@ -5,6 +5,7 @@ A refold writes only the rows that differ, in one short transaction, so that the
 import datetime
 import hashlib
 import zlib
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import orjson
@@ -21,6 +22,7 @@ from chain.verify import judge
 from models import Address, Attachment, Bot, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
 
 NOT_FOUND_AFTER = 10 * 60_000          # ms of chain time past a post's creation without its signature
+DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 MOST_AT_ONCE = 400                     # changed rows whose posts are looked after one by one
 
 
@@ -69,7 +71,7 @@ class Books:
         rows = [_trade_row(wallet, place, booked) for place, booked in kept.fresh]
         with models.writing():
             changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
-            _replace_summary(wallet, kept, progress, now)
+            _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
         kept.fresh, kept.refolded = [], False
@@ -107,8 +109,12 @@ def _trade_row(wallet, place, booked):
            "venue": entry.venue, "mint": entry.mint, "token_changes": _json([[m, str(c), d] for m, c, d in entry.tokens]), "sol_change": entry.sol,
            "fee": entry.fee, "tip": entry.tip, "rent": entry.rent, "realized": booked.status, "result": booked.result, "proceeds": booked.proceeds,
            "cost": booked.cost, "matched_raw": str(booked.matched), "unmatched_raw": str(booked.unmatched), "lots": _json(lots), "flags": _json(booked.flags)}
-    row["digest"] = hashlib.sha256(orjson.dumps(row, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
-    return {"uid": trade_uid(wallet.address, entry.signature), "wallet": wallet.id, **row}
+    return {"uid": trade_uid(wallet.address, entry.signature), "wallet": wallet.id, **row, "digest": _digest(row)}
+
+
+def _digest(row):
+    """Of all that is derived in a trade row."""
+    return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
 
 
 def _json(value):
@@ -142,28 +148,48 @@ def _only(rows, whole):
 
 
 def _store_mints(trade_id, row):
-    for mint, change, _ in orjson.loads(row["token_changes"]):
-        side = ("buy" if int(change) > 0 else "sell") if row["kind"] in TRADES else None
-        TradeMint.insert(trade=trade_id, mint=mint, side=side, slot=row["slot"], place=row["place"]).execute()
+    for mint, side, slot, place in _list_mints(row):
+        TradeMint.insert(trade=trade_id, mint=mint, side=side, slot=slot, place=place).execute()
+
+
+def _list_mints(row):
+    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
+    changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
+    return [(mint, ("buy" if change > 0 else "sell") if row["kind"] in TRADES else None, row["slot"], row["place"]) for mint, change in changes]
+
+
+def distrust_trades(wallet_id):
+    """Mark the stored rows that are not what their digest says, so that the next fold writes them again; how many there are."""
+    mints, marked = defaultdict(list), []
+    for number, *columns in TradeMint.select(TradeMint.trade, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place).join(Trade).where(
+            Trade.wallet == wallet_id).order_by(TradeMint.id).tuples().iterator():
+        mints[number].append(tuple(columns))
+    for row in Trade.select().where(Trade.wallet == wallet_id).dicts().iterator():
+        if row["digest"] != _digest(row) or mints[row["id"]] != _list_mints(row):
+            marked.append(row["id"])
+    with models.writing():
+        for number in marked:
+            Trade.update(digest="").where(Trade.id == number).execute()
+    return len(marked)
 
 
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------
-def _replace_summary(wallet, kept, progress, now):
+def _replace_summary(wallet, kept, progress):
     last = Trade.select(Trade.block_time).where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES))).order_by(Trade.slot.desc()).limit(1).scalar()
     values = {"results": _json(show_results(kept.book)), "positions": _json(show_positions(kept.book)),
               "realized": kept.book.totals.realized, "last_trade_at": None if last is None else last * 1000, "observed_to": wallet.observed_to}
     if progress is not None:
-        values |= {"coverage": _json(show_coverage(wallet, kept, progress, now)), "looked_at": now}
+        values |= {"coverage": _json(show_coverage(wallet, kept, progress)), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
-def show_coverage(wallet, kept, progress, now):
+def show_coverage(wallet, kept, progress):
     """The Coverage object of contract.md section 3."""
     book = kept.book
     state, gaps, note = decide_state(book, progress)
     observed_to = max((t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None)
     return {"state": state, "observedFrom": _time(kept.first_time), "observedTo": _time(observed_to), "firstSlot": book.first_slot, "lastSlot": book.last_slot,
-            "checkedAt": _time(now // 1000), "receipts": book.count, "pending": progress.pending,
+            "checkedAt": _time(wallet.looked_at and wallet.looked_at // 1000), "receipts": book.count, "pending": progress.pending,
             "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
             "openingInventoryUnknown": sorted(book.openings), "note": note}
 

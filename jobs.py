@@ -11,9 +11,6 @@ import logging
 import threading
 import time
 
-from apscheduler.events import EVENT_JOB_ERROR
-from apscheduler.schedulers.background import BackgroundScheduler
-
 import models
 from models import Job
 from observer import Observer
@@ -21,6 +18,7 @@ from papertrade import Desk
 from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
+GRACE = 5.0                            # seconds that a running pass is given when the process ends
 log = logging.getLogger("candor.jobs")
 
 
@@ -33,35 +31,40 @@ def working(config):
 
 
 class Jobs:
-    """The jobs of one process."""
+    """The jobs of one process, a thread each."""
 
     def __init__(self, config):
-        self.config = config
+        self.config, self._threads, self._ending = config, [], threading.Event()
         self._lock = open(config.data_dir / "jobs.lock", "w")
-        self._scheduler = BackgroundScheduler(timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None})
-        self._scheduler.add_listener(self._note_error, EVENT_JOB_ERROR)
 
     def start(self):
-        self._scheduler.add_job(self._try_to_lead, "interval", seconds=TAKEOVER_SECONDS, id="lead")
-        self._scheduler.start()
-        self._try_to_lead()
+        self._spawn(self._lead)
 
     def stop(self):
-        self._scheduler.shutdown(wait=False)
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(GRACE)
         self._lock.close()
 
-    def _try_to_lead(self):
+    def _spawn(self, work, *args):
+        thread = threading.Thread(target=work, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _lead(self):
+        """Wait for the lock; then this process runs the jobs."""
+        while not self._take_lock():
+            if self._ending.wait(TAKEOVER_SECONDS):
+                return
+        for job in self._list_jobs():
+            self._spawn(self._repeat, *job)
+
+    def _take_lock(self):
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
-            return
-        for name, seconds, tick in self._list_jobs():
-            if seconds:
-                self._scheduler.add_job(self._run, "interval", seconds=seconds, id=name, args=[name, tick], next_run_time=models.utc_now(), replace_existing=True)
-            else:
-                with models.database.connection_context():
-                    models.note_job(name, "off", _now())
-        self._scheduler.remove_job("lead")                # last: should the database be locked just now, it is tried again
+            return False
 
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
@@ -70,17 +73,26 @@ class Jobs:
                 ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
                 ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
-    def _run(self, name, tick):
-        with models.database.connection_context():
-            now = _now()
-            problem, details = tick(now)
-            models.note_job(name, "failing" if problem else "ok", _now(), problem, details)
+    def _repeat(self, name, seconds, tick):
+        """Run a job every so many seconds, late runs at once and none twice. By the monotonic clock: the wall clock may be set back."""
+        due = time.monotonic()
+        while not self._ending.wait(max(0.0, due - time.monotonic())):
+            due = time.monotonic() + (seconds or TAKEOVER_SECONDS)
+            if self._run(name, tick if seconds else None) and not seconds:
+                return
 
-    def _note_error(self, event):
-        """A fault of ours: it goes to the log with its stack, and to health by its type."""
-        log.error("job %s failed", event.job_id, exc_info=event.exception)
-        with contextlib.suppress(models.OperationalError), models.database.connection_context():
-            models.note_job(event.job_id, "failing", _now(), f"internal error: {type(event.exception).__name__}")
+    def _run(self, name, tick):
+        """One pass, or without a tick the word that the job is off; whether it went well. A fault of ours goes to the log with its stack."""
+        try:
+            with models.database.connection_context():
+                problem, details = tick(_now()) if tick else (None, None)
+                models.note_job(name, "failing" if problem else "ok" if tick else "off", _now(), problem, details)
+            return True
+        except Exception as error:
+            log.exception("job %s failed", name)
+            with contextlib.suppress(models.OperationalError), models.database.connection_context():
+                models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
+            return False
 
 
 def run_observer(config, observer, now):

@@ -152,8 +152,8 @@ def restore_backup(config, source, replace, now):
     with alone(config.data_dir):
         if not source.exists():
             raise Refused(f"there is no file {source}")
-        if settings.is_demonstration(source):
-            raise Refused(f"{source} is of a demonstration: it is never mixed with real data")
+        if settings.is_demonstration(source) or config.demonstration:
+            raise Refused(f"{source if not config.demonstration else config.data_dir} is of a demonstration: it is never mixed with real data")
         check_database(source)
         present = [config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES]
         held = any(path.exists() for path in present)

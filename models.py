@@ -216,7 +216,7 @@ class Wallet(Base):
     address = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="wallets")             # who holds it now, else who held it last
     created_at = BigIntegerField()
-    looked_at = BigIntegerField(null=True)                    # last completed look, and when the next is due
+    looked_at = BigIntegerField(null=True)                    # when a node last told of it, and when the next look is due
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)                  # when its token accounts were last listed
     whole = BooleanField(default=False)                       # every address was walked to its end at least once

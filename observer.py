@@ -8,13 +8,14 @@ import functools
 import hashlib
 import math
 import time
+import zlib
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 
 import orjson
 
 import models
-from books import Books, pack, unpack
+from books import Books, distrust_trades, pack, unpack
 from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
 from chain.coverage import Progress, is_explained
 from chain.entries import Entry, read_entry
@@ -437,7 +438,9 @@ class Observer:
         return book
 
     def _finish(self, wallet, now, more):
-        progress = self._progress(wallet)
+        progress, watch = self._progress(wallet), self._watches[wallet.id]
+        if max(watch.compared_at, watch.listed_at) >= self._begun:
+            wallet.looked_at = now
         if wallet.whole and progress.pending == progress.stuck:
             self._count_misses(wallet)
             more = self._heal(wallet, now) or more
@@ -536,18 +539,26 @@ def list_addresses(wallet_id):
 
 # ---- reading again -------------------------------------------------------------------------------------------------------------------------
 def read_entries_again(wallet, programs, signatures=None):
-    """Read a wallet's entries anew from the stored receipts; how many changed."""
+    """Read a wallet's entries anew from the stored receipts; how many changed. A receipt that is damaged, or refused by now, is fetched again."""
     known = list_addresses(wallet.id)
-    query = Sighting.select(Sighting, Receipt.body).join(Receipt, on=Receipt.signature == Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored")
-    changed = []
-    for row in (query if signatures is None else query.where(Sighting.signature.in_(signatures))):
-        entry = read_entry(parse_receipt(unpack(row.receipt.body), row.signature), wallet.address, programs, known).dump()
-        if entry != row.entry:
-            changed.append((row.id, entry))
+    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body).join(Receipt, on=Receipt.signature == Sighting.signature)
+    query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored", *([] if signatures is None else [Sighting.signature.in_(signatures)]))
+    changed, damaged = [], []
+    for number, signature, entry, body in query.tuples().iterator():
+        try:
+            again = read_entry(parse_receipt(unpack(body), signature), wallet.address, programs, known).dump()
+        except (ValueError, zlib.error):
+            damaged.append(signature)
+        else:
+            if again != entry:
+                changed.append((number, again))
     with models.writing():
         for number, entry in changed:
             Sighting.update(entry=entry).where(Sighting.id == number).execute()
-    return len(changed)
+        for signature in damaged:
+            Sighting.update(state="pending", entry=None).where(Sighting.signature == signature).execute()
+            Receipt.delete().where(Receipt.signature == signature).execute()
+    return len(changed) + len(damaged)
 
 
 # ---- the command line's passes ---------------------------------------------------------------------------------------------------------------------
@@ -560,14 +571,19 @@ def observe_once(observer, now, clock=time.monotonic):
 
 
 def rebuild(observer, wallets, now):
-    """Derive everything of these wallets again from the stored receipts: [(address, entries that changed, trades that changed), ...]."""
+    """Derive everything of these wallets again: [(address, entries that changed, trades that changed, did the sums change), ...]."""
     report = []
     for wallet in wallets:
-        entries = read_entries_again(wallet, observer.programs)
+        entries, sums = read_entries_again(wallet, observer.programs), _list_sums(wallet)
+        distrust_trades(wallet.id)
         before = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
         observer.books.forget(wallet.id)
         observer.books.take(wallet)
         observer.books.publish(wallet, None, now)
         after = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
-        report.append((wallet.address, entries, sum(before.get(s) != after.get(s) for s in before.keys() | after.keys())))
+        report.append((wallet.address, entries, sum(before.get(s) != after.get(s) for s in before.keys() | after.keys()), sums != _list_sums(wallet)))
     return report
+
+
+def _list_sums(wallet):
+    return Wallet.select(Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at).where(Wallet.id == wallet.id).tuples().get()

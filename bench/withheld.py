@@ -49,7 +49,7 @@ def try_wallet(settings, history, wallet, number, every):
     whole = Chain.recorded(history)
     chain = Chain(whole.touching(wallet))                 # what else happened there changes nothing for this wallet
     moving = {row.signature for row in chain.moving(wallet)}
-    sound = Lookout(settings, FakeNode(chain), wallets=[wallet]).settle()
+    sound = Lookout.begin(settings, FakeNode(chain), wallets=[wallet]).settle()
     truth, results, opening = sound.ledger(), {t.signature: t.result for t in sound.trades()}, sound.coverage()["openingInventoryUnknown"]
     print(f"wallet {number}: {len(chain.rows)} receipts, {len(moving)} change a balance; with all of them {sound.state()}, opening inventory of {len(opening)} mints", flush=True)
     counts, begun = Counter(), time.monotonic()
@@ -58,7 +58,7 @@ def try_wallet(settings, history, wallet, number, every):
             continue
         node = FakeNode(chain)
         node.withhold(row.signature)
-        seen = Lookout(settings, node, wallets=[wallet]).settle()
+        seen = Lookout.begin(settings, node, wallets=[wallet]).settle()
         verdict = judge(seen, row, wallet, results, opening) if row.signature in moving else judge_quiet(seen, sound.state() if number == 3 else "complete")
         node.give(row.signature)
         seen.clock.sleep(1 if "gap" in verdict else 86_400)                 # what no gap tells of is found by the nightly walk

@@ -72,8 +72,8 @@ def run_rebuild(config, args):
         if args.bot:
             wallets = [wallet for wallet in wallets if wallet.bot_id == accounts.find_bot(args.bot).id]
         report = observer.rebuild(observer.Observer(config), wallets, now_ms())
-    rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades} for address, entries, trades in report]
-    changed = sum(row["entriesChanged"] + row["tradesChanged"] for row in rows)
+    rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades, "sumsChanged": sums} for address, entries, trades, sums in report]
+    changed = sum(row["entriesChanged"] + row["tradesChanged"] + row["sumsChanged"] for row in rows)
     say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}")
 
 

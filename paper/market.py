@@ -71,8 +71,8 @@ class View:
 
 def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):
     """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL side of the pool."""
-    return Snapshot(ident, mint, at, None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0, _scaled(pool_sol, LAMPORTS, ALL_SOL),
-                    _scaled(liquidity_usd, 100, MOST_CENTS), _scaled(volume_usd, 100, MOST_CENTS))
+    return Snapshot(ident, mint, at, None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
+                    _scaled(pool_sol, LAMPORTS, ALL_SOL), _scaled(liquidity_usd, 100, MOST_CENTS), _scaled(volume_usd, 100, MOST_CENTS))
 
 
 def _scaled(text, scale, most):

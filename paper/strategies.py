@@ -128,7 +128,8 @@ class MeanReversion(Strategy):
         spread = count * sum(one.price * one.price for one in past) - total * total      # count**2 times the variance
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        return self._falling(past, last) or Enter("mean_reversion", f"{exact(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds")
+        detail = f"{exact(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds"
+        return self._falling(past, last) or Enter("mean_reversion", detail)
 
     def _falling(self, past, last):
         if last.liquidity is None:
@@ -168,9 +169,11 @@ class Breakout(Strategy):
             return None
         top = max(one.price for one in past)
         if last.price * ONE > top * (ONE + self.margin_bps):
-            return self._young(view.token, last.at) or Enter("breakout", f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume")
+            detail = f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume"
+            return self._young(view.token, last.at) or Enter("breakout", detail)
         if new and last.price > past[-1].price:
-            return self._young(view.token, last.at) or Enter("new_discovery", f"newly discovered and rising with {_times(past, last)} times its volume")
+            detail = f"newly discovered and rising with {_times(past, last)} times its volume"
+            return self._young(view.token, last.at) or Enter("new_discovery", detail)
         return None
 
     def _loud(self, past, last):

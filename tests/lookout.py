@@ -13,16 +13,21 @@ DERIVED = [field for name, field in Trade._meta.fields.items() if name not in ("
 
 
 class Lookout:
-    """Begins by emptying the database."""
+    """Over what the database holds, or with `Lookout.begin` over an emptied one."""
 
-    def __init__(self, config, *nodes, wallets, **changes):
+    def __init__(self, config, *nodes):
         models.database.execute_sql("PRAGMA synchronous = OFF")            # no power is cut in these tests
+        self.config, self.nodes, self.clock = config, nodes, FakeClock()
+        self.wallets = list(Wallet.select().order_by(Wallet.id))
+        self.restart()
+
+    @classmethod
+    def begin(cls, config, *nodes, wallets, **changes):
         for table in reversed(models.TABLES):
             table.delete().execute()
-        self.config = dataclasses.replace(config, **changes)
-        self.nodes, self.clock = nodes, FakeClock()
-        self.wallets = [watch(address, n) for n, address in enumerate(wallets)]
-        self.restart()
+        for number, address in enumerate(wallets):
+            watch(address, number)
+        return cls(dataclasses.replace(config, **changes), *nodes)
 
     def restart(self):
         """A new process: nothing is remembered but what the database holds."""

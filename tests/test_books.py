@@ -31,7 +31,7 @@ def empty(db):
         for model in reversed(models.TABLES):
             model.delete().execute()
         wallet = watch(ADA)
-        wallet.whole = True
+        wallet.whole, wallet.looked_at = True, BEGIN
         wallet.save()
         return wallet
     return make

@@ -27,7 +27,7 @@ from test_worker import ROOT, SETTINGS
 from web.fields import holds_secret
 
 PAIR = bytes(SigningKey(b"canary seed of 32 bytes, no more").encode() + SigningKey(b"canary seed of 32 bytes, no more").verify_key.encode())
-PHRASE = "zoo wolf yellow crane uncle table swim river quick pilot ocean garden"
+PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"              # of the bytes 7 to 22, with its checksum
 PASTED = {"a secret key in base58": base58.b58encode(PAIR).decode(), "as solana-keygen writes it": json.dumps(list(PAIR)), "without spaces": str(list(PAIR)).replace(" ", ""),
           "in hex": PAIR.hex(), "in base64": base64.b64encode(PAIR).decode(), "a seed phrase": PHRASE, "numbered": "\n".join(f"{n}. {word}" for n, word in enumerate(PHRASE.split(), 1))}
 SETTING = {name: f"canary-{name.lower().replace('_', '-')}-5f1e" for name in ("RPC_PATH", "RPC_QUERY", "RPC_USER", "RPC_PASSWORD", "DEX", "GECKO", "LLM_BASE", "LLM_API_KEY", "SECRET_KEY")}

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "scout": {"models", "providers", "chain", "orjson", "peewee"},
     "paperbooks": {"models", "paper", "orjson", "peewee"},
     "papertrade": {"paperbooks", "models", "paper", "voice", "writer", "orjson"},
-    "jobs": {"config", "models", "observer", "scout", "papertrade", "apscheduler"},
+    "jobs": {"config", "models", "observer", "scout", "papertrade"},
     "ratelimit": {"config", "apsw", "limits"},
     "keeping": {"config", "models", "apsw"},
     "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
@@ -29,7 +29,7 @@ MAY_IMPORT = {
             "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", "apsw", *PURE},
     "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
     "demo.record.record": {"solders", "spl"},
-    "cli": {"cli", "demo", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
+    "cli": {"cli", "demo", "web", "keeping", "doctor", "mcp", "mcp_types", "requests", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }

@@ -48,7 +48,7 @@ def look(config, db):
     """look(*nodes or chain, wallets=[ada]) -> Lookout"""
     def make(*nodes, wallets=(ADA,), **changes):
         nodes = [FakeNode(node) if isinstance(node, Chain) else node for node in nodes]
-        return Lookout(config, *nodes, wallets=wallets, **changes)
+        return Lookout.begin(config, *nodes, wallets=wallets, **changes)
     return make
 
 
@@ -442,6 +442,21 @@ def test_no_token_accounts_told_is_not_complete(look, chain):
     node.restore()
     seen.clock.sleep(60)
     assert seen.settle().state() == "complete"
+
+
+def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
+    """Health shows the lag of each wallet by this: it grows while no node answers."""
+    node = FakeNode(chain)
+    seen = look(node).settle()
+    looked, checked = Wallet.get().looked_at, seen.coverage()["checkedAt"]
+    for method in ("getMultipleAccounts", "getSignaturesForAddress"):
+        node.fail(method)
+    seen.look(3)
+    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (looked, checked) and seen.observer.problem
+    node.restore()
+    seen.clock.sleep(400)
+    seen.look()
+    assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
 
 
 # ---- what it costs ----------------------------------------------------------------------------------------------------------------------------

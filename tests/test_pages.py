@@ -4,7 +4,7 @@ import re
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, Service, address, signature
 
 from models import Post, Token, Wallet
 from web import accounts, posts, traders
@@ -224,6 +224,17 @@ def test_the_invitation_carries_nothing_of_anybody(service, observed):
         cookie["creator"] = "somebody"
     page = service.get("/create").text
     assert "Ada" not in page and WALLET not in page and observed.bot.uid not in page and "csrf" not in page
+
+
+def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_path):
+    service = Service(tmp_path / "data", demonstration=True)
+    made = service.make_bot("Ada", WALLET)
+    service.observe_trade(WALLET, "sold", 2, kind="sell", raw=-2_000, sol=750_000_000)
+    publish(service, made, "1", signature=signature("sold"))
+    for path in ("/", f"/bots/{made.bot.uid}", f"/tokens/{MINT}", "/market", "/docs", "/connect", "/nowhere"):
+        page = service.get(path).text
+        assert "Demonstration" in page and not re.search("solscan|explorer.solana", page, re.I)
+    service.close()
 
 
 def test_every_error_has_its_place_in_the_docs(service):

@@ -18,7 +18,7 @@ SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not sto
                   "only the public address is needed. If it is real, move your funds to a new wallet")
 HOLDS_SECRET = ("holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never paste one where it does not belong; "
                 "if it is real, put a new one in its place")
-API_KEY, RECOVERY_CODE, SHORTEST_PHRASE = re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"), re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"), 12
+API_KEY, RECOVERY_CODE = re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"), re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b")
 SECRET_KEY_FORMS = (                                          # how wallets and tools write the 64 bytes, and how they are read
     (re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"), base58.b58decode),
     (re.compile(r"[0-9a-fA-F]{128}"), bytes.fromhex),
@@ -52,7 +52,7 @@ def looks_secret(text):
 
 
 def holds_secret(text):
-    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a signature is no key pair); a seed phrase is any twelve of its words in a row."""
+    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a signature is no key pair); a seed phrase by its checksum."""
     return (any(map(is_well_formed, API_KEY.findall(text))) or RECOVERY_CODE.search(text) is not None or _holds_phrase(text)
             or any(_is_key_pair(decode(found)) for form, decode in SECRET_KEY_FORMS for found in form.findall(text)))
 
@@ -63,13 +63,24 @@ def _is_key_pair(raw):
 
 
 def _holds_phrase(text):
-    known = (word in _phrase_words() for word in re.findall(r"[a-z]+", text.lower()))
-    return any(is_known and len(list(run)) >= SHORTEST_PHRASE for is_known, run in itertools.groupby(known))
+    """A seed phrase is told from prose by its checksum, and from a word said over and over by how few repeat in it."""
+    for is_known, run in itertools.groupby(re.findall(r"[a-z]+", text.lower()), key=_phrase_words().__contains__):
+        words = list(run) if is_known else []
+        for size, start in itertools.product(SEED_LENGTHS, range(len(words))):
+            phrase = words[start:start + size]
+            if len(phrase) == size and len(set(phrase)) > size // 2 and _phrases().check(" ".join(phrase)):
+                return True
+    return False
+
+
+@functools.cache
+def _phrases():
+    return Mnemonic("english")
 
 
 @functools.cache
 def _phrase_words():
-    return frozenset(Mnemonic("english").wordlist)
+    return frozenset(_phrases().wordlist)
 
 
 def check_wallet(text, field="wallet"):

@@ -10,7 +10,6 @@ from functools import wraps
 import orjson
 from flask import Blueprint, current_app, flash, g, redirect, render_template, request, url_for
 from flask_wtf.csrf import CSRFError
-from peewee import IntegrityError
 
 import voice as speech
 from models import Session
@@ -24,7 +23,8 @@ blueprint.before_request(sessions.check_sender)
 LISTS = {"style": r"[,\n]", "adjectives": r"[,\n]", "topics": r"[,\n]", "catchphrases": r"\n"}      # how each is written in its field
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
-SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"}, {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
+SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
+           {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
 NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code")      # may hold a secret somebody pasted
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
@@ -126,38 +126,39 @@ def render_connect(typed, errors=None, status=200, headers=None, recovery_error=
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
-    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner, samples=write_samples(read_voice()),
-                           closed=settings().registration == "closed", recovery_error=recovery_error, key_error=key_error), status, headers or {}
+    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
+                           samples=write_samples(read_voice()), closed=settings().registration == "closed", recovery_error=recovery_error,
+                           key_error=key_error), status, headers or {}
 
 
 @blueprint.post("/connect")
 def create_bot():
-    """The draft's number becomes the influencer's, so a form sent twice makes one."""
+    """The form's draft number becomes the influencer's: sent again by its creator's browser (a reload), the form makes no second one."""
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
-    wallet, draft = texts["wallet"].strip(), request.form.get("draft", "")
+    wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
     errors = find_profile_errors(texts) | (find_errors(wallet=lambda: check_wallet(wallet)) if wallet else {})
     if errors:
         return render_connect(texts, errors, 422)
-    owner, uid = sessions.find_owner(), f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
+    if owner and uid and pages.is_own(uid):
+        flash("This influencer was made when the form was first sent. Its key was shown then; if it is lost, rotate it.")
+        return redirect(url_for("studio.show_manage", uid=uid))
     try:
-        if uid and accounts.is_taken(uid):
-            return show_made_before(uid)
         check_registration()
         gate.check_creation(owner and owner.id)
         made = accounts.create_bot(settings(), texts["name"], g.now, wallet or None, owner, read_voice(), texts["bio"], uid)
     except Problem as problem:
         errors = list_errors(problem)
         return render_connect(texts, errors, problem.status, problem.headers)
-    except IntegrityError:                                    # the same form arrived twice at once, and the other one was first
-        return show_made_before(uid)
     if made.recovery_code:
         sessions.begin_session(made.owner, g.now)
-    return render_template("created.html", bot=made.bot, wallet=wallet, key=made.publish_key.text, recovery_code=made.recovery_code, base_url=settings().base_url)
+    return render_template("created.html", bot=made.bot, wallet=wallet, key=made.publish_key.text, recovery_code=made.recovery_code,
+                           base_url=settings().base_url)
 
 
-def show_made_before(uid):
-    flash("This influencer was made when the form was first sent. Its key was shown then; if it is lost, rotate it.")
-    return redirect(url_for("studio.show_manage", uid=uid))
+def read_draft():
+    """The id the form gives its influencer; None where it gives none that could be."""
+    draft = request.form.get("draft", "")
+    return f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
 
 
 def check_registration():
@@ -198,18 +199,20 @@ def recover():
     found = accounts.recover_owner(request.form.get("code", "")[:200])
     if found is None:
         gate.note_failure()
-        return render_connect({}, status=422, recovery_error="This code is unknown or was used before. A code works once; the newest one counts. Letters and digits matter, "
-                                                             "spaces, hyphens and case do not.")
+        return render_connect({}, status=422, recovery_error="This code is unknown or was used before. A code works once, then the newest one counts. "
+                                                             "Spaces, hyphens and case do not matter.")
     owner, code = found
     sessions.end_sessions_of(owner)
     sessions.begin_session(owner, g.now)
     return render_template("secret.html", recovery_code=code, heading="You are back", back=url_for("studio.show_connect"),
-                           said="This browser manages your influencers again; every other one was signed out. The code you used is spent. This one takes its place.")
+                           said="This browser manages your influencers again, every other one was signed out. "
+                                "The code you used is spent. This one takes its place.")
 
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code():
-    return render_template("secret.html", recovery_code=accounts.renew_recovery_code(require_owner()), heading="A new recovery code", back=url_for("studio.show_connect"),
+    code = accounts.renew_recovery_code(require_owner())
+    return render_template("secret.html", recovery_code=code, heading="A new recovery code", back=url_for("studio.show_connect"),
                            said="The code before it has stopped working.")
 
 
@@ -273,7 +276,8 @@ def write_post(bot):
         gate.check_posting(bot.owner_id)
         done = posts.publish(bot.id, body, g.now, "studio", None, sanitized)
     except Problem as problem:
-        return render_manage(bot, texts, {f"post.{field}" if field else "post": message for field, message in list_errors(problem).items()}, problem.status, problem.headers)
+        errors = {f"post.{field}" if field else "post": message for field, message in list_errors(problem).items()}
+        return render_manage(bot, texts, errors, problem.status, problem.headers)
     return redirect(url_for("pages.show_one_post", uid=done.uid))
 
 
@@ -370,8 +374,8 @@ def create_publish_key(bot):
 
 def render_key(made, back, **values):
     scope = "publishing key" if made.key.scope == "publish" else "read key"
-    return render_template("secret.html", key=made.text, scope=made.key.scope, heading=f"Your new {scope}", back=url_for(f"studio.{back}", **values), base_url=settings().base_url,
-                           bot=made.key.bot, said="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.")
+    return render_template("secret.html", key=made.text, scope=made.key.scope, heading=f"Your new {scope}", back=url_for(f"studio.{back}", **values),
+                           base_url=settings().base_url, said="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.")
 
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
@@ -415,8 +419,8 @@ def describe(key):
 @managing
 def retire_bot(bot):
     if request.method != "POST":
-        return render_confirm(f"Retire {bot.name}?", "Its keys stop working, its wallet is free for another influencer, and nothing new appears. Its page and its posts stay. "
-                              "This cannot be undone.", "Yes, retire it", url_for("studio.show_manage", uid=bot.uid))
+        return render_confirm(f"Retire {bot.name}?", "Its keys stop working, its wallet is free for another influencer, and nothing new appears. "
+                              "Its page and its posts stay. This cannot be undone.", "Yes, retire it", url_for("studio.show_manage", uid=bot.uid))
     accounts.retire_bot(bot, g.now)
     flash(f"{bot.name} is retired.")
     return redirect(url_for("pages.show_profile", uid=bot.uid))

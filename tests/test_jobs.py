@@ -1,0 +1,160 @@
+"""The jobs of a process: one leads, another takes over, faults are told and outlived, and no clock stops them."""
+import json
+import logging
+import threading
+import time
+
+import pytest
+
+import jobs
+import models
+from models import Job
+
+
+@pytest.fixture
+def crew(settings, db, monkeypatch):
+    """crew(ticks) -> a started Jobs whose work is these: {name: (seconds, tick)}; all are stopped in the end."""
+    started = []
+    monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
+
+    def start(work):
+        made = jobs.Jobs(settings)
+        made._list_jobs = lambda: [(name, seconds, tick) for name, (seconds, tick) in work.items()]
+        made.start()
+        started.append(made)
+        return made
+
+    yield start
+    for made in started:
+        made.stop()
+
+
+def until(test, seconds=5):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def counting(counts, name="n"):
+    counts[name] = 0
+
+    def tick(now):
+        counts[name] += 1
+        return None, "{}"
+    return tick
+
+
+def row(name):
+    return Job.get_or_none(Job.name == name)
+
+
+def test_one_of_several_runs_the_jobs_and_another_takes_over(crew):
+    a, b = {}, {}
+    first, second = crew({"job": (0.02, counting(a))}), crew({"job": (0.02, counting(b))})
+    until(lambda: a["n"] + b["n"] > 3)
+    assert 0 in (a["n"], b["n"])
+    leads, waits, leader = (a, b, first) if a["n"] else (b, a, second)
+    leader.stop()
+    until(lambda: waits["n"] > 0, 1)
+    still = leads["n"]
+    time.sleep(0.1)
+    assert leads["n"] == still
+
+
+def test_a_pass_is_told(crew):
+    crew({"job": (0.02, lambda now: ("endpoint 1: HTTP 500", json.dumps({"now": now})))})
+    until(lambda: row("job"))
+    told = row("job")
+    assert (told.state, told.last_error, told.last_success_at) == ("failing", "endpoint 1: HTTP 500", None)
+    assert abs(json.loads(told.details)["now"] - time.time() * 1000) < 5_000
+
+
+def test_a_fault_is_told_logged_and_outlived(crew, caplog):
+    """It goes to the log with its stack and to health by its type only: the text may say anything."""
+    calls = []
+
+    def tick(now):
+        calls.append(now)
+        if len(calls) == 1:
+            raise ZeroDivisionError("https://node.example/secret")
+        return None, "{}"
+
+    crew({"job": (0.05, tick), "other": (0.02, counting({}))})
+    until(lambda: row("job"))
+    assert row("job").last_error == "internal error: ZeroDivisionError" and "ZeroDivisionError" in caplog.text
+    until(lambda: row("job").state == "ok")
+    assert row("job").last_error is None
+
+
+def test_a_locked_database_is_outlived(crew, settings, caplog):
+    """Somebody else writes for long: the pass fails, and the next one after it works."""
+    caplog.set_level(logging.CRITICAL)
+    counts, holder = {}, models.SQLite(settings.database_path)
+    tick = counting(counts)
+
+    def write(now):
+        with models.database.obj.impatient():
+            models.note_job("written", "ok", now)
+        return tick(now)
+
+    with holder.connection_context():
+        holder.execute_sql("BEGIN IMMEDIATE")
+        crew({"job": (0.03, write)})
+        time.sleep(0.3)
+        assert counts["n"] == 0
+        holder.execute_sql("ROLLBACK")
+    until(lambda: counts["n"] > 2, 20)
+    until(lambda: row("job") and row("job").state == "ok")
+
+
+def test_a_job_that_is_switched_off_says_so(crew):
+    counts = {}
+    crew({"job": (0, counting(counts))})
+    until(lambda: row("job"))
+    time.sleep(0.1)
+    assert row("job").state == "off" and counts["n"] == 0
+
+
+def test_a_late_pass_runs_at_once_and_only_once(crew):
+    """It takes three intervals: no two run at the same time, and the two that were missed are not made up for."""
+    running, begun = threading.Semaphore(1), []
+
+    def tick(now):
+        assert running.acquire(blocking=False)
+        begun.append(time.monotonic())
+        time.sleep(0.15)
+        running.release()
+        return None, "{}"
+
+    crew({"job": (0.05, tick)})
+    until(lambda: len(begun) == 4)
+    assert all(0.14 < later - earlier < 0.3 for earlier, later in zip(begun, begun[1:]))
+
+
+@pytest.mark.parametrize("jump", [-3_600, 3_600])
+def test_a_wall_clock_that_jumps_stops_no_job(crew, monkeypatch, jump):
+    counts, real = {}, time.time_ns
+    crew({"job": (0.02, counting(counts))})
+    until(lambda: counts["n"] > 2)
+    monkeypatch.setattr(time, "time_ns", lambda: real() + jump * 10**9)
+    monkeypatch.setattr(time, "time", lambda: real() / 1e9 + jump)
+    before = counts["n"]
+    until(lambda: counts["n"] > before + 5, 2)
+
+
+def test_two_do_not_work_at_the_same_time(settings, db):
+    """The command line waits for the server's pass, and the server for the command line's."""
+    order = []
+
+    def other():
+        with jobs.working(settings):
+            order.append("other")
+
+    with jobs.working(settings):
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.1)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
