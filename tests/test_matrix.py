@@ -14,7 +14,7 @@ ITS_KEY = {**ITS_CREATOR, "another creator": 404}             # whose keys there
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
 DONE = {"its creator": 302}
 READ = {                                                      # path -> what each caller's GET is answered
-    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/strategies", "/status", "/docs", "/docs/errors", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
+    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/strategies", "/status", "/docs", "/docs/errors", "/docs/fields", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
                      "/tokens/{mint}", "/traders/{trader}", "/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom", "/openapi.json", "/llms.txt", "/skill.md", "/static/{file}",
                      "/api/health", "/api/traders", "/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies"], EVERYBODY),
     **dict.fromkeys(["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR), "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
