@@ -249,7 +249,7 @@ def full(site):
         trader = traders.create_trader("Penny", "momentum", NOW).trader
         post = models.Post.select().order_by(models.Post.id).first()
     return ["/", "/leaderboard", f"/bots/{made.bot.uid}", f"/posts/{post.uid}", f"/tokens/{CAT}", "/market", "/traders", f"/traders/{trader.uid}", "/strategies", "/create", "/connect",
-            "/status", "/docs", "/docs/errors"]
+            "/status", "/docs", "/docs/errors", "/docs/fields"]
 
 
 def visit_all(page, full):

@@ -10,7 +10,7 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, v1, words
+from web import charts, health, leaderboard, market, openapi, paging, paper, queries, reference, sessions, timeline, v1, words
 from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
@@ -284,7 +284,13 @@ def show_status():
 
 @blueprint.get("/docs")
 def show_docs():
-    return render_template("docs.html", settings=current_app.config["CANDOR"], operations=openapi.OPERATIONS, trust=words.TRUST)
+    config = current_app.config["CANDOR"]
+    return render_template("docs.html", settings=config, routes=reference.list_routes(openapi.build_document(config.base_url)), trust=words.TRUST)
+
+
+@blueprint.get("/docs/fields")
+def show_fields():
+    return render_template("shapes.html", shapes=reference.list_shapes(openapi.build_document(current_app.config["CANDOR"].base_url)))
 
 
 @blueprint.get("/docs/errors")
