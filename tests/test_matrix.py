@@ -14,13 +14,14 @@ ITS_KEY = {**ITS_CREATOR, "another creator": 404}             # whose keys there
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
 DONE = {"its creator": 302}
 READ = {                                                      # path -> what each caller's GET is answered
-    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/strategies", "/status", "/docs", "/docs/errors", "/docs/fields", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
+    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/traders/new", "/strategies", "/status", "/docs", "/docs/errors", "/docs/fields", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
                      "/tokens/{mint}", "/traders/{trader}", "/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom", "/openapi.json", "/llms.txt", "/skill.md", "/static/{file}",
                      "/api/health", "/api/traders", "/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies"], EVERYBODY),
     **dict.fromkeys(["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR), "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
     **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY)}
 WRITE = {                                                     # path -> (form, what each caller's POST is answered, with the token of a page)
     "/connect": ({"name": "New"}, EVERYBODY), "/connect/keys": ({"label": "l"}, A_CREATOR), "/recovery-code": ({}, A_CREATOR), "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/traders/new": ({"name": "Wren", "family": "flow", "start": "guarded"}, {**EVERYBODY, "another creator": 302, "its creator": 302}),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)), "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}), "/keys/{key}/rotate": ({}, ITS_KEY),
     **{f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status}) for form, typed, status in (
         ("profile", {"name": "Eve"}, 302), ("auto-post", {"on": "yes"}, 302), ("posts", {"draft": "d", "body": "b"}, 302), ("wallet", {"wallet": address("new")}, 302), ("wallet/detach", {}, 302),
