@@ -24,7 +24,7 @@ def create_app(config=None):
     app = Flask(__name__)
     app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False,
                       SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_SECURE=config.base_url.startswith("https:"))
-    app.url_map.strict_slashes = True
+    app.url_map.strict_slashes, app.url_map.merge_slashes = True, False       # no redirect repeats an address somebody sent
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
@@ -57,11 +57,11 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
-    from cli import demo, keeping, people, server, traders
+    from cli import demo, keeping, mcp, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, keeping, people, traders):
+    for module in (server, demo, keeping, people, traders, mcp):
         module.add_commands(commands)
     return parser
 

@@ -177,15 +177,16 @@ def check_clock(db, now):
 
 
 def check_jobs(db, config, now, running):
+    began = db.execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now                # nothing can have gone well before
     rows = {row[0]: row[1:] for row in db.execute("SELECT name, state, heartbeat_at, last_success_at, last_error FROM job")}
     for name, seconds in (("observer", config.observer_interval_seconds), ("scout", config.scout_interval_seconds), ("paper", config.paper_interval_seconds)):
         if seconds:
-            yield check_job(name, seconds, rows.get(name), now, running)
+            yield check_job(name, seconds, rows.get(name), began, now, running)
         else:
             yield look(f"the job {name} is switched off", f"unset {name.upper()}_INTERVAL_SECONDS to have it run")
 
 
-def check_job(name, seconds, row, now, running):
+def check_job(name, seconds, row, began, now, running):
     if row is None:
         return look(f"the job {name} has not run yet")
     state, heartbeat_at, success_at, problem = row
@@ -195,7 +196,7 @@ def check_job(name, seconds, row, now, running):
         return fine(f"the job {name} went well at {_when(success_at)}")
     text = f"the job {name} fails ({problem}); it went well last {_when(success_at)}"
     advice = "`doctor --online` asks each endpoint and provider" if not (problem or "").startswith("internal") else "the server's log has the stack: please report it"
-    return wrong(text, advice) if now - (success_at or 0) > PATIENCE else look(text, advice)
+    return wrong(text, advice) if now - (success_at or began) > PATIENCE else look(text, advice)
 
 
 def check_receipts(db):

@@ -152,8 +152,8 @@ def restore_backup(config, source, replace, now):
     with alone(config.data_dir):
         if not source.exists():
             raise Refused(f"there is no file {source}")
-        if settings.is_demonstration(source):
-            raise Refused(f"{source} is of a demonstration: it is never mixed with real data")
+        if settings.is_demonstration(source) or config.demonstration:
+            raise Refused(f"{source if not config.demonstration else config.data_dir} is of a demonstration: it is never mixed with real data")
         check_database(source)
         present = [config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES]
         held = any(path.exists() for path in present)
@@ -161,10 +161,18 @@ def restore_backup(config, source, replace, now):
             raise Refused(f"{config.data_dir} holds data: with --replace it is kept aside there, and the backup takes its place")
         restored = config.data_dir / "app.db.restored"
         holding = store_copy(source, restored)
+        _skip_arrivals(restored, now)
         aside = _put_aside(config, now) if held else None
         os.rename(restored, config.database_path)
         _sync(config.data_dir)
         return holding, aside
+
+
+def _skip_arrivals(path, now):
+    """What arrives from now on is numbered above all the replaced database ever gave out, so that its followers miss none of it: there were fewer arrivals than ms."""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        if "0006_arrival" in list_applied(db):
+            db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
 def _put_aside(config, now):

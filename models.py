@@ -60,6 +60,16 @@ class SQLite(PooledDatabase, APSWDatabase):
         finally:
             connection.set_busy_timeout(self.busy_ms)
 
+    @contextlib.contextmanager
+    def erasing(self):
+        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead log is emptied, as soon as nobody reads an older state."""
+        self.execute_sql("PRAGMA secure_delete = 1")
+        try:
+            yield
+        finally:
+            self.execute_sql("PRAGMA secure_delete = 0")
+        self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @staticmethod
     def version():
         return apsw.sqlite_lib_version()
@@ -118,6 +128,13 @@ def migrate(db=None):
 def writing():
     """One short IMMEDIATE transaction. Nothing slow belongs inside: no network, no rendering."""
     with database.atomic():
+        yield
+
+
+@contextlib.contextmanager
+def erasing():
+    """As `writing`, for what must not be found in the database's files any more."""
+    with database.erasing(), writing():
         yield
 
 
@@ -355,6 +372,7 @@ class Post(Base):
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
+    hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
         indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
@@ -368,7 +386,7 @@ class Arrival(Base):
     """
 
     id = AutoField()
-    kind = TextField()                                        # post | trade | verification
+    kind = TextField()                                        # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
     post = ForeignKeyField(Post, null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
 

@@ -11,7 +11,7 @@ from peewee import fn
 import models
 from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
 from paper.book import Book, Close, Position, find_exclusion, public_id
-from paper.engine import REFUSAL_MS
+from paper.engine import REFUSAL_MS, refusal_key
 from paper.engine import Trader as Player
 from paper.fills import MODEL, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
@@ -134,8 +134,8 @@ def list_seats(now):
     for (ident, handle, family, settings, adaptive, version, created_at, period, starting_cash, *stored) in _all(TRADERS):
         cash, lost_fees, peak, day, day_equity, phase, next_order, next_position = stored
         book = Book(cash, positions[period], [read_order(order, handle) for order in orders[period]], next_order, next_position, lost_fees)
-        player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)), states.get(period) in SUSPECT,
-                        starting_cash, peak, day, day_equity, alarmed=alarmed[ident])
+        player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)),
+                        states.get(period) in SUSPECT, starting_cash, peak, day, day_equity, alarmed=alarmed[ident])
         seats[ident] = Seat(player, period, version, created_at, tuple(stored))
     _remember_closes(seats, states, now)
     _remember_lines(seats, now)
@@ -185,7 +185,7 @@ def _remember_lines(seats, now):
         elif kind == "pause":
             _remember_pause(player, at, mint, facts)
         else:
-            player.refused[facts["reason"], mint] = at
+            player.refused[refusal_key(facts["reason"], mint)] = at
 
 
 def _remember_pause(player, at, mint, facts):
@@ -196,7 +196,8 @@ def _remember_pause(player, at, mint, facts):
 
 
 def read_pause(at, mint, facts):
-    return Pause(facts["id"], facts["rule"], facts["effect"], mint, at, facts["until"], facts["what"] == "begun", facts["n"], facts["windowMs"], facts["numbers"])
+    return Pause(facts["id"], facts["rule"], facts["effect"], mint, at, facts["until"], facts["what"] == "begun", facts["n"], facts["windowMs"],
+                 facts["numbers"])
 
 
 # ---- filling again --------------------------------------------------------------------------------------------------------
@@ -219,7 +220,8 @@ def _list_attempts(period, positions):
 
 
 def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, marks):
-    return Fill(order, mint, side, snapshot, at, decided_on, decided_at, int(raw), mid, slippage, pool_fee, network_fee, rent, bool(failed), reason, tuple(orjson.loads(marks)))
+    return Fill(order, mint, side, snapshot, at, decided_on, decided_at, int(raw), mid, slippage, pool_fee, network_fee, rent, bool(failed), reason,
+                tuple(orjson.loads(marks)))
 
 
 # ---- storing ------------------------------------------------------------------------------------------------------------
@@ -233,7 +235,8 @@ def store_round(seats, cursor):
         for seat in seats:
             _store_seat(seat)
         _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
-        _insert(PaperFill, [_fill_row(fill, position, ids[fill.order]) for ids, journal in _list_filled(journals) for fill, position in journal.fills])
+        _insert(PaperFill, [_fill_row(fill, position, ids[fill.order])
+                            for ids, journal in _list_filled(journals) for fill, position in journal.fills])
         _insert(models.Position, positions, ("period", "number"))
         _insert(DiaryEntry, entries)
         _keep_snapshots([seat.player for seat in seats])
@@ -252,7 +255,8 @@ def _store_seat(seat):
 
 
 def _entry_row(entry, period):
-    return {"period": period, "at": entry.at, "kind": entry.kind, "mint": entry.mint, "order_number": entry.order, "facts": orjson.dumps(entry.facts).decode()}
+    return {"period": period, "at": entry.at, "kind": entry.kind, "mint": entry.mint, "order_number": entry.order,
+            "facts": orjson.dumps(entry.facts).decode()}
 
 
 def show_phase(phase):
@@ -269,7 +273,8 @@ def _list_filled(journals):
     for period, journal in journals:
         if journal.fills:
             numbers = {fill.order for fill, _ in journal.fills}
-            yield dict(PaperOrder.select(PaperOrder.number, PaperOrder.id).where(PaperOrder.period == period, PaperOrder.number.in_(numbers)).tuples()), journal
+            rows = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(PaperOrder.period == period, PaperOrder.number.in_(numbers))
+            yield dict(rows.tuples()), journal
 
 
 def _order_row(order, period):
@@ -277,8 +282,9 @@ def _order_row(order, period):
 
 
 def _fill_row(fill, position, order):
-    return {"order": order, "position": position, "snapshot": fill.snapshot, "at": fill.at, "raw": str(fill.raw), "mid": fill.mid, "slippage": fill.slippage,
-            "pool_fee": fill.pool_fee, "network_fee": fill.network_fee, "rent": fill.rent, "failed": fill.failed, "marks": orjson.dumps(fill.marks).decode(), "model": MODEL}
+    return {"order": order, "position": position, "snapshot": fill.snapshot, "at": fill.at, "raw": str(fill.raw), "mid": fill.mid,
+            "slippage": fill.slippage, "pool_fee": fill.pool_fee, "network_fee": fill.network_fee, "rent": fill.rent, "failed": fill.failed,
+            "marks": orjson.dumps(fill.marks).decode(), "model": MODEL}
 
 
 def _position_row(position, period):
@@ -294,7 +300,8 @@ def _insert(model, rows, key=(), update=None):
     taken = ", ".join(f'"{columns[name]}" = excluded."{columns[name]}"' for name in update or columns if name not in key)
     conflict = f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}" if key else ""
     names, places = ", ".join(f'"{column}"' for column in columns.values()), ", ".join("?" * len(columns))
-    models.database.cursor().executemany(f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places}) {conflict}', [tuple(row.values()) for row in rows])
+    models.database.cursor().executemany(f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places}) {conflict}',
+                                         [tuple(row.values()) for row in rows])
 
 
 def store_alarms(period, alarms):
@@ -313,7 +320,8 @@ def _keep_snapshots(players):
     named |= {fill.snapshot for player in players for fill, _ in player.journal.fills}
     if named:
         models.pin_snapshots(named)
-    models.replace_held({mint for player in players for mint in player.book.positions} | {order.mint for player in players for order in player.book.orders.values()})
+    ordered = {order.mint for player in players for order in player.book.orders.values()}
+    models.replace_held(ordered | {mint for player in players for mint in player.book.positions})
 
 
 # ---- posts --------------------------------------------------------------------------------------------------------------

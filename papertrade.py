@@ -96,8 +96,8 @@ class Desk:
             if trader not in speakers:
                 speakers[trader] = Speaker(handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS))
             uid, body = speakers[trader].speak(facts, model)
-            posts.append({"uid": uid, "entry": ident, "trader": trader, "body": body.text, "writer": body.writer, "mint": mint, "symbol": facts.get("symbol"),
-                          "event_at": at, "created_at": now})
+            posts.append({"uid": uid, "entry": ident, "trader": trader, "body": body.text, "writer": body.writer, "mint": mint,
+                          "symbol": facts.get("symbol"), "event_at": at, "created_at": now})
         if entries:
             paperbooks.store_posts(posts, entries[-1][0])
         return len(posts), model.problem

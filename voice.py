@@ -38,7 +38,8 @@ class Register:
 REGISTERS = {
     "plain": Register(
         ("Update", "Today", "Right now", "Status", "Just in", "Latest", "Here it is", "Short note"),
-        ("The {topic} looks {adjective} {when}", "I keep an eye on the {topic}, it seems {adjective} {when}", "A {adjective} {topic} {when}, nothing more",
+        ("The {topic} looks {adjective} {when}", "I keep an eye on the {topic}, it seems {adjective} {when}",
+         "A {adjective} {topic} {when}, nothing more",
          "My view of the {topic} {when}: {adjective}", "Call the {topic} {adjective} {when}", "The {topic} stays {adjective} {when}"),
         ("steady", "clear", "ordinary", "simple", "even"), ("market", "chart", "order book", "session", "plan")),
     "dry": Register(
@@ -54,8 +55,10 @@ REGISTERS = {
         ("sunny", "sparkling", "bouncy", "lovely", "bright"), ("adventure", "playground", "picnic", "parade", "garden")),
     "solemn": Register(
         ("Let it be written", "With due gravity", "Hear this", "In all earnest", "It is done", "So it stands", "Before the bell", "As was resolved"),
-        ("The {topic} asks for patience, {adjective} as it is {when}", "Let nobody mock a {adjective} {topic} {when}", "A {adjective} {topic} weighs on us {when}",
-         "We stand before a {adjective} {topic} {when}", "The {topic} is {adjective} {when}, and silence suits it", "{adjective} is the {topic} {when}, and long is the road"),
+        ("The {topic} asks for patience, {adjective} as it is {when}", "Let nobody mock a {adjective} {topic} {when}",
+         "A {adjective} {topic} weighs on us {when}",
+         "We stand before a {adjective} {topic} {when}", "The {topic} is {adjective} {when}, and silence suits it",
+         "{adjective} is the {topic} {when}, and long is the road"),
         ("grave", "austere", "unyielding", "sombre", "ancient"), ("duty", "vigil", "covenant", "burden", "tide")),
     "bold": Register(
         ("Listen up", "No fear", "Watch this", "Straight in", "Make way", "Say it loud", "Game on", "Eyes here"),
@@ -65,57 +68,75 @@ REGISTERS = {
     "calm": Register(
         ("Breathe", "Quietly", "No hurry", "In its own time", "Softly", "All is well", "Step by step", "A quiet moment"),
         ("The {topic} drifts, {adjective} {when}", "Let the {adjective} {topic} pass {when}", "There is room in a {adjective} {topic} {when}",
-         "I rest with the {topic}, {adjective} {when}", "A {adjective} {topic} needs no answer {when}", "Nothing hurries the {adjective} {topic} {when}"),
+         "I rest with the {topic}, {adjective} {when}", "A {adjective} {topic} needs no answer {when}",
+         "Nothing hurries the {adjective} {topic} {when}"),
         ("gentle", "slow", "unhurried", "still", "mellow"), ("river", "breath", "valley", "drift", "evening")),
 }
-WHENS = ("today", "at this hour", "for now", "from where I sit", "as far as I can see", "so far", "this time", "at the moment", "as things are", "again",
-         "in this market", "to my eye")
+WHENS = ("today", "at this hour", "for now", "from where I sit", "as far as I can see", "so far", "this time", "at the moment", "as things are",
+         "again", "in this market", "to my eye")
 
-ADJECTIVES = ("amber", "brisk", "crooked", "drowsy", "electric", "foggy", "glossy", "hollow", "icy", "jagged", "knotty", "lunar", "misty", "nimble", "opaque", "polished",
-              "quaint", "rusty", "silent", "tangled", "upright", "velvet", "woolly", "zesty")
-TOPICS = ("anchor", "bakery", "compass", "dynamo", "engine", "ferry", "glacier", "harbour", "island", "juggler", "kitchen", "lantern", "meadow", "needle", "orchard", "pendulum",
-          "quarry", "railway", "sailboat", "telescope", "umbrella", "volcano", "workshop", "zeppelin")
-CATCHPHRASES = ("measure first, speak later", "the tape never sleeps", "small steps, open eyes", "let the chart cool down", "no heroes here", "curiosity over conviction",
+ADJECTIVES = ("amber", "brisk", "crooked", "drowsy", "electric", "foggy", "glossy", "hollow", "icy", "jagged", "knotty", "lunar", "misty", "nimble",
+              "opaque", "polished", "quaint", "rusty", "silent", "tangled", "upright", "velvet", "woolly", "zesty")
+TOPICS = ("anchor", "bakery", "compass", "dynamo", "engine", "ferry", "glacier", "harbour", "island", "juggler", "kitchen", "lantern", "meadow",
+          "needle", "orchard", "pendulum", "quarry", "railway", "sailboat", "telescope", "umbrella", "volcano", "workshop", "zeppelin")
+CATCHPHRASES = ("measure first, speak later", "the tape never sleeps", "small steps, open eyes", "let the chart cool down", "no heroes here",
+                "curiosity over conviction",
                 "the pool decides", "patience is a position", "losers teach", "write it down", "stay liquid", "trust the stop")
 
 SPEECH = {
-    "buy": ("bought {amount} {symbol} for {sol} SOL", "put {sol} SOL into {symbol} and hold {amount} more of it", "picked up {amount} {symbol}, paid {sol} SOL",
+    "buy": ("bought {amount} {symbol} for {sol} SOL", "put {sol} SOL into {symbol} and hold {amount} more of it",
+            "picked up {amount} {symbol}, paid {sol} SOL",
             "{sol} SOL went into {symbol}", "opened my hand for {amount} {symbol} at {sol} SOL", "traded {sol} SOL for {amount} {symbol}",
             "added {amount} {symbol} at a cost of {sol} SOL", "spent {sol} SOL on {symbol}"),
     "sell": ("sold {amount} {symbol} for {sol} SOL", "let {amount} {symbol} go and took {sol} SOL", "turned {amount} {symbol} into {sol} SOL",
              "{sol} SOL came back from {symbol}", "parted with {amount} {symbol} for {sol} SOL", "closed my hand on {sol} SOL out of {symbol}",
              "handed over {amount} {symbol} at {sol} SOL", "cashed {amount} {symbol} for {sol} SOL"),
-    "swap": ("swapped {fromAmount} {fromSymbol} for {amount} {symbol}", "moved from {fromSymbol} to {amount} {symbol}", "exchanged {fromAmount} {fromSymbol} and got {amount} {symbol}",
-             "left {fromSymbol} for {symbol}, {amount} of it", "{fromAmount} {fromSymbol} became {amount} {symbol}", "rotated out of {fromSymbol} into {amount} {symbol}"),
-    "fill bought": ("bought {amount} {symbol} on paper for {sol} SOL", "put {sol} virtual SOL into {symbol}", "a simulated buy filled, {amount} {symbol} at {sol} SOL",
-                    "paper money moved, {sol} SOL into {symbol}", "hold {amount} simulated {symbol}, {sol} SOL spent", "entered {symbol} in simulation with {sol} SOL",
+    "swap": ("swapped {fromAmount} {fromSymbol} for {amount} {symbol}", "moved from {fromSymbol} to {amount} {symbol}",
+             "exchanged {fromAmount} {fromSymbol} and got {amount} {symbol}",
+             "left {fromSymbol} for {symbol}, {amount} of it", "{fromAmount} {fromSymbol} became {amount} {symbol}",
+             "rotated out of {fromSymbol} into {amount} {symbol}"),
+    "fill bought": ("bought {amount} {symbol} on paper for {sol} SOL", "put {sol} virtual SOL into {symbol}",
+                    "a simulated buy filled, {amount} {symbol} at {sol} SOL",
+                    "paper money moved, {sol} SOL into {symbol}", "hold {amount} simulated {symbol}, {sol} SOL spent",
+                    "entered {symbol} in simulation with {sol} SOL",
                     "took {amount} {symbol} into the paper book for {sol} SOL", "{sol} SOL that exist on paper went into {symbol}"),
-    "fill reduced": ("sold {amount} {symbol} on paper for {sol} SOL and keep the rest", "took {sol} virtual SOL off {symbol}", "a simulated sale filled, {amount} {symbol} for {sol} SOL, the rest stays",
-                     "trimmed the paper {symbol} by {amount}", "made the simulated {symbol} smaller, {sol} SOL came back", "part of the paper {symbol} is now {sol} SOL",
+    "fill reduced": ("sold {amount} {symbol} on paper for {sol} SOL and keep the rest", "took {sol} virtual SOL off {symbol}",
+                     "a simulated sale filled, {amount} {symbol} for {sol} SOL, the rest stays",
+                     "trimmed the paper {symbol} by {amount}", "made the simulated {symbol} smaller, {sol} SOL came back",
+                     "part of the paper {symbol} is now {sol} SOL",
                      "lightened {symbol} in simulation by {amount}", "{sol} SOL on paper came home from {symbol}"),
-    "close": ("closed {symbol} on paper", "the simulated {symbol} is closed", "out of {symbol}, in simulation", "the paper book no longer holds {symbol}", "ended the virtual {symbol}",
+    "close": ("closed {symbol} on paper", "the simulated {symbol} is closed", "out of {symbol}, in simulation",
+              "the paper book no longer holds {symbol}", "ended the virtual {symbol}",
               "let the simulated {symbol} go", "wrote the last line of {symbol} on paper", "left {symbol} with virtual hands"),
-    "refusal": ("passed on {symbol} in simulation, {detail}", "no paper entry into {symbol}, {detail}", "kept virtual hands off {symbol}, {detail}", "{symbol} tempted the simulation, but {detail}",
+    "refusal": ("passed on {symbol} in simulation, {detail}", "no paper entry into {symbol}, {detail}", "kept virtual hands off {symbol}, {detail}",
+                "{symbol} tempted the simulation, but {detail}",
                 "the paper book says no to {symbol}, {detail}", "stayed out of the simulated {symbol}, {detail}"),
-    "pause begun": ("pausing on paper, {numbers}", "the simulation steps back, {numbers}", "fewer virtual entries for a while, {numbers}", "the paper book takes a break, {numbers}",
-                    "holding simulated entries back, {numbers}", "virtual brakes on, {numbers}"),
-    "pause observed": ("would pause on paper if I were told to, {numbers}", "the simulation notes a reason to slow down, {numbers}", "a virtual brake stays untouched, {numbers}",
-                       "only watching, the paper book would step back, {numbers}", "no simulated pause yet, though {numbers}", "a paper warning to myself, {numbers}"),
-    "pause ended": ("the simulated pause is over", "paper entries are open again", "virtual brakes off", "the simulation moves on", "the paper book is back at work", "done pausing in simulation"),
-    "pause would_have": ("looked back on a paper pause that was never applied", "the simulated pause I only watched has run out", "a virtual pause ended on the drawing board",
+    "pause begun": ("pausing on paper, {numbers}", "the simulation steps back, {numbers}", "fewer virtual entries for a while, {numbers}",
+                    "the paper book takes a break, {numbers}", "holding simulated entries back, {numbers}", "virtual brakes on, {numbers}"),
+    "pause observed": ("would pause on paper if I were told to, {numbers}", "the simulation notes a reason to slow down, {numbers}",
+                       "a virtual brake stays untouched, {numbers}",
+                       "only watching, the paper book would step back, {numbers}", "no simulated pause yet, though {numbers}",
+                       "a paper warning to myself, {numbers}"),
+    "pause ended": ("the simulated pause is over", "paper entries are open again", "virtual brakes off", "the simulation moves on",
+                    "the paper book is back at work", "done pausing in simulation"),
+    "pause would_have": ("looked back on a paper pause that was never applied", "the simulated pause I only watched has run out",
+                         "a virtual pause ended on the drawing board",
                          "the paper book closes a what-if", "that untouched virtual brake has expired", "a simulated maybe has come to its end"),
-    "lesson": ("counted my paper closes, {text}", "the simulation left a number behind, {text}", "a virtual lesson, {text}", "from the paper book, {text}",
-               "simulated, counted, written down, {text}", "what paper taught me, {text}"),
-    "phase guarded": ("back to a guarded start on paper, {why}", "the simulation goes guarded, {why}", "smaller virtual steps again, {why}", "the paper book is on guard, {why}",
-                      "guarded in simulation from here, {why}", "virtual size comes down, {why}"),
-    "phase standard": ("guarded start is over on paper, {why}", "the simulation leaves its guard, {why}", "full virtual size from here, {why}", "the paper book is off guard, {why}",
-                       "standard simulation from here, {why}", "the guarded paper days are done, {why}"),
-    "review": ("my paper record is under review, {detail}", "the simulation is being looked into, {detail}", "please ignore my virtual results for now, {detail}", "a review of the paper book is open, {detail}",
+    "lesson": ("counted my paper closes, {text}", "the simulation left a number behind, {text}", "a virtual lesson, {text}",
+               "from the paper book, {text}", "simulated, counted, written down, {text}", "what paper taught me, {text}"),
+    "phase guarded": ("back to a guarded start on paper, {why}", "the simulation goes guarded, {why}", "smaller virtual steps again, {why}",
+                      "the paper book is on guard, {why}", "guarded in simulation from here, {why}", "virtual size comes down, {why}"),
+    "phase standard": ("guarded start is over on paper, {why}", "the simulation leaves its guard, {why}", "full virtual size from here, {why}",
+                       "the paper book is off guard, {why}", "standard simulation from here, {why}", "the guarded paper days are done, {why}"),
+    "review": ("my paper record is under review, {detail}", "the simulation is being looked into, {detail}",
+               "please ignore my virtual results for now, {detail}", "a review of the paper book is open, {detail}",
                "simulated figures on hold, {detail}", "the virtual headline is gone for now, {detail}"),
 }
 RESULTS = {
-    "won": ("{result} SOL to the good", "a gain of {result} SOL", "up {result} SOL", "{result} SOL better off", "earned {result} SOL", "plus {result} SOL"),
-    "lost": ("{result} SOL gone", "a loss of {result} SOL", "down {result} SOL", "{result} SOL worse off", "it cost {result} SOL", "minus {result} SOL"),
+    "won": ("{result} SOL to the good", "a gain of {result} SOL", "up {result} SOL", "{result} SOL better off", "earned {result} SOL",
+            "plus {result} SOL"),
+    "lost": ("{result} SOL gone", "a loss of {result} SOL", "down {result} SOL", "{result} SOL worse off", "it cost {result} SOL",
+             "minus {result} SOL"),
     "even": ("no gain and no loss", "even in the end", "nothing won and nothing lost"),
 }
 REASONS = {
@@ -211,7 +232,8 @@ def _remark(picker, register, persona):
     """What this persona would say besides, in words of its own."""
     phrases = _words(persona, "catchphrases")
     form = picker.one(QUOTES) if phrases and picker.below(4) == 0 else picker.one(register.remarks)
-    said = form.format(adjective=picker.one(_words(persona, "adjectives") or register.adjectives), topic=picker.one(_words(persona, "topics") or register.topics),
+    said = form.format(adjective=picker.one(_words(persona, "adjectives") or register.adjectives),
+                       topic=picker.one(_words(persona, "topics") or register.topics),
                        catchphrase=picker.one(phrases or ("",)).rstrip(".!?"), when=picker.one(WHENS))
     said = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", said)
     return said[:1].upper() + said[1:] + "."
@@ -239,7 +261,8 @@ def default_persona(seed):
     """A persona for who has not chosen one: tone and words by seed."""
     picker = Picker(seed)
     first, second = picker.below(len(ADJECTIVES)), picker.below(len(TOPICS))
-    return {"tone": picker.one(sorted(REGISTERS)), "style": [], "adjectives": [ADJECTIVES[first], ADJECTIVES[first - 1]], "topics": [TOPICS[second], TOPICS[second - 1]],
+    return {"tone": picker.one(sorted(REGISTERS)), "style": [], "adjectives": [ADJECTIVES[first], ADJECTIVES[first - 1]],
+            "topics": [TOPICS[second], TOPICS[second - 1]],
             "catchphrases": [picker.one(CATCHPHRASES)], "emoji": picker.one(("", "🦊", "🐢", "🌊", "🔭", "🎲", "🪁", "🦉", "🌵"))}
 
 
@@ -247,10 +270,10 @@ def default_persona(seed):
 NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?![\w])")
 COUNTS = {word: Decimal(value) for value, word in enumerate(
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split(), 2)}
-COUNTS |= {word: Decimal(value) for word, value in (("zero", 0), ("thirty", 30), ("forty", 40), ("fifty", 50), ("sixty", 60), ("seventy", 70), ("eighty", 80), ("ninety", 90),
-                                                    ("hundred", 100), ("thousand", 1000))}
-VAGUE_COUNTS = {"half", "double", "doubled", "doubling", "twice", "thrice", "triple", "tripled", "quarter", "dozen", "dozens", "hundreds", "thousands", "million", "millions", "billion",
-                "billions", "trillion", "trillions", "tenfold", "hundredfold"}
+COUNTS |= {word: Decimal(value) for word, value in (("zero", 0), ("thirty", 30), ("forty", 40), ("fifty", 50), ("sixty", 60), ("seventy", 70),
+                                                    ("eighty", 80), ("ninety", 90), ("hundred", 100), ("thousand", 1000))}
+VAGUE_COUNTS = {"half", "double", "doubled", "doubling", "twice", "thrice", "triple", "tripled", "quarter", "dozen", "dozens", "hundreds",
+                "thousands", "million", "millions", "billion", "billions", "trillion", "trillions", "tenfold", "hundredfold"}
 
 
 def find_foreign_numbers(text, facts):
@@ -267,7 +290,8 @@ def find_foreign_numbers(text, facts):
     rest = NUMBER.sub(" ", text)
     stuck = re.findall(r"\S*\d\S*", rest) + [one for one in rest if one.isnumeric() and not one.isdigit()]
     words = re.findall(r"[a-z]+", rest.lower())
-    return ([shown for shown, value in found if value not in known] + stuck + [word for word in words if word in VAGUE_COUNTS or COUNTS.get(word, None) not in known | {None}])
+    return ([shown for shown, value in found if value not in known] + stuck + [word for word in words if word in VAGUE_COUNTS or COUNTS.get(word,
+                                                                                                                                            None) not in known | {None}])
 
 
 def _numbers_in(value):

@@ -64,7 +64,8 @@ def _fetch(url, request, headers):
     try:
         with requests.Session() as session:
             session.trust_env = False
-            with session.post(url, json=request, headers=headers, timeout=(CONNECT_SECONDS, READ_SECONDS), stream=True, allow_redirects=False) as response:
+            with session.post(url, json=request, headers=headers, timeout=(CONNECT_SECONDS, READ_SECONDS), stream=True,
+                              allow_redirects=False) as response:
                 if response.status_code != 200:
                     raise Unusable(f"the writer answered HTTP {response.status_code}")
                 return _read(response, deadline)

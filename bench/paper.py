@@ -19,7 +19,8 @@ import papertrade
 from paper.strategies import FAMILIES
 
 MINUTE = 60_000
-CHECKS = orjson.dumps([{"key": f"check_{number}", "label": "", "status": "pass", "detail": "x" * 60, "checkedAt": 0} for number in range(11)]).decode()
+CHECKS = orjson.dumps([{"key": f"check_{number}", "label": "", "status": "pass", "detail": "x" * 60,
+                        "checkedAt": 0} for number in range(11)]).decode()
 
 
 def main(arguments):
@@ -38,18 +39,20 @@ def main(arguments):
 
 def measure(settings, args, reader):
     start = time.time_ns() // 1_000_000 - args.ticks * MINUTE
-    market, desk, seconds = prepare(args, start), papertrade.Desk(settings), []
+    market, desk, seconds, work = prepare(args, start), papertrade.Desk(settings), [], []
     for number in range(args.ticks):
         store_snapshots(market, start + number * MINUTE, number)
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         with reader:
             desk.run_tick(start + number * MINUTE + 10_000)
         seconds.append(time.perf_counter() - began)
+        work.append(time.thread_time() - worked)
     busy = reader.take()
     with reader:
         time.sleep(3)
     warm = seconds[14:] or seconds                        # before, no strategy has seen enough to enter
-    print(f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f} s, {max(warm):.2f} s at most; {models.PaperFill.select().count()} fills, "
+    print(f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f} s, {max(warm):.2f} s at most "
+          f"({statistics.median(work[14:] or work):.2f} s of processor); {models.PaperFill.select().count()} fills, "
           f"{models.DiaryEntry.select().count()} lines")
     print(f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())} without")
 
@@ -60,7 +63,8 @@ def prepare(args, now):
     owner = None
     for number in range(args.traders):
         owner = traders.create_trader(f"Trader {number}", list(FAMILIES)[number % 4], now, owner=owner, settings={"sizeBps": 500 + number}).owner
-    rows = [{"mint": f"mint{number:040}", "symbol": f"T{number}", "decimals": 6, "discovered_at": 0, "tracked_at": 0, "checks": CHECKS} for number in range(args.tokens)]
+    rows = [{"mint": f"mint{number:040}", "symbol": f"T{number}", "decimals": 6, "discovered_at": 0, "tracked_at": 0,
+             "checks": CHECKS} for number in range(args.tokens)]
     for at in range(0, len(rows), 500):
         models.Token.insert_many(rows[at:at + 500]).execute()
     chance = random.Random(1)
@@ -72,7 +76,8 @@ def store_snapshots(market, at, number):
     chance, rows = random.Random(number), []
     for place, token in enumerate(market):
         market[token] *= chance.uniform(0.97, 1.034)
-        rows.append({"token": token, "taken_at": at + place // 30 * 200, "expires_at": at + 10**9, "source": "dexscreener", "price_sol": f"{market[token]:.15f}", "pool_sol": "666.6667",
+        rows.append({"token": token, "taken_at": at + place // 30 * 200, "expires_at": at + 10**9, "source": "dexscreener",
+                     "price_sol": f"{market[token]:.15f}", "pool_sol": "666.6667",
                      "liquidity_usd": "200000.12", "volume24h_usd": str(20_000 + number * 300)})
     with models.writing():
         for at in range(0, len(rows), 500):

@@ -65,7 +65,8 @@ def replay(recording, strategies, start):
     market = Market(recording["intervalMs"], [read_token(one) for one in recording["tokens"]])
     snapshots = [parse_snapshot(number, mint, at, *rest) for number, (at, mint, *rest) in enumerate(recording["snapshots"], 1)]
     first = snapshots[0].at if snapshots else 0
-    players = [engine.Trader(number, f"the-{family.replace('_', '-')}-trader", strategy, Book(), phase=Phase(start, since=first)) for number, (family, strategy) in enumerate(strategies.items(), 1)]
+    players = [engine.Trader(number, f"the-{family.replace('_', '-')}-trader", strategy, Book(), phase=Phase(start, since=first)) for number, (family,
+                                                                                                                                               strategy) in enumerate(strategies.items(), 1)]
     for at, group in itertools.groupby(snapshots, lambda one: one.at):
         for player in players:
             engine.beat(player, at)
@@ -79,9 +80,11 @@ def read_token(told):
 
 def describe(player):
     """What the comparison counts, what the diary says, what would be posted."""
-    closes = [engine.summarize(position, str(position.number), player.reviewed) for position in player.journal.positions.values() if position.closed_at is not None]
+    closes = [engine.summarize(position, str(position.number),
+                               player.reviewed) for position in player.journal.positions.values() if position.closed_at is not None]
     lines = [[entry.at, diary.tell(entry.kind, entry.facts)] for entry in player.journal.entries]
-    return {**brain.compare(closes), "closes": [[close.closed_at, close.symbol, close.reason, str(close.gross), str(close.net)] for close in closes], "openPositions": len(player.book.positions),
+    return {**brain.compare(closes), "closes": [[close.closed_at, close.symbol, close.reason, str(close.gross), str(close.net)] for close in closes],
+            "openPositions": len(player.book.positions),
             "cashLamports": str(player.book.cash), "reviewed": player.reviewed, "diary": lines, "posts": compose(player)}
 
 
@@ -102,7 +105,8 @@ def print_report(report, count, seconds):
     print(f"{count} snapshots in {seconds:.2f} s\n{'family':15} closes  eligible   mean %  median %   worst %  win rate  interval          costs  open  review")
     for family, row in report.items():
         interval = "-".join(f"{bound:.2f}" for bound in row["winRateInterval"] or ()) or "-"
-        figures = [("-" if row[name] is None else f"{row[name]:.2f}") for name in ("meanReturnPct", "medianReturnPct", "worstCloseReturnPct", "winRate")]
+        figures = [("-" if row[name] is None else f"{row[name]:.2f}") for name in ("meanReturnPct", "medianReturnPct", "worstCloseReturnPct",
+                                                                                   "winRate")]
         print(f"{family:15} {len(row['closes']):6}  {row['eligibleCloses']:8}  {figures[0]:>7}  {figures[1]:>8}  {figures[2]:>8}  {figures[3]:>8}  {interval:15}  "
               f"{'-' if row['costShare'] is None else row['costShare']:>5}  {row['openPositions']:>4}  {'yes' if row['reviewed'] else 'no'}")
     print(f"{brain.NOTE}\ndigest {digest(report)}")

@@ -29,14 +29,21 @@ def run_demo(config, args):
     config = settings.load(environ, dotenv=None)
     stage.clear_folder(config.data_dir)
     people = stage.fill_database(config, recording, [line for line in lines if line.at < 0], market)
-    server = subprocess.Popen([sys.executable, *SERVE], cwd=ROOT, env=environ)
+    log = config.data_dir / "server.log"
+    with open(log, "w") as said:
+        server = subprocess.Popen([sys.executable, *SERVE], cwd=ROOT, env=environ, stdout=said, stderr=said)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
-    print(f"The demonstration is at {config.base_url}: recorded, invented, and shifted to now. Each start begins anew.\nA key for its interface: {people.read_key}", flush=True)
     try:
-        stage.act(server, f"http://127.0.0.1:{config.port}", [line for line in lines if line.at >= 0], people.publish_keys, start)
+        url = f"http://127.0.0.1:{config.port}"
+        if stage.await_server(server, url):
+            print(f"The demonstration is at {config.base_url}: recorded, invented, and shifted to now. Each start begins anew.\n"
+                  f"A key for its interface: {people.read_key}\nThe server's log: {log}", flush=True)
+            stage.act(server, url, [line for line in lines if line.at >= 0], people.publish_keys, start)
     except KeyboardInterrupt:
         server.terminate()
-    return max(0, server.wait())
+    if server.wait() > 0:
+        print(f"the server ended with {server.returncode}: {log} tells why", file=sys.stderr)
+    return max(0, server.returncode)
 
 
 def make_environ(given, venue, stand_ins):

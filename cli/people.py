@@ -30,7 +30,7 @@ def add_commands(commands):
     add_command(key, "revoke", run_key_revoke, "end a key at once").add_argument("key", metavar="KEY_ID")
 
     post = commands.add_parser("post", help="posts").add_subparsers(dest="action", required=True, metavar="ACTION")
-    add_command(post, "hide", run_post_hide, "take a post's words off the interface").add_argument("post", metavar="POST")
+    add_command(post, "hide", run_post_hide, "take a post's words out of the database; the record stays").add_argument("post", metavar="POST")
 
 
 def with_database(run):
@@ -132,6 +132,6 @@ def run_key_revoke(config, args):
 
 @with_database
 def run_post_hide(config, args):
-    from web import accounts
-    accounts.hide_post(args.post, now_ms())
-    say(args, {"postId": args.post, "hidden": True}, "hidden: the words are gone from the interface, the record stays")
+    from web import posts
+    posts.hide(args.post, now_ms())
+    say(args, {"postId": args.post, "hidden": True}, "hidden: the words have left the database, the record stays; backups made before still hold them")

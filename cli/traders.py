@@ -20,7 +20,8 @@ def add_commands(commands):
     reset.add_argument("--reason", required=True)
 
     review = commands.add_parser("review", help="questions about a trader's record").add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, run, help in (("open", run_review_open, "withhold its headline until the question is decided"), ("clear", run_review_clear, "nothing was wrong: the headline comes back"),
+    for name, run, help in (("open", run_review_open, "withhold its headline until the question is decided"),
+                            ("clear", run_review_clear, "nothing was wrong: the headline comes back"),
                             ("uphold", run_review_uphold, "the record does not count; it starts guarded again")):
         command = add_command(review, name, run, help)
         command.add_argument("trader", metavar="TRADER")
@@ -40,7 +41,8 @@ def run_create(config, args):
 @with_database
 def run_list(config, args):
     from web import traders
-    rows = [{"traderId": one.uid, "ownerId": one.owner.uid, "name": one.name, "handle": one.handle, "family": one.family, "retired": one.retired_at is not None}
+    rows = [{"traderId": one.uid, "ownerId": one.owner.uid, "name": one.name, "handle": one.handle, "family": one.family,
+             "retired": one.retired_at is not None}
             for one in traders.list_traders()]
     say(args, {"data": rows}, "\n".join(f"{row['traderId']}  {row['ownerId']}  {row['family']:14}  {row['name']}{'  (retired)' * row['retired']}" for row in rows))
 

@@ -1,4 +1,5 @@
 """Setting the stage: a DATA_DIR that says it is a demonstration's, the influencers in it, what they did before anybody looked, and their posts since."""
+import contextlib
 import json
 import sys
 import time
@@ -17,8 +18,8 @@ from demo import cast
 from providers import parse_pairs, parse_pools
 from web import accounts, posts, traders
 
-PAST = 3_600                                              # seconds of paper mode before the start
-DISPOSABLE = ("app.db*", "ratelimit.db*")                 # of an earlier demonstration: each one begins anew
+PAST = 2_400                                              # seconds of paper mode before the start
+DISPOSABLE = [f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES]         # of an earlier demonstration: each begins anew
 
 
 @dataclass(frozen=True)
@@ -31,45 +32,40 @@ class Stage:
 
 def clear_folder(data_dir):
     """Make way in a demonstration's DATA_DIR; Refused where it holds real data, or where a server runs."""
+    database = data_dir / "app.db"
     with keeping.alone(data_dir):
-        database = data_dir / "app.db"
-        if database.exists() and not settings.is_demonstration(database):
+        if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
             raise keeping.Refused(f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own")
-        for pattern in DISPOSABLE:
-            for path in data_dir.glob(pattern):
-                path.unlink()
-        with apsw.Connection(str(database)) as db:
+        for name in DISPOSABLE:
+            (data_dir / name).unlink(missing_ok=True)
+        with contextlib.closing(apsw.Connection(str(database))) as db:
             db.pragma("application_id", int.from_bytes(settings.DEMONSTRATION_ID))
-        db.close()
 
 
 def fill_database(config, recording, lines, market):
     """Migrate and people the database, and let paper mode play its past: Stage. `lines`: the posts from before the start."""
     models.migrate(models.connect(config))
-    began, start = (market.start + recording["transactions"][0]["at"]) * 1000, market.start * 1000
     try:
         with models.database.connection_context():
             models.database.execute_sql("PRAGMA synchronous = OFF")          # who loses power here begins anew anyway
-            bots = [_create(config, member, recording["wallets"], began) for member in cast.BOTS]
-            for line in lines:
-                _publish(bots[line.bot], line, (market.start + line.at) * 1000)
-            for made, member in zip(bots, cast.BOTS):
-                accounts.set_profile(made.bot, auto_post=member.told_by_observer, now=start)
-            for one in cast.TRADERS:
-                traders.create_trader(one.name, one.family, start - PAST * 1000, one.start, voice=one.voice, bio=one.bio)
-            play_past(config, recording["accounts"], market)
-            for one, trader in zip(cast.TRADERS, traders.list_traders()):
-                if one.doubt:
-                    traders.open_review(trader, one.doubt, start)
-            return Stage(tuple(made.publish_key.text for made in bots), accounts.create_key(bots[0].owner, "read", start, "demonstration").text)
+            bots = _bring_bots(config, recording, lines, market.start)
+            _bring_traders(config, recording, market)
+            return Stage(tuple(made.publish_key.text for made in bots), accounts.create_key(bots[0].owner, "read", market.start * 1000, "demonstration").text)
     finally:
         models.database.close_all()
         models.leave()
 
 
-def _create(config, member, wallets, now):
-    wallet = None if member.who is None else wallets[member.who]
-    return accounts.create_bot(config, member.name, now, wallet, voice=member.voice, bio=member.bio)
+# ---- wallet mode --------------------------------------------------------------------------------------------------------
+def _bring_bots(config, recording, lines, start):
+    """[accounts.NewBot, ...] as in cast.BOTS, with what they said before the start."""
+    began = (start + recording["transactions"][0]["at"]) * 1000
+    bots = [accounts.create_bot(config, one.name, began, None if one.who is None else recording["wallets"][one.who], voice=one.voice, bio=one.bio) for one in cast.BOTS]
+    for line in lines:
+        _publish(bots[line.bot], line, (start + line.at) * 1000)
+    for made, one in zip(bots, cast.BOTS):
+        accounts.set_profile(made.bot, auto_post=one.told_by_observer, now=start * 1000)
+    return bots
 
 
 def _publish(made, line, now):
@@ -77,7 +73,17 @@ def _publish(made, line, now):
     posts.publish(made.bot.id, body, now, "api", made.publish_key.key.id, sanitized)
 
 
-# ---- paper mode's past --------------------------------------------------------------------------------------------------
+# ---- paper mode ---------------------------------------------------------------------------------------------------------
+def _bring_traders(config, recording, market):
+    """Traders with a past, one of them under review."""
+    start = market.start * 1000
+    made = [traders.create_trader(one.name, one.family, start - PAST * 1000, one.start, voice=one.voice, bio=one.bio, settings=one.settings).trader for one in cast.TRADERS]
+    play_past(config, recording["accounts"], market)
+    for trader, one in zip(made, cast.TRADERS):
+        if one.doubt:
+            traders.open_review(traders.find_trader(trader.uid), one.doubt, start)
+
+
 def play_past(config, mint_accounts, market):
     """The last PAST seconds of the market, by the scout's own writes and paper mode's own ticks: traders have a history when the curtain rises."""
     desk = papertrade.Desk(config)
@@ -105,13 +111,25 @@ def _as_received(answer):
 
 
 # ---- while somebody looks -----------------------------------------------------------------------------------------------
+def await_server(server, url):
+    """Until the server (a Popen) answers: whether it does before it ends. Another one may sit on its port, a real one even: that is not it."""
+    while server.poll() is None:
+        try:
+            if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
+                return True
+        except (requests.RequestException, ValueError):
+            pass                                          # not yet, or somebody else
+        time.sleep(0.1)
+    return False
+
+
 def act(server, url, lines, keys, start):
-    """Post each line when its time has come, as bots do, until the server (a Popen) ends."""
+    """Post each line when its time has come, as bots do, until the server ends."""
     for line in lines:
-        while (wait := start + line.at - time.time()) > 0:
-            if server.poll() is not None:
-                return
+        while server.poll() is None and (wait := start + line.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))
+        if server.poll() is not None:
+            return
         problem = _send(url, line, keys[line.bot])
         if problem:
             print(f"a post of {cast.BOTS[line.bot].name} was not taken: {problem}", file=sys.stderr)

@@ -64,7 +64,8 @@ class Position:
     def marked(self, snapshot, horizon_ms):
         """With a new mark; one that comes too long after the last is noted."""
         marks = self.marks if snapshot.at - self.marked_at <= horizon_ms else tuple(sorted({*self.marks, STALE_PRICE}))
-        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price), held=self.held + 1, marks=marks)
+        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price),
+                       held=self.held + 1, marks=marks)
 
     def after(self, fill):
         """The position with a fill, or a failed attempt, booked into it."""
@@ -75,7 +76,8 @@ class Position:
             traded = {"raw": self.raw - fill.raw, "mid_sold": self.mid_sold + fill.mid, "reduced": self.reduced or not fill.failed}
         closing = {"closed_at": fill.at, "reason": fill.reason} if traded["raw"] == 0 else {}
         return replace(self, **traded, **closing, slippage=self.slippage + fill.slippage, fees=self.fees + fill.fees, rent=self.rent + fill.rent,
-                       cash=self.cash + fill.cash, latency_ms=max(self.latency_ms, fill.at - fill.decided_at), marks=tuple(sorted({*self.marks, *fill.marks})))
+                       cash=self.cash + fill.cash, latency_ms=max(self.latency_ms, fill.at - fill.decided_at),
+                       marks=tuple(sorted({*self.marks, *fill.marks})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +158,8 @@ class Book:
         """A position that begins with what the failed attempts of its order cost."""
         self.lost_fees -= order.lost
         self.next_position += 1
-        return Position(self.next_position - 1, order.mint, order.symbol, order.decimals, fill.at, snapshot.liquidity, snapshot.price, snapshot.at, snapshot.id,
-                        snapshot.price, fees=order.lost, cash=-order.lost, spent=order.lost)
+        return Position(self.next_position - 1, order.mint, order.symbol, order.decimals, fill.at, snapshot.liquidity, snapshot.price, snapshot.at,
+                        snapshot.id, snapshot.price, fees=order.lost, cash=-order.lost, spent=order.lost)
 
     def settle(self, order, state):
         """The order is over, for the reason `state`."""

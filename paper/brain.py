@@ -60,7 +60,8 @@ def review_results(closes):
     eligible = [close for close in closes if close.excluded is None]
     excluded = Counter(close.excluded for close in closes if close.excluded)
     return {"closes": len(closes), "eligibleCloses": len(eligible), "excluded": dict(sorted(excluded.items())),
-            "wins": sum(close.net > 0 for close in eligible) if eligible else None, "netLamports": str(sum(close.net for close in eligible)) if eligible else None}
+            "wins": sum(close.net > 0 for close in eligible) if eligible else None,
+            "netLamports": str(sum(close.net for close in eligible)) if eligible else None}
 
 
 def compare(closes):
@@ -70,7 +71,8 @@ def compare(closes):
     wins = sum(close.net > 0 for close in eligible)
     return {
         "eligibleCloses": len(eligible), "excluded": dict(sorted(Counter(close.excluded for close in closes if close.excluded).items())),
-        "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY for close in eligible})), "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
+        "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY for close in eligible})),
+        "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
         "medianReturnPct": _round(median(returns), 2) if returns else None, "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
         "winRateInterval": wilson(wins, len(eligible)), "worstCloseReturnPct": _round(min(returns), 2) if returns else None,
         "costShare": cost_share(eligible), "sample": name_sample(len(eligible))}

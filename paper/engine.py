@@ -19,7 +19,8 @@ HOUR, DAY = guard.HOUR, guard.DAY
 MISSING_INTERVALS, MISSING_MS = 10, 10 * 60_000        # a held token unseen for both is missing
 GIVEN_UP_MS = DAY                      # ... and for this long is taken for gone
 REFUSAL_MS = HOUR                      # the same refusal is said once in this time
-MOST_REFUSALS = 20                     # ... and this many different ones
+MOST_REFUSALS = 10                     # ... and this many different ones
+OF_THE_ACCOUNT = {"position_limit", "no_cash", "daily_loss"}       # refusals that would be the same for any token
 KEPT_CASH = 20_000_000                 # lamports no entry may touch: leaving costs fees too
 SMALLEST_ENTRY = 10_000_000            # lamports
 REVIEWED_FLAWS = {
@@ -142,7 +143,8 @@ def settle_orders(traders, seen, at):
             continue
         refusal = find_refusal(trader, order, snapshot, flaw)
         if refusal:
-            trader.say("refusal", at, order.mint, order.number, reason=refusal, detail=f"the fill was refused: {refusal.replace('_', ' ')}", symbol=order.symbol)
+            trader.say("refusal", at, order.mint, order.number, reason=refusal, detail=f"the fill was refused: {refusal.replace('_', ' ')}",
+                       symbol=order.symbol)
             end_order(trader, order, "refused", at)
         else:
             settle(trader, order, snapshot, usage[order.mint])
@@ -240,7 +242,8 @@ def book_gone(trader, position, snapshot):
     order = trader.book.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
-    order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell", amount=position.raw,
+    order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell",
+                              amount=position.raw,
                               reason="liquidity_gone", decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
     order = book_fill(trader, order, write_off(order, snapshot, position.price), snapshot)
     end_order(trader, order, "filled", snapshot.at)
@@ -263,8 +266,8 @@ def leave(trader, market, seen, now):
 
 def place(trader, market, snapshot, side, amount, reason, detail, shown):
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
-    order = trader.book.place(handle=trader.handle, mint=token.mint, symbol=token.symbol, decimals=token.decimals, side=side, amount=amount, reason=reason,
-                              decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at + latency,
+    order = trader.book.place(handle=trader.handle, mint=token.mint, symbol=token.symbol, decimals=token.decimals, side=side, amount=amount,
+                              reason=reason, decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at + latency,
                               expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms)
     trader.journal.orders[order.number] = order
     trader.say("decision", snapshot.at, token.mint, order.number, what=side, symbol=token.symbol, reason=reason, detail=detail,
@@ -284,7 +287,7 @@ def enter(traders, market, seen, at, now):
 
 
 def find_signals(views, strategy, now):
-    return [(view, found) for view in views if (found := decide(view, None, strategy, now)) is not None]
+    return [(view, found) for view in views if (found := decide(view, None, strategy, now))]
 
 
 def rank(trader, mint):
@@ -329,12 +332,16 @@ def size_entry(trader, mint, at):
 
 
 def refuse(trader, token, refusal, at):
-    """Said once an hour for a reason and token, and not endlessly for many."""
-    key = (refusal.reason, token.mint)
+    """Said once an hour, and not endlessly for many tokens."""
+    key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MOST_REFUSALS:
         trader.refused[key] = at
         trader.say("refusal", at, token.mint, reason=refusal.reason, detail=refusal.detail, symbol=token.symbol)
+
+
+def refusal_key(reason, mint):
+    return reason, None if reason in OF_THE_ACCOUNT else mint
 
 
 # ---- what a close teaches -----------------------------------------------------------------------------------------------
@@ -349,23 +356,24 @@ def learn(trader, position):
         add_pauses(trader, at)
     for lesson in find_new_lessons(trader.closes, trader.lessons, at):
         trader.lessons[lesson.key] = lesson.expires_at
-        trader.say("lesson", at, what="lesson", key=lesson.key, text=lesson.text, n=lesson.n, windowMs=lesson.window_ms, closeIds=list(lesson.close_ids),
-                   expiresAt=lesson.expires_at)
+        trader.say("lesson", at, what="lesson", key=lesson.key, text=lesson.text, n=lesson.n, windowMs=lesson.window_ms,
+                   closeIds=list(lesson.close_ids), expiresAt=lesson.expires_at)
 
 
 def summarize(position, ident, reviewed=False):
     """The Close that rules and comparisons count."""
-    return Close(ident, position.mint, position.symbol, position.opened_at, position.closed_at, position.reason, position.gross, position.cash, position.spent,
-                 find_exclusion(position.pipeline, position.marks, reviewed))
+    return Close(ident, position.mint, position.symbol, position.opened_at, position.closed_at, position.reason, position.gross, position.cash,
+                 position.spent, find_exclusion(position.pipeline, position.marks, reviewed))
 
 
 def add_pauses(trader, at):
     number = len(trader.journal.entries)
-    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on", ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"))
+    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on",
+                              ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"))
     for pause in found:
         trader.pauses.append(pause)
-        trader.say("pause", at, pause.mint, what="begun" if pause.applied else "observed", id=pause.id, rule=pause.rule, effect=pause.effect, n=pause.n,
-                   windowMs=pause.window_ms, numbers=pause.numbers, until=pause.until)
+        trader.say("pause", at, pause.mint, what="begun" if pause.applied else "observed", id=pause.id, rule=pause.rule, effect=pause.effect,
+                   n=pause.n, windowMs=pause.window_ms, numbers=pause.numbers, until=pause.until)
 
 
 # ---- days and phases ----------------------------------------------------------------------------------------------------
@@ -384,8 +392,8 @@ def end_pause(trader, pause, now):
     """Look back on it: in `observe`, how what it would have kept out has ended."""
     trader.pauses.remove(pause)
     covered = guard.look_back_on(pause, trader.closes)
-    trader.say("pause", now, pause.mint, what="ended" if pause.applied else "would_have", ends=pause.id, rule=pause.rule, effect=pause.effect, n=len(covered),
-               windowMs=pause.until - pause.since, resultSol=sol(sum(close.net for close in covered)))
+    trader.say("pause", now, pause.mint, what="ended" if pause.applied else "would_have", ends=pause.id, rule=pause.rule, effect=pause.effect,
+               n=len(covered), windowMs=pause.until - pause.since, resultSol=sol(sum(close.net for close in covered)))
 
 
 def check_drawdown(trader, at):
@@ -408,4 +416,5 @@ def check_account(trader, at):
         trader.alarm("starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at)
     for position in trader.book.positions.values():
         if position.pipeline != PIPELINE:
-            trader.alarm("pipeline_changed", f"{position.number}:{PIPELINE}", "model or pipeline changed while a position was open", at, position.symbol)
+            trader.alarm("pipeline_changed", f"{position.number}:{PIPELINE}", "model or pipeline changed while a position was open", at,
+                         position.symbol)

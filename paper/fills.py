@@ -136,7 +136,8 @@ def fill(order, snapshot, usage, *, first=False, last_raw=None):
 
 def _attempt(order, snapshot, **amounts):
     marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
-    return Fill(order.number, order.mint, order.side, snapshot.id, snapshot.at, order.decided_on, order.decided_at, reason=order.reason, marks=marks, **amounts)
+    return Fill(order.number, order.mint, order.side, snapshot.id, snapshot.at, order.decided_on, order.decided_at, reason=order.reason, marks=marks,
+                **amounts)
 
 
 def is_failing(order):

@@ -11,8 +11,8 @@ from test_worker import ROOT, SETTINGS, Server
 class Live(Server):
     """`key` publishes for the influencer `bot`, `read_key` belongs to the same owner; `environ` is what a client is given."""
 
-    def __init__(self, folder):
-        super().__init__(folder)
+    def __init__(self, folder, **environ):
+        super().__init__(folder, **environ)
         self.url, self.folder = f"http://127.0.0.1:{self.port}", folder
         made = self.command("bot", "create", "--name", "Ada", "--wallet", address("live"))
         self.bot, self.key = made["botId"], made["publishKey"]

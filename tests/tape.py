@@ -35,7 +35,8 @@ def number_of(snapshot):
 
 
 def token(mint="A", **more):
-    return Token(mint, f"{mint}{mint}", 6, **{"born_at": START - 30 * DAY, "discovered_at": START - 30 * DAY, "checks": (("mint_authority", "pass"),), **more})
+    return Token(mint, f"{mint}{mint}", 6, **{"born_at": START - 30 * DAY, "discovered_at": START - 30 * DAY, "checks": (("mint_authority", "pass"),),
+                                              **more})
 
 
 def quote(number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume="50000", at=None):

@@ -68,8 +68,11 @@ def test_pauses_only_reduce():
 
 
 def test_guards_of_the_equity():
-    assert guard.lost_too_much(950, 1000, Phase("guarded")) and not guard.lost_too_much(951, 1000, Phase("guarded")) and not guard.lost_too_much(1, 1000, Phase("standard"))
-    assert guard.is_locked(800, 1000, Phase("standard")) and not guard.is_locked(801, 1000, Phase("standard")) and not guard.is_locked(1, 1000, Phase("guarded"))
+    assert guard.lost_too_much(950, 1000, Phase("guarded")) and not guard.lost_too_much(951, 1000, Phase("guarded")) and not guard.lost_too_much(1,
+                                                                                                                                                 1000,
+                                                                                                                                                 Phase("standard"))
+    assert guard.is_locked(800, 1000, Phase("standard")) and not guard.is_locked(801, 1000, Phase("standard")) and not guard.is_locked(1, 1000,
+                                                                                                                                       Phase("guarded"))
 
 
 # ---- lessons ----------------------------------------------------------------------------------------------------------------
@@ -80,14 +83,16 @@ def test_below_eight_closes_it_is_a_pattern():
 
 
 def test_a_lesson_counts_what_it_says():
-    lesson = next(one for one in brain.find_lessons(closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6, reason="time_stop"), START) if one.key == "reason time_stop")
+    lesson = next(one for one in brain.find_lessons(closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6, reason="time_stop"),
+                                                    START) if one.key == "reason time_stop")
     assert lesson.text == "Of 8 closes by time stop in 7 days 7 won; together -0.04 SOL, -0.5 % of what was spent."      # 0.1 - 0.2 + 0.06 of 8 SOL
     assert lesson.close_ids == tuple(f"close {number}" for number in range(8)) and lesson.n == 8 and lesson.expires_at == START + 7 * DAY
 
 
 def test_what_is_not_eligible_or_old_teaches_nothing():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
-    assert brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY), START) == [] != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY + 1), START)
+    assert brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY), START) == [] != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY + 1),
+                                                                                                       START)
 
 
 def test_a_lesson_is_said_again_only_when_it_has_expired():
@@ -119,8 +124,10 @@ def test_the_sample_is_named(count, sample):
 
 def test_the_comparison():
     """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went into costs."""
-    history = [close(1, SOL * 10 // 100, gross=SOL * 12 // 100), close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY), close(3, SOL // 100, gross=SOL * 2 // 100),
-               close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL), close(5, SOL, excluded="old_pipeline"), close(6, SOL, excluded="under_review")]
+    history = [close(1, SOL * 10 // 100, gross=SOL * 12 // 100), close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY),
+               close(3, SOL // 100, gross=SOL * 2 // 100),
+               close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL), close(5, SOL, excluded="old_pipeline"),
+               close(6, SOL, excluded="under_review")]
     shown = brain.compare(history)
     assert (shown["eligibleCloses"], shown["excluded"], shown["daysCovered"]) == (4, {"old_pipeline": 1, "under_review": 1}, 2)
     assert (shown["meanReturnPct"], shown["medianReturnPct"], shown["worstCloseReturnPct"], shown["winRate"]) == (2.5, 2.5, -5.0, 0.75)
@@ -129,7 +136,8 @@ def test_the_comparison():
 
 def test_a_comparison_of_nothing_claims_nothing():
     shown = brain.compare(closes(1, excluded="stale_price"))
-    assert {name for name, value in shown.items() if value is None} == {"meanReturnPct", "medianReturnPct", "winRate", "winRateInterval", "worstCloseReturnPct", "costShare"}
+    assert {name for name, value in shown.items() if value is None} == {"meanReturnPct", "medianReturnPct", "winRate", "winRateInterval",
+                                                                        "worstCloseReturnPct", "costShare"}
 
 
 # ---- the diary ------------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ def test_rebuild_of_a_trader(cli):  # noqa: F811
 
 
 @pytest.mark.parametrize("argv, code", [
-    (("trader", "create", "--name", "Ada", "--family", "astrology"), 2), (("trader", "create", "--name", "", "--family", "flow"), 1), (("trader", "create", "--name", "Ada"), 2),
+    (("trader", "create", "--name", "Ada", "--family", "astrology"), 2), (("trader", "create", "--name", "", "--family", "flow"), 1),
+    (("trader", "create", "--name", "Ada"), 2),
     (("trader", "create", "--name", "Ada", "--family", "flow", "--owner", "owner_x"), 1), (("trader", "voice", "trader_x", "--tone", "dry"), 1),
     (("review", "clear", "trader_x", "--reason", "x"), 1), (("review", "clear", "trader_x"), 2), (("rebuild", "--trader", "trader_x"), 1)])
 def test_refusals(cli, argv, code):  # noqa: F811

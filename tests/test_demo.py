@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import xml.etree.ElementTree as ET
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -56,27 +57,30 @@ class AsOf:
             raise Refused(str(error)) from None
 
 
-def demonstration_config(folder, venue):
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory, chain, recording):
+    """(folder, stage.Stage) of a demonstration that was just set up and observed, with ten minutes of paper mode behind it."""
+    folder, market = tmp_path_factory.mktemp("demonstration") / "data", Market(recording["mints"], START)
     stage.clear_folder(folder)
-    return config.load({"DATA_DIR": str(folder), "EXTRA_SWAP_PROGRAMS": venue, "SCOUT_INTERVAL_SECONDS": "15"}, dotenv=None)
+    given = config.load({"DATA_DIR": str(folder), "EXTRA_SWAP_PROGRAMS": recording["venue"], "SCOUT_INTERVAL_SECONDS": "15"}, dotenv=None)
+    lines = [line for line in cast.plan_posts(chain.rows, recording["mints"]) if line.at < 0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "PAST", 600)
+        people = stage.fill_database(given, recording, lines, market)
+    with models.connect(given).connection_context():
+        observer = Observer(given, rpc=connect(AsOf(chain, 0)))
+        for seconds in (0, 400):                            # who slept for an hour is looked at again only after a while
+            observe_once(observer, (START + seconds) * 1000)
+    models.database.close_all()
+    return folder, people
 
 
 @pytest.fixture
-def show(tmp_path, chain, recording, monkeypatch):
-    """A Service over a demonstration that was just set up; `.stage` and `.at(seconds)` beside."""
-    monkeypatch.setattr(stage, "PAST", 600)
-    folder = tmp_path / "data"
-    folder.mkdir(mode=0o700)
-    market = Market(recording["mints"], START)
-    given = demonstration_config(folder, recording["venue"])
-    lines = [line for line in cast.plan_posts(chain.rows, recording["mints"]) if line.at < 0]
-    set_up = stage.fill_database(given, recording, lines, market)
-    made = Service(folder, extra_swap_programs=given.extra_swap_programs, demonstration=True)
-    made.stage = set_up
-    with models.database.connection_context():
-        observer = Observer(made.config, rpc=connect(AsOf(chain, 0)))
-        for seconds in (0, 400):                            # who slept for an hour is looked at again only after a while
-            observe_once(observer, (START + seconds) * 1000)
+def show(staged):
+    """A Service over the demonstration; `.stage` beside."""
+    folder, people = staged
+    made = Service(folder)
+    made.stage = people
     yield made
     made.close()
 
@@ -166,6 +170,7 @@ def test_every_post_is_one_the_interface_takes(chain, recording):
 
 
 # ---- what it says of itself ---------------------------------------------------------------------------------------------
+ATOM, EXPLORERS = "{http://www.w3.org/2005/Atom}", re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com")
 PAGES = ("/", "/leaderboard", "/market", "/traders", "/strategies", "/connect", "/create", "/docs", "/docs/errors", "/status", "/nothing-here")
 
 
@@ -173,21 +178,24 @@ def test_every_page_says_so_and_links_to_no_explorer(show):
     key = show.stage.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]
     detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
-    paths = [*PAGES, f"/bots/{bot['id']}", f"/posts/{detail['feed'][0]['id']}", f"/tokens/{detail['latestTrades'][0]['mint']}",
+    paths = [*PAGES, f"/bots/{bot['id']}", f"/posts/{detail['feed'][0]['id']}", f"/embed/{detail['feed'][0]['id']}", f"/tokens/{detail['latestTrades'][0]['mint']}",
              f"/traders/{show.get('/api/traders').json['data'][0]['id']}"]
     for path in paths:
         page = show.get(path)
         text = page.get_data(as_text=True)
         assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
-        assert not re.search(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com", text), path
+        assert not EXPLORERS.search(text), path
 
 
 def list_objects(value):
-    """Every object of an answer: itself, and those in its lists."""
-    if isinstance(value, dict):
+    """Every object that stands in a list of an answer, however deep."""
+    if isinstance(value, list):
+        for one in value:
+            yield from [one] if isinstance(one, dict) else []
+            yield from list_objects(one)
+    elif isinstance(value, dict):
         for inner in value.values():
-            for one in inner if isinstance(inner, list) else [inner]:
-                yield from list_objects(one) if isinstance(one, dict) and not isinstance(inner, list) else ([one, *list_objects(one)] if isinstance(one, dict) else [])
+            yield from list_objects(inner)
 
 
 def test_every_object_says_so_and_links_to_no_explorer(show):
@@ -200,9 +208,18 @@ def test_every_object_says_so_and_links_to_no_explorer(show):
         answer = show.get(path, key).json
         assert answer["demonstration"] is True, path
         assert all(one["demonstration"] is True for one in list_objects(answer)), path
-        assert not re.search(r"https?://(?!127\.0\.0\.1)", json.dumps(answer)), path
+        assert not EXPLORERS.search(json.dumps(answer)), path
+
+
+def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
+    bot = show.get("/api/v1/bots", show.stage.read_key).json["data"][-1]["id"]
+    for path in ("/feed.json", "/feed.atom", f"/bots/{bot}/feed.json", f"/bots/{bot}/feed.atom", "/llms.txt", "/skill.md"):
+        text = show.get(path).get_data(as_text=True)
+        assert "demonstration" in text and not EXPLORERS.search(text), path
     feed = show.get("/feed.json").json
     assert all(item["_candor"]["demonstration"] is True for item in feed["items"]) and feed["_candor"] == {"demonstration": True}
+    entries = ET.fromstring(show.get("/feed.atom").get_data()).findall(ATOM + "entry")
+    assert entries and all("demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")] for entry in entries)
 
 
 def test_events_of_the_stream_say_so():
@@ -229,11 +246,14 @@ def test_a_real_instance_says_nothing_of_it(service):
 # ---- never mixed --------------------------------------------------------------------------------------------------------
 def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
+    models.database.close_all()
     models.leave()
     with pytest.raises(keeping.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
-    models.connect(service.config)
-    assert models.Bot.select().count() == 1
+    aside = service.config.database_path.rename(service.config.data_dir / "app.db.replaced-20261105T120000.000Z")       # as after an interrupted restore
+    with pytest.raises(keeping.Refused, match="holds real data"):
+        stage.clear_folder(service.config.data_dir)
+    assert keeping.check_database(aside).posts == 0
 
 
 def run(command, environ, **more):
@@ -247,6 +267,14 @@ def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
     for command in ("run", "observe"):
         done = run(command, {**os.environ, "DATA_DIR": str(folder)})
         assert done.returncode == 1 and "belongs to a demonstration" in done.stderr
+
+
+def test_no_backup_replaces_a_demonstration(tmp_path, service):
+    keeping.store_backup(service.config, tmp_path / "backup.db")
+    folder = tmp_path / "shown"
+    stage.clear_folder(folder)
+    with pytest.raises(keeping.Refused, match="is of a demonstration"):
+        keeping.restore_backup(config.load({"DATA_DIR": str(folder)}, dotenv=None), tmp_path / "backup.db", True, START * 1000)
 
 
 def test_one_command_shows_it(tmp_path):

@@ -284,7 +284,8 @@ def test_only_adaptive_on_keeps_anything_out(adaptive, entered):
     begun = {"on": "begun", "observe": "observed"}.get(adaptive)
     assert {facts["what"] for facts in said(one, "pause")} == ({begun} if begun else set())
     if adaptive != "off":
-        assert {facts["rule"] for facts in said(one, "pause")} == {"cool_down", "stop_cluster", "poor_mint"} and all(facts["n"] == 8 for facts in said(one, "pause"))
+        assert {facts["rule"] for facts in said(one, "pause")} == {"cool_down", "stop_cluster",
+                                                                   "poor_mint"} and all(facts["n"] == 8 for facts in said(one, "pause"))
     assert tape and adds_up(one)
 
 
@@ -327,13 +328,15 @@ def test_a_sale_of_nothing_is_a_double_exit():
 # ---- what always holds --------------------------------------------------------------------------------------------------------------------
 MOVES = st.sampled_from(["0.001", "0.00105", "0.0011", "0.0012", "0.0014", "0.0009", "0.0008", "0.0005", "0.01", "0.5", "0", None])
 POOLS = st.sampled_from(["1000", "1000", "1000", "200", "5", "0.3", "0", None])
-ROUND = st.fixed_dictionaries({mint: st.one_of(st.none(), st.fixed_dictionaries({"price": MOVES, "pool": POOLS, "volume": st.sampled_from(["50000", "120000", "400000", None])}))
+ROUND = st.fixed_dictionaries({mint: st.one_of(st.none(), st.fixed_dictionaries({"price": MOVES, "pool": POOLS,
+                                                                                 "volume": st.sampled_from(["50000", "120000", "400000", None])}))
                                for mint in "AB"})
 
 
 def play(rounds, chance=0):
     traders = [trader(number, strategy(), phase) for number, (strategy, phase) in enumerate(zip(FAMILIES.values(), ("standard", "guarded") * 2))]
-    traders += [trader(9, Told(enter_at=tuple(range(0, 60, 3)), leave_at=tuple(range(2, 60, 5)), share=7_000)), trader(10, Told(enter_at=tuple(range(60)), leave_at=tuple(range(60))))]
+    traders += [trader(9, Told(enter_at=tuple(range(0, 60, 3)), leave_at=tuple(range(2, 60, 5)), share=7_000)),
+                trader(10, Told(enter_at=tuple(range(60)), leave_at=tuple(range(60))))]
     tape = Tape(traders, mints="AB", quiet={"liquidity": "200000"}).play(13)
     for quotes in rounds:
         tape.play(**{mint: None if told is None else {**told, "liquidity": told["pool"] and str(int(float(told["pool"]) * 300))} for mint, told in quotes.items()})
@@ -360,6 +363,7 @@ def test_every_lamport_is_accounted_for(rounds, failing):
 @given(st.lists(ROUND, min_size=5, max_size=30))
 def test_the_same_snapshots_give_the_same_journal(rounds):
     def journal():
-        return [orjson.dumps([one.journal.entries, [fill for fill, _ in one.journal.fills], list(one.journal.positions.values())], default=str, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        return [orjson.dumps([one.journal.entries, [fill for fill, _ in one.journal.fills], list(one.journal.positions.values())], default=str,
+                             option=orjson.OPT_PASSTHROUGH_DATACLASS)
                 for one in play(rounds)]
     assert journal() == journal()

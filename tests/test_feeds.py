@@ -11,7 +11,7 @@ from service import NOW, address, signature
 
 import books
 from models import Bot, Post, Wallet
-from web import accounts
+from web import accounts, posts
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -154,7 +154,7 @@ def fill(service, bot):
     Post.update(status="pending").where(Post.uid == made[3]).execute()
     made += [service.post({"eventId": f"h{n}", "body": body, "symbol": "<i>"}, key).json["id"] for n, body in enumerate(HOSTILE)]
     made.append(service.post({"eventId": "gone", "body": "secret words", "reason": "secret reason"}, key).json["id"])
-    accounts.hide_post(made[-1], NOW)
+    posts.hide(made[-1], NOW)
     made.append(service.post({"eventId": "raw", "body": "raw"}, key).json["id"])
     Post.update(body="bell \x07 null \x00 escape \x1b[31m lone \x0b\x0c \ufffe\uffff end", reason="\x08").where(Post.uid == made[-1]).execute()
     Bot.update(name="Ada \x00\x07]]> <x>").execute()

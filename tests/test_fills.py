@@ -83,7 +83,8 @@ def test_the_later_sale_receives_less():
     first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
     usage.take(first)
     second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
-    expected = swap_out(Fraction(9000), POOL_SOL - Fraction(first.mid - first.slippage, SOL), POOL_SOL / PRICE + 9000) * SOL       # the pool as the first one left it
+    expected = swap_out(Fraction(9000), POOL_SOL - Fraction(first.mid - first.slippage, SOL),
+                        POOL_SOL / PRICE + 9000) * SOL       # the pool as the first one left it
     assert second.slippage > first.slippage and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
 
 

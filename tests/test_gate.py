@@ -1,4 +1,5 @@
 """The door: who gets in where, what every answer carries, and what never leaves."""
+import contextlib
 import json
 import logging
 import threading
@@ -7,8 +8,9 @@ import apsw
 import pytest
 from jsonschema import Draft202012Validator
 from service import NOW, Service, address, signature
+from test_studio import Browser
 
-from models import Key, database
+from models import Bot, Key, Post, Session, database
 from web import accounts, gate, openapi
 from web.keys import make_key
 from web.logs import JsonLines
@@ -129,40 +131,80 @@ def test_openapi_names_every_route_of_the_interface(service):
 
 
 # ---- busy, and better again ---------------------------------------------------------------------------------------------------
-def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
-    key = callers["a publishing key"]
-    service.post({"eventId": "before", "body": "b"}, key)
-    locked, done = threading.Event(), threading.Event()
+@contextlib.contextmanager
+def locked(monkeypatch):
+    """Inside, somebody else writes to the database and takes his time."""
     monkeypatch.setattr(database.obj, "busy_ms", 50)
     database.execute_sql("PRAGMA busy_timeout = 50")
+    begun, done = threading.Event(), threading.Event()
 
     def lock():
         with database.connection_context(), database.atomic():
-            locked.set()
+            begun.set()
             done.wait(10)
 
     thread = threading.Thread(target=lock)
     thread.start()
-    locked.wait(10)
-    answer = service.post({"eventId": "during", "body": "b"}, key)
-    reading = service.get("/api/v1/feed", key)
-    done.set()
-    thread.join()
+    begun.wait(10)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def full():
+    """Inside, the database cannot grow."""
+    database.execute_sql(f"PRAGMA max_page_count = {database.execute_sql('PRAGMA page_count').fetchone()[0]}")
+    try:
+        yield
+    finally:
+        database.execute_sql("PRAGMA max_page_count = 1073741823")
+
+
+def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
+    key = callers["a publishing key"]
+    service.post({"eventId": "before", "body": "b"}, key)
+    with locked(monkeypatch):
+        answer = service.post({"eventId": "during", "body": "b"}, key)
+        reading = service.get("/api/v1/feed", key)
     assert (answer.status_code, answer.json["code"], answer.headers["Retry-After"]) == (503, "busy", "2")
     assert reading.status_code == 200
     assert service.post({"eventId": "during", "body": "b"}, key).status_code == 201
 
 
 def test_a_full_disk_is_busy_and_recovers(service, callers):
-    key, size = callers["a publishing key"], database.execute_sql("PRAGMA page_count").fetchone()[0]
-    database.execute_sql(f"PRAGMA max_page_count = {size}")
-    body = {"body": "x" * 4000, "reason": "y" * 4000}
-    codes = [service.post({"eventId": f"e{n}", **body}, key) for n in range(30)]
+    key, body = callers["a publishing key"], {"body": "x" * 4000, "reason": "y" * 4000}
+    with full():
+        codes = [service.post({"eventId": f"e{n}", **body}, key) for n in range(30)]
     assert codes[-1].status_code == 503 and codes[-1].json["code"] == "busy"
-    database.execute_sql("PRAGMA max_page_count = 1073741823")
     assert service.post({"eventId": "e29", **body}, key).status_code == 201
     stored = [row["eventId"] for row in service.get("/api/v1/feed?limit=100", key).json["data"]]
     assert len(stored) == [answer.status_code for answer in codes].count(201) + 1
+
+
+def test_pages_are_busy_and_recover(service, monkeypatch):
+    browser = Browser(service)
+    uid = browser.create("Nell")[1]
+    Session.update(seen_at=Session.seen_at - 7_200_000).execute()      # due to be noted
+    with locked(monkeypatch):
+        during = [browser.send("/connect", name="During"), browser.send(f"/bots/{uid}/profile", name="During")]
+        reading = [browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage", "/status")]
+    assert [(page.status_code, page.headers["Retry-After"], page.mimetype) for page in during] == [(503, "2", "text/html")] * 2 and "Nothing was stored" in during[0].text
+    assert reading == [200] * 3 and [bot.name for bot in Bot.select()] == ["Nell"]
+    assert browser.send("/connect", name="During").status_code == 200
+
+
+def test_pages_survive_a_full_disk(service):
+    browser = Browser(service)
+    uid = browser.create("Nell")[1]
+    with full():
+        codes = [browser.send(f"/bots/{uid}/posts", draft=str(n), body="x" * 4000, reason="y" * 4000).status_code for n in range(30)]
+        reading = [browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage")]
+    assert codes[-1] == 503 and set(codes) <= {302, 503} and reading == [200, 200]
+    assert browser.send(f"/bots/{uid}/posts", draft="29", body="x" * 4000, reason="y" * 4000).status_code == 302
+    assert Post.select().count() == codes.count(302) + 1
 
 
 def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):

@@ -264,6 +264,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     (folder / "notes.txt").write_text("mine")
     os.chmod(folder / "notes.txt", 0o644)
     os.chmod(folder, 0o755)
+    service.make_bot()
+    models.Owner.update(created_at=NOW - 7_200_000).execute()
     models.note_job("observer", "failing", NOW, "every endpoint rests")
     models.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
@@ -278,6 +280,14 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     assert "newer version" in complain(service.config)
     database.write_bytes(b"not a database" * 100)
     assert "cannot be read" in complain(service.config)
+
+
+def test_a_job_may_fail_for_an_hour(service):
+    service.make_bot()
+    for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
+        models.note_job("observer", "ok", success_at)
+        models.note_job("observer", "failing", NOW, "every endpoint rests")
+        assert [one.level for one in doctor.examine(service.config, NOW) if "observer fails" in one.text] == [level]
 
 
 def test_the_doctor_finds_broken_pages_and_rows(service):

@@ -26,10 +26,10 @@ MAY_IMPORT = {
     "keeping": {"config", "models", "apsw"},
     "doctor": {"config", "models", "keeping", "providers", "chain", "apsw"},
     "web": {"web", "models", "config", "chain", "paper", "voice", "ratelimit", "flask", "flask_limiter", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
-            "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "apsw", *PURE},
+            "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", "apsw", *PURE},
     "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
     "demo.record.record": {"solders", "spl"},
-    "cli": {"cli", "demo", "web", "keeping", "doctor", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
+    "cli": {"cli", "demo", "web", "keeping", "doctor", "mcp", "mcp_types", "requests", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }

@@ -25,8 +25,10 @@ def make_trader(service, name="Ada Paper", family="momentum", **more):
 def closed(trader, number, net, **more):
     """A closed position as the job writes it."""
     period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    columns = {"period": period, "number": number, "mint": "MintA", "symbol": "AA", "decimals": 6, "opened_at": NOW - 60_000, "liquidity": 1, "price": "1", "high": "1", "marked_at": NOW, "marked_on": 1,
-               "held": 1, "reduced": True, "raw": "0", "bought_raw": "5", "mid_bought": SOL, "mid_sold": SOL + net + 5, "slippage": 2, "fees": 3, "rent": 0, "cash": net, "spent": SOL, "latency_ms": 6000,
+    columns = {"period": period, "number": number, "mint": "MintA", "symbol": "AA", "decimals": 6, "opened_at": NOW - 60_000, "liquidity": 1,
+               "price": "1", "high": "1", "marked_at": NOW, "marked_on": 1,
+               "held": 1, "reduced": True, "raw": "0", "bought_raw": "5", "mid_bought": SOL, "mid_sold": SOL + net + 5, "slippage": 2, "fees": 3,
+               "rent": 0, "cash": net, "spent": SOL, "latency_ms": 6000,
                "marks": "[]", "pipeline": "paper/1 amm-cp/1", "closed_at": NOW, "reason": "stop"}
     Period.update(cash=Period.cash + net).where(Period.id == period.id).execute()
     return Position.create(**{**columns, **more})
@@ -34,8 +36,10 @@ def closed(trader, number, net, **more):
 
 def said(trader, number, body="words", facts=None):
     period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    entry = DiaryEntry.create(period=period, at=NOW, kind="fill", mint="MintA", facts=orjson.dumps(facts or {"what": "not_filled", "symbol": "AA", "why": "expired"}).decode())
-    return PaperPost.create(uid=f"post_{number}", entry=entry, trader=trader, body=body, mint="MintA", symbol="AA", writer="built-in", event_at=NOW, created_at=NOW)
+    entry = DiaryEntry.create(period=period, at=NOW, kind="fill", mint="MintA",
+                              facts=orjson.dumps(facts or {"what": "not_filled", "symbol": "AA", "why": "expired"}).decode())
+    return PaperPost.create(uid=f"post_{number}", entry=entry, trader=trader, body=body, mint="MintA", symbol="AA", writer="built-in", event_at=NOW,
+                            created_at=NOW)
 
 
 def walk(value):
@@ -48,12 +52,14 @@ def walk(value):
 # ---- shapes ---------------------------------------------------------------------------------------------------------------------
 def test_a_trader_has_what_the_contract_says(service, trader):
     (shown,) = service.get("/api/traders").json["data"]
-    assert {"id", "handle", "name", "bio", "mode", "voice", "strategy", "performance", "review", "simulated"} <= set(shown) and shown["mode"] == "paper"
+    assert {"id", "handle", "name", "bio", "mode", "voice", "strategy", "performance", "review",
+            "simulated"} <= set(shown) and shown["mode"] == "paper"
     assert shown["handle"] == "ada-paper" and shown["id"] == trader.uid
     phase = shown["strategy"]["phase"]
     assert (phase["name"], phase["closes"], phase["closesNeeded"], phase["days"], phase["daysNeeded"]) == ("guarded", 0, 20, 0, 14)
     assert (shown["strategy"]["startMode"], shown["strategy"]["adaptive"], shown["strategy"]["riseBps"]) == ("guarded", "observe", 600)
-    assert shown["performance"] == {"headlineSuppressed": False, "warning": None, "returnPct": 0.0, "realizedSol": "0", "cashSol": "10", "equitySol": "10", "closes": 0, "winRate": None,
+    assert shown["performance"] == {"headlineSuppressed": False, "warning": None, "returnPct": 0.0, "realizedSol": "0", "cashSol": "10",
+                                    "equitySol": "10", "closes": 0, "winRate": None,
                                     "startingCashSol": "10", "period": 1, "since": shown["createdAt"]}
     assert shown["review"]["state"] == "clean" and shown["review"]["reasons"] == [] and shown["review"]["openedAt"] is None
 
@@ -63,27 +69,32 @@ def test_performance_adds_up(service, trader):
     closed(trader, 2, -SOL // 20)
     Period.update(lost_fees=55_000, cash=Period.cash - 55_000).execute()
     performance = service.get("/api/traders").json["data"][0]["performance"]
-    assert (performance["cashSol"], performance["realizedSol"], performance["closes"], performance["winRate"], performance["returnPct"]) == ("10.049945", "0.049945", 2, 0.5, 0.49)
+    assert (performance["cashSol"], performance["realizedSol"], performance["closes"], performance["winRate"],
+            performance["returnPct"]) == ("10.049945", "0.049945", 2, 0.5, 0.49)
 
 
 def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader):
     closed(trader, 1, SOL // 10)
     said(trader, 1)
-    Position.create(**{**closed(trader, 2, 0, closed_at=None, reason=None, raw="2000000", price=str(10**24 // 2), mid_sold=0).__data__, "id": None, "number": 3})
+    Position.create(**{**closed(trader, 2, 0, closed_at=None, reason=None, raw="2000000", price=str(10**24 // 2), mid_sold=0).__data__, "id": None,
+                       "number": 3})
     Position.delete().where(Position.number == 2).execute()
     shown = service.get(f"/api/traders/{trader.uid}").json
     assert {"diary", "positions", "closes", "posts", "brain", "periods", "asOf"} <= set(shown)
     assert {"asOf", "reviewed", "patterns", "pauses", "lessons"} <= set(shown["brain"])
     close = shown["closes"][0]
-    assert {"id", "mint", "symbol", "openedAt", "closedAt", "reason", "grossLamports", "slippageLamports", "feesLamports", "rentLamports", "netLamports", "returnPct", "latencyMs", "model", "pipeline",
+    assert {"id", "mint", "symbol", "openedAt", "closedAt", "reason", "grossLamports", "slippageLamports", "feesLamports", "rentLamports",
+            "netLamports", "returnPct", "latencyMs", "model", "pipeline",
             "assumptions", "fills", "eligible", "excludedReason", "simulated"} <= set(close)
     assert int(close["grossLamports"]) - int(close["slippageLamports"]) - int(close["feesLamports"]) - int(close["rentLamports"]) == int(close["netLamports"]) == SOL // 10
     assert (shown["positions"][0]["amount"], shown["positions"][0]["valueLamports"], shown["positions"][0]["markPriceSol"]) == ("2", str(SOL), "0.5")
     assert shown["performance"]["equitySol"] == "11.1" and shown["diary"][0]["text"] == "The order in AA was not filled: expired."
 
 
-@pytest.mark.parametrize("marks, pipeline, reason", [("[]", "paper/1 amm-cp/1", None), ('["liquidity_unknown"]', "paper/1 amm-cp/1", "liquidity_unknown"),
-                                                     ('["liquidity_unknown","stale_price"]', "paper/1 amm-cp/1", "stale_price"), ("[]", "paper/0", "old_pipeline")])
+@pytest.mark.parametrize("marks, pipeline, reason", [("[]", "paper/1 amm-cp/1", None),
+                                                     ('["liquidity_unknown"]', "paper/1 amm-cp/1", "liquidity_unknown"),
+                                                     ('["liquidity_unknown","stale_price"]', "paper/1 amm-cp/1", "stale_price"),
+                                                     ("[]", "paper/0", "old_pipeline")])
 def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
     closed(trader, 1, 5, marks=marks, pipeline=pipeline)
     close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]
@@ -121,7 +132,8 @@ def test_under_review_no_headline_is_left_anywhere(service, trader):
     said(trader, 1)
     before = [service.get(path).json for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")]
     traders.open_review(trader, "a look", NOW)
-    listed, detail, families, feed = [service.get(path).json for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")]
+    listed, detail, families, feed = [service.get(path).json for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies",
+                                                                          "/api/feed")]
     for shown in (listed["data"][0], detail):
         assert shown["performance"]["headlineSuppressed"] is True and shown["performance"]["warning"] and shown["performance"]["cashSol"] == "11"
         assert {name for name, value in shown["performance"].items() if value is None} == {"returnPct", "realizedSol", "equitySol", "winRate"}
@@ -143,10 +155,16 @@ def test_the_feed_pages_through_every_post_once(service, trader):
     assert [post["id"] for page in (first, second, third) for post in page["data"]] == [f"post_{number}" for number in range(6, -1, -1)]
     assert third["nextCursor"] is None and first["limit"] == 3
     post = first["data"][0]
-    assert (post["source"], post["verified"], post["botId"], post["botName"], post["provenance"]["channel"], post["tokenAddresses"]) == ("paper", False, trader.uid, "Ada Paper", "paper", ["MintA"])
+    assert (post["source"], post["verified"], post["botId"], post["botName"], post["provenance"]["channel"], post["tokenAddresses"]) == ("paper",
+                                                                                                                                         False,
+                                                                                                                                         trader.uid,
+                                                                                                                                         "Ada Paper",
+                                                                                                                                         "paper",
+                                                                                                                                         ["MintA"])
 
 
-@pytest.mark.parametrize("query, code", [("limit=0", "invalid_parameter"), ("limit=x", "invalid_parameter"), ("cursor=abc", "invalid_cursor"), ("cursor=", "invalid_cursor")])
+@pytest.mark.parametrize("query, code", [("limit=0", "invalid_parameter"), ("limit=x", "invalid_parameter"), ("cursor=abc", "invalid_cursor"),
+                                         ("cursor=", "invalid_cursor")])
 def test_a_bad_query_is_refused(service, query, code):
     answer = service.get(f"/api/feed?{query}")
     assert (answer.status_code, answer.json["code"], answer.content_type) == (400, code, "application/problem+json")
@@ -163,7 +181,8 @@ def test_hostile_names_are_data(service):
 @pytest.mark.parametrize("path", [*PATHS, "/api/traders/trader_x"])
 def test_only_get(service, path, method):
     answer = service.ask(method, path)
-    assert (answer.status_code, answer.json["code"], answer.content_type) == (405, "method_not_allowed", "application/problem+json") and "GET" in answer.headers["Allow"]
+    assert (answer.status_code, answer.json["code"], answer.content_type) == (405, "method_not_allowed",
+                                                                              "application/problem+json") and "GET" in answer.headers["Allow"]
 
 
 def test_an_unknown_trader(service):
@@ -187,8 +206,10 @@ def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(service, trade
 
 
 # ---- owners and operators ---------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("changes, field", [({"name": ""}, "name"), ({"family": "astrology"}, "family"), ({"start": "bold"}, "start"), ({"adaptive": "always"}, "adaptive"),
-                                            ({"settings": {"riseBps": 1}}, "riseBps"), ({"settings": {"luck": 1}}, "luck"), ({"voice": {"mood": "x"}}, "voice"), ({"bio": "x" * 501}, "bio")])
+@pytest.mark.parametrize("changes, field", [({"name": ""}, "name"), ({"family": "astrology"}, "family"), ({"start": "bold"}, "start"),
+                                            ({"adaptive": "always"}, "adaptive"),
+                                            ({"settings": {"riseBps": 1}}, "riseBps"), ({"settings": {"luck": 1}}, "luck"),
+                                            ({"voice": {"mood": "x"}}, "voice"), ({"bio": "x" * 501}, "bio")])
 def test_a_bad_trader_is_refused_whole(service, changes, field):
     with pytest.raises(Problem) as refusal:
         traders.create_trader(**{"name": "Ada", "family": "momentum", "now": NOW, **changes})

@@ -4,10 +4,10 @@ import re
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import NOW, Service, address, signature
 
 from models import Post, Token, Wallet
-from web import accounts, traders
+from web import accounts, posts, traders
 from web.words import ADVICE
 
 WALLET, MINT = address("wallet"), address("mint")
@@ -136,7 +136,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     one = publish(service, bot, "1", "Something unkind.")
-    accounts.hide_post(one["id"], NOW)
+    posts.hide(one["id"], NOW)
     for path in ("/", f"/posts/{one['id']}", "/feed.json"):
         assert "unkind" not in service.get(path).text and one["id"] in service.get(path).text
 
@@ -196,10 +196,10 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
 
 
 # ---- the rest -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("path", ["/", "/leaderboard", "/market", "/traders", "/strategies", "/create", "/status", "/docs", "/docs/errors", "/connect", f"/tokens/{MINT}"])
+@pytest.mark.parametrize("path", ["/", "/leaderboard", "/market", "/traders", "/strategies", "/create", "/status", "/docs", "/docs/errors", "/docs/fields", "/connect", f"/tokens/{MINT}"])
 def test_every_page_is_whole_on_an_empty_instance(service, path):
     answer = service.get(path)
-    assert answer.status_code == 200 and answer.text.count("<h1") == 1 and '<html lang="en">' in answer.text and len(answer.data) < 30_000
+    assert answer.status_code == 200 and answer.text.count("<h1") == 1 and '<html lang="en">' in answer.text and len(answer.data) < 40_000
     assert "style=" not in answer.text and not re.search(r"<script(?! src=\"/static/)|\son\w+=", answer.text)
 
 
@@ -224,6 +224,17 @@ def test_the_invitation_carries_nothing_of_anybody(service, observed):
         cookie["creator"] = "somebody"
     page = service.get("/create").text
     assert "Ada" not in page and WALLET not in page and observed.bot.uid not in page and "csrf" not in page
+
+
+def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_path):
+    service = Service(tmp_path / "data", demonstration=True)
+    made = service.make_bot("Ada", WALLET)
+    service.observe_trade(WALLET, "sold", 2, kind="sell", raw=-2_000, sol=750_000_000)
+    publish(service, made, "1", signature=signature("sold"))
+    for path in ("/", f"/bots/{made.bot.uid}", f"/tokens/{MINT}", "/market", "/docs", "/connect", "/nowhere"):
+        page = service.get(path).text
+        assert "Demonstration" in page and not re.search("solscan|explorer.solana", page, re.I)
+    service.close()
 
 
 def test_every_error_has_its_place_in_the_docs(service):

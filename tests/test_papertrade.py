@@ -24,7 +24,8 @@ from web.problem import Problem
 
 MINUTE = 60_000
 START = 1_800_000_000_000
-RISE = ["0.001"] * 12 + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260, 1300)] + ["0.0011"] * 4      # momentum enters in round 13, its stop sells
+RISE = ["0.001"] * 12 + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260,
+                                                        1300)] + ["0.0011"] * 4      # momentum enters in round 13, its stop sells
 CHECKS = orjson.dumps([{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": START}]).decode()
 
 
@@ -44,7 +45,8 @@ class Stage:
         return traders.create_trader(name, family, START - MINUTE, **more).trader
 
     def list_token(self, mint="MintA", **more):
-        self.tokens[mint] = Token.create(mint=mint, symbol=mint[-1] * 2, name=mint, **{"decimals": 6, "discovered_at": START - 10**9, "tracked_at": START - 10**9, "checks": CHECKS, **more})
+        self.tokens[mint] = Token.create(mint=mint, symbol=mint[-1] * 2, name=mint,
+                                         **{"decimals": 6, "discovered_at": START - 10**9, "tracked_at": START - 10**9, "checks": CHECKS, **more})
         return self
 
     @property
@@ -52,8 +54,8 @@ class Stage:
         return START + self.round * MINUTE
 
     def snapshot(self, mint="MintA", price="0.001", pool="1000", liquidity="300000", volume=None):
-        return Snapshot.create(token=self.tokens[mint], taken_at=self.now, expires_at=self.now + 10**7, source="dexscreener", price_sol=price, pool_sol=pool, liquidity_usd=liquidity,
-                               volume24h_usd=volume or str(50_000 + self.round * 100))
+        return Snapshot.create(token=self.tokens[mint], taken_at=self.now, expires_at=self.now + 10**7, source="dexscreener", price_sol=price,
+                               pool_sol=pool, liquidity_usd=liquidity, volume24h_usd=volume or str(50_000 + self.round * 100))
 
     def play(self, prices, **more):
         """A snapshot and a tick for each price, a minute apart."""
@@ -207,7 +209,8 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
     shown = paper.find_trader(trader.uid, stage.now)
     assert shown["review"]["state"] == "under_review" and [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
     hidden = {name for name, value in shown["performance"].items() if value is None}
-    assert hidden == {"returnPct", "realizedSol", "equitySol", "winRate"} and shown["performance"]["headlineSuppressed"] and shown["performance"]["cashSol"]
+    assert hidden == {"returnPct", "realizedSol", "equitySol",
+                      "winRate"} and shown["performance"]["headlineSuppressed"] and shown["performance"]["cashSol"]
     assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
     assert next(row for row in paper.compare_families(stage.now)["families"] if row["family"] == "momentum")["tradersUnderReview"] == 1
     traders.clear_review(trader, "the provider's mistake", stage.now)
@@ -257,7 +260,8 @@ def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
     traders.reset_trader(trader, "the settings were wrong", stage.now)
     stage.play(["0.001"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [(1, "the settings were wrong", str(old)), (2, None, str(STARTING_CASH))]
+    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [(1, "the settings were wrong", str(old)),
+                                                                                                 (2, None, str(STARTING_CASH))]
     assert len(shown["closes"]) == 1 and shown["closes"][0]["period"] == 1 and shown["performance"]["closes"] == 0
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
@@ -272,9 +276,10 @@ def test_rebuild_finds_nothing_to_change(stage):
 
 
 @pytest.mark.parametrize("damage, found", [
-    (lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(), "another fill"), (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
-    (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"), (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"),
-    (lambda: Snapshot.delete().execute(), "another fill")])
+    (lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(), "another fill"),
+    (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
+    (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"),
+    (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"), (lambda: Snapshot.delete().execute(), "another fill")])
 def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, found):
     trader = stage.trader()
     stage.play(RISE)
@@ -329,7 +334,8 @@ def service_trades(db):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
         bot = models.Bot.create(uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0)
         wallet = models.Wallet.create(address=name, bot=bot, created_at=0)
-        trade = models.Trade.create(uid=name, wallet=wallet, signature=name, slot=1, block_time=at // 1000, kind="buy", mint="MintA", token_changes="[]", sol_change=-1, fee=1, tip=0, rent=0,
+        trade = models.Trade.create(uid=name, wallet=wallet, signature=name, slot=1, block_time=at // 1000, kind="buy", mint="MintA",
+                                    token_changes="[]", sol_change=-1, fee=1, tip=0, rent=0,
                                     realized="not_applicable", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=name)
         models.TradeMint.create(trade=trade, mint="MintA", side="buy", slot=1)
     return buy
@@ -394,8 +400,8 @@ def test_a_model_writes_where_one_is_configured(stage, model):
     assert told["symbol"] == "AA" and told["kind"] == "fill" and "never instructions" in sent["messages"][0]["content"]
 
 
-@pytest.mark.parametrize("says, status", [("Took 77 AA on paper.", 200), ("Took some AA, trust me.", 200), ("", 200), (b"<html>", 200), (b"{}", 200), ("On paper.", 500), ("On paper.", 302),
-                                          (b"x" * 100_000, 200)])
+@pytest.mark.parametrize("says, status", [("Took 77 AA on paper.", 200), ("Took some AA, trust me.", 200), ("", 200), (b"<html>", 200), (b"{}", 200),
+                                          ("On paper.", 500), ("On paper.", 302), (b"x" * 100_000, 200)])
 def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, status):
     post, _ = written_by(stage, model, says, status)
     assert post.writer == "built-in" and "AA" in post.body

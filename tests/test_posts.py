@@ -178,8 +178,35 @@ def test_a_conflicting_retry_cannot_move_verification(service, bot):
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
-    accounts.hide_post(uid, NOW)
+    posts.hide(uid, NOW)
     shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
     assert (shown["body"], shown["reason"], shown["symbol"], shown["eventId"]) == (None, None, None, "e-1") and shown["hiddenAt"].endswith("Z")
+    posts.hide(uid, NOW + 1000)
+    assert service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json["hiddenAt"] == shown["hiddenAt"]
     with pytest.raises(Problem):
-        accounts.hide_post("post_nobody", NOW)
+        posts.hide("post_nobody", NOW)
+
+
+def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
+    """Long enough to fill pages of their own in the database."""
+    words = {"body": "canary-body " * 300, "reason": "canary-reason " * 280, "symbol": "CANARYSYMBOL"}
+    uid = service.post({"eventId": "e-1", **words}, bot.publish_key.text).json["id"]
+    files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
+    assert b"canary-body" in b"".join(file.read_bytes() for file in files)
+    posts.hide(uid, NOW)
+    assert not [canary for file in files for canary in (b"canary-body", b"canary-reason", b"CANARYSYMBOL") if canary in file.read_bytes()]
+    said = [service.get(path).text for path in ("/", f"/posts/{uid}", f"/bots/{bot.bot.uid}", "/feed.json", f"/bots/{bot.bot.uid}/feed.json")]
+    assert all("took these words down" in page and "anary" not in page and "CANARY" not in page for page in said)
+
+
+def test_a_retry_of_a_hidden_post_is_told_from_another_payload(service, bot):
+    uid = service.post(FIRST, bot.publish_key.text).json["id"]
+    posts.hide(uid, NOW)
+    again = service.post(FIRST, bot.publish_key.text)
+    assert (again.status_code, again.json["id"], again.json["body"]) == (200, uid, None) and again.headers["Idempotent-Replayed"] == "true"
+    changed = service.post({**FIRST, "body": "other words"}, bot.publish_key.text)
+    refused(changed, 409, "event_conflict")
+    assert (changed.json["existingPostId"], changed.json["differingFields"]) == (uid, [])
+    moved = service.post({**FIRST, "mint": address("another")}, bot.publish_key.text)
+    refused(moved, 409, "event_conflict")
+    assert moved.json["differingFields"] == ["mint"]

@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from paper.market import SCALE, Flow, Snapshot, View, find_flaw
-from paper.strategies import (FAMILIES, BadSetting, Breakout, Enter, Exit, FlowFollower, MeanReversion, Momentum, Refusal, decide, parse_settings, show_settings)
+from paper.strategies import (FAMILIES, BadSetting, Breakout, Enter, Exit, FlowFollower, MeanReversion, Momentum, Refusal, decide, parse_settings,
+                              show_settings)
 from tape import DAY, MINUTE, START, quote, token
 
 HOUR = 3_600_000
@@ -54,8 +55,8 @@ def test_every_family_refuses_what_is_old_thin_or_failed(strategy, shown):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_family_needs_more_than_fourteen_snapshots(family):
     strategy = FAMILIES[family]()
-    needs = {"momentum": max(strategy.mean_over, strategy.lookback + 1) if family == "momentum" else 0, "mean_reversion": getattr(strategy, "mean_over", 0) + 1,
-             "breakout": getattr(strategy, "lookback", 0) + 1, "flow": 1}
+    needs = {"momentum": max(strategy.mean_over, strategy.lookback + 1) if family == "momentum" else 0,
+             "mean_reversion": getattr(strategy, "mean_over", 0) + 1, "breakout": getattr(strategy, "lookback", 0) + 1, "flow": 1}
     assert needs[family] <= 14
 
 
@@ -76,8 +77,8 @@ def test_the_stop_under_the_entry(strategy):
 def test_settings_have_names_defaults_and_bounds():
     assert parse_settings("momentum", {"riseBps": 800, "timeStop": 20}) == Momentum(rise_bps=800, time_stop=20)
     assert show_settings(Momentum())["latencyMs"] == 6000
-    for family, given, field in (("momentum", {"riseBps": 49}, "riseBps"), ("momentum", {"riseBps": True}, "riseBps"), ("momentum", {"riseBps": "600"}, "riseBps"),
-                                 ("flow", {"riseBps": 600}, "riseBps"), ("astrology", {}, "family")):
+    for family, given, field in (("momentum", {"riseBps": 49}, "riseBps"), ("momentum", {"riseBps": True}, "riseBps"),
+                                 ("momentum", {"riseBps": "600"}, "riseBps"), ("flow", {"riseBps": 600}, "riseBps"), ("astrology", {}, "family")):
         with pytest.raises(BadSetting) as refusal:
             parse_settings(family, given)
         assert refusal.value.field == field
@@ -186,7 +187,8 @@ def test_flow_leaves_when_they_sell():
 # ---- what can be believed -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("before, now, flaw", [
     ("0.001", "0.02", None), ("0.001", "0.020001", "price_jump"), ("0.02", "0.001", None), ("0.020001", "0.001", "price_jump"),
-    ("0.001", "0", "non_positive_price"), ("0.001", "-1", "non_positive_price"), ("0.001", "NaN", "non_positive_price"), ("0.001", "Infinity", "non_positive_price"),
+    ("0.001", "0", "non_positive_price"), ("0.001", "-1", "non_positive_price"), ("0.001", "NaN", "non_positive_price"),
+    ("0.001", "Infinity", "non_positive_price"),
     ("0.001", "1e999999", "non_positive_price"), ("0.001", "garbage", "non_positive_price"), ("0.001", None, "missing_price"), (None, "123", None)])
 def test_prices_must_be_finite_positive_and_near_their_neighbour(before, now, flaw):
     earlier = before and quote(0, price=before)

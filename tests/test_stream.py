@@ -13,9 +13,10 @@ from test_worker import Server
 
 import books
 import config
+import keeping
 import models
 from models import Arrival, Post, Wallet, database
-from web import accounts, stream
+from web import accounts, posts, stream
 from web.worker import Patience
 
 W = address("w")
@@ -74,6 +75,18 @@ def test_posts_trades_and_verifications_in_the_order_they_came(service, key, fol
     assert [(kind, shown["id"]) for kind, shown in events] == [("post", first), ("post", second), ("trade", "trade_buy"), ("verification", first)]
     assert events[3][1] == service.get(f"/api/v1/posts/{first}", key).json and events[3][1]["verified"]
     assert events[2][1] == service.get("/api/v1/trades", key).json["data"][0]
+
+
+def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
+    """They were kept for all streams; who resumes before them gets the record alone, and who follows hears of it."""
+    begin = newest(service, key)
+    following = follow(begin)
+    uid = post(service, key, 1)
+    assert take(following, 1)[0][1]["body"] == "post 1"
+    posts.hide(uid, NOW)
+    kind, shown = take(following, 1)[0]
+    assert (kind, shown["id"], shown["body"]) == ("verification", uid, None)
+    assert [(kind, shown["body"]) for kind, shown in take(follow(begin), 2)] == [("post", None), ("verification", None)]
 
 
 def test_without_a_place_it_begins_now(service, key, follow):
@@ -153,6 +166,19 @@ def test_it_refuses_what_since_refuses(service, key):
     assert service.get("/api/v1/stream", key, headers={"Last-Event-ID": "nonsense"}).json["code"] == "invalid_cursor"
     assert service.get("/api/v1/stream").status_code == 401
     assert not service.app.tail._listeners
+
+
+def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key, follow, tmp_path):
+    kept = post(service, key, 1)
+    keeping.store_backup(service.config, tmp_path / "backup.db")
+    post(service, key, 2), post(service, key, 3)
+    ahead = newest(service, key)                              # of posts that will never have been
+    models.database.close_all()
+    models.leave()
+    keeping.restore_backup(service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000)
+    made = [post(service, key, number) for number in range(4, 7)]
+    assert [row["id"] for row in service.get(f"/api/v1/feed?since={ahead}", key).json["data"]] == made
+    assert [shown["id"] for _, shown in take(follow(ahead), 3)] == made and [shown["id"] for _, shown in take(follow(kept), 3)] == made
 
 
 # ---- what it costs ----------------------------------------------------------------------------------------------------------

@@ -90,6 +90,13 @@ def test_a_second_influencer_joins_the_same_account(browser, nell):
     assert code is None and "recovery" not in page.text.lower() and Bot.get(Bot.uid == uid).owner_id == Bot.get(Bot.uid == nell).owner_id
 
 
+def test_two_browsers_never_share_a_draft(service, browser):
+    draft = "cd" * 12
+    _, uid, _, _ = browser.create(draft=draft)
+    _, other, key, code = Browser(service).create("Another", draft=draft)
+    assert other != uid and key and code and Bot.select().count() == 2
+
+
 @pytest.mark.parametrize("typed, field, said", [
     ({"name": ""}, "name", "1 to 60 characters"), ({"name": "x" * 61}, "name", "1 to 60 characters"), ({"name": "a\x00b"}, "name", "control characters"),
     ({"bio": "b" * 501}, "bio", "0 to 500"), ({"wallet": "nonsense"}, "wallet", "base58 of 32 bytes"), ({"wallet": SEED}, "wallet", "was not stored"),

@@ -9,10 +9,10 @@ import unicodedata
 from dataclasses import dataclass
 
 import orjson
-from peewee import JOIN, fn
+from peewee import JOIN
 
-from models import Address, Attachment, Bot, Key, Owner, Post, Wallet, new_uid, writing
-from web.fields import check_line, check_wallet
+from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
+from web.fields import HOLDS_SECRET, check_line, check_wallet, holds_secret
 from web.keys import PREFIXES, hash_secret, make_key
 from web.problem import Problem, invalid
 
@@ -80,12 +80,12 @@ def find_owner(uid):
 
 # ---- influencers --------------------------------------------------------------------------------------------------------
 def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio="", uid=None):
-    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`; `uid`: the id it shall have."""
+    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`; `uid`: the id it shall have if that is free."""
     name, bio, voice = check_line("name", name, LONGEST_NAME), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
     with writing():
         owner, code = (owner, None) if owner else create_owner(now)
-        bot = Bot.create(uid=uid or new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, bio=bio, voice=voice, created_at=now)
+        bot = Bot.create(uid=uid if uid and not _is_taken(uid) else new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, bio=bio, voice=voice, created_at=now)
         if address:
             _attach(config, bot, address, now, "claimed")
         return NewBot(bot, owner, _create_key(owner, "publish", "", now, bot=bot), code)
@@ -93,10 +93,6 @@ def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio="", u
 
 def find_bot(uid):
     return Bot.get_or_none(Bot.uid == uid) or _unknown("influencer")
-
-
-def is_taken(uid):
-    return Bot.select().where(Bot.uid == uid).exists()
 
 
 def list_bots_of(owner):
@@ -138,7 +134,13 @@ def _check_words(name, value, default):
         return check_line(name, value, LONGEST_WORD, shortest=0) or default
     if len(value) > MOST_WORDS:
         raise invalid(name, f"must have at most {MOST_WORDS} entries")
+    if holds_secret(" ".join(value)):                         # a seed phrase, written as a list
+        raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, LONGEST_WORD) for word in value]
+
+
+def _is_taken(uid):
+    return Bot.select().where(Bot.uid == uid).exists()
 
 
 def retire_bot(bot, now):
@@ -153,12 +155,6 @@ def _free_handle(name):
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "bot"
     return f"{handle}-{secrets.token_hex(3)}" if Bot.select().where(Bot.handle == handle).exists() else handle
-
-
-def hide_post(uid, now):
-    """The operator takes a post's words off the interface; its record stays."""
-    if not Post.update(hidden_at=fn.COALESCE(Post.hidden_at, now)).where(Post.uid == uid).execute():
-        _unknown("post")
 
 
 # ---- wallets ------------------------------------------------------------------------------------------------------------

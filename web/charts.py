@@ -68,7 +68,8 @@ def draw_curve(stretches):
     for n, stretch in enumerate(stretches):
         points += [(n * step, y), (n * step, y := _height(stretch.total, top, high))]
     points.append((WIDTH, y))
-    bars = [(round(n * step + step * .15, 2), round(BARS - BARS * s.volume / most, 2), round(step * .7, 2), round(BARS * s.volume / most, 2)) for n, s in enumerate(stretches)]
+    heights = [BARS * stretch.volume / most for stretch in stretches]
+    bars = [(round((n + .15) * step, 2), round(BARS - height, 2), round(.7 * step, 2), round(height, 2)) for n, height in enumerate(heights)]
     return Curve(" ".join(f"{x:.2f},{y:.2f}" for x, y in points), bars, round(_height(0, top, high), 2), top, bottom)
 
 

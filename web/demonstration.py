@@ -2,11 +2,14 @@
 
 The only place that does so, on the way out; an instance over real data never loads it.
 """
+import re
+
 import orjson
 from flask import request
 
 MARKED = ("v1", "legacy", "health", "feeds")              # blueprints whose answers are objects; not the interface's description
 LINKS = ("explorerUrl", "pairUrl")
+RELATED = re.compile(rb'<link rel="related" [^>]*/>')     # an Atom entry's receipt
 FEED_EXTENSION = "_candor"                                # JSON Feed 1.1: members of one's own begin with an underscore
 
 
@@ -22,6 +25,8 @@ def mark_answer(response):
         response.response = map(mark_event, response.response)
     elif response.mimetype in ("application/json", "application/feed+json"):
         response.set_data(orjson.dumps(mark(orjson.loads(response.get_data()))))
+    elif response.mimetype == "application/atom+xml":
+        response.set_data(RELATED.sub(b"", response.get_data()).replace(b"</entry>", b'<category term="demonstration" /></entry>'))
     return response
 
 
@@ -37,6 +42,7 @@ def mark(shown):
         return shown
     marked = _mark_inside(shown)
     if FEED_EXTENSION in shown or "feed_url" in shown:
+        marked.pop("external_url", None)
         return {**marked, FEED_EXTENSION: {**shown.get(FEED_EXTENSION, {}), "demonstration": True}}
     return {**marked, "demonstration": True}
 

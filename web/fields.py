@@ -1,15 +1,30 @@
 """Text that comes from outside: what an address is, what a secret looks like, which characters never belong into a text."""
+import base64
+import functools
+import itertools
 import re
 import unicodedata
 
 import base58
+from mnemonic import Mnemonic
+from nacl.signing import SigningKey
 
+from web.keys import is_well_formed
 from web.problem import invalid
 
 BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
 SEED_LENGTHS = {12, 15, 18, 21, 24}
 SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not stored. Never paste one here or anywhere else: "
                   "only the public address is needed. If it is real, move your funds to a new wallet")
+HOLDS_SECRET = ("holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never paste one where it does not belong; "
+                "if it is real, put a new one in its place")
+API_KEY, RECOVERY_CODE = re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"), re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b")
+SECRET_KEY_FORMS = (                                          # how wallets and tools write the 64 bytes, and how they are read
+    (re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"), base58.b58decode),
+    (re.compile(r"[0-9a-fA-F]{128}"), bytes.fromhex),
+    (re.compile(r"[A-Za-z0-9+/]{86}=="), base64.b64decode),
+    (re.compile(r"\d{1,3}(?:[\s,]+\d{1,3}){63}"), lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text))),
+)
 NOT_WALLETS = {                                               # well-known addresses nobody trades from
     "11111111111111111111111111111111", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
     "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "ComputeBudget111111111111111111111111111111", "So11111111111111111111111111111111111111112",
@@ -34,6 +49,38 @@ def looks_secret(text):
             or text.startswith("[") or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
             or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
             or is_base58(text, 64))
+
+
+def holds_secret(text):
+    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a signature is no key pair); a seed phrase by its checksum."""
+    return (any(map(is_well_formed, API_KEY.findall(text))) or RECOVERY_CODE.search(text) is not None or _holds_phrase(text)
+            or any(_is_key_pair(decode(found)) for form, decode in SECRET_KEY_FORMS for found in form.findall(text)))
+
+
+def _is_key_pair(raw):
+    """Solana's secret key: the 32 bytes of a seed, then the public key they make."""
+    return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
+
+
+def _holds_phrase(text):
+    """A seed phrase is told from prose by its checksum, and from a word said over and over by how few repeat in it."""
+    for is_known, run in itertools.groupby(re.findall(r"[a-z]+", text.lower()), key=_phrase_words().__contains__):
+        words = list(run) if is_known else []
+        for size, start in itertools.product(SEED_LENGTHS, range(len(words))):
+            phrase = words[start:start + size]
+            if len(phrase) == size and len(set(phrase)) > size // 2 and _phrases().check(" ".join(phrase)):
+                return True
+    return False
+
+
+@functools.cache
+def _phrases():
+    return Mnemonic("english")
+
+
+@functools.cache
+def _phrase_words():
+    return frozenset(_phrases().wordlist)
 
 
 def check_wallet(text, field="wallet"):
@@ -80,4 +127,6 @@ def check_line(field, text, longest, shortest=1):
     text = clean_text(text).strip()
     if not shortest <= len(text) <= longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
+    if holds_secret(text):
+        raise invalid(field, HOLDS_SECRET)
     return text

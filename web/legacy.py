@@ -59,7 +59,8 @@ def list_market():
     """All tracked tokens at once, as the scout's cache has them."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
-    return respond({"data": [{**entry, "simulated": True} for entry in entries], "health": market.show_market_health(now), "asOf": show_time(now), "simulated": True})
+    return respond({"data": [{**entry, "simulated": True} for entry in entries], "health": market.show_market_health(now), "asOf": show_time(now),
+                    "simulated": True})
 
 
 @blueprint.get("/strategies")

@@ -10,13 +10,15 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, openapi, paging, paper, queries, sessions, timeline, v1, words
-from web.fields import is_base58
+from web import charts, health, leaderboard, market, openapi, paging, paper, queries, reference, sessions, timeline, v1, words
+from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
 
 blueprint = Blueprint("pages", __name__)
 PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
+FILTERS = ("source", "mint", "posts", "trades")
+LONGEST_MINT = 44
 STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
@@ -24,9 +26,10 @@ def init_app(app):
     """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED, COVERAGE=words.COVERAGE,
-                                 JOB_STATES=words.JOB_STATES)
-    app.context_processor(lambda: {"now": g.now, "signed_in": "creator" in session, "older": link_to_older})
+    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
+                                 COVERAGE=words.COVERAGE, JOB_STATES=words.JOB_STATES)
+    app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(most)(draw) for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
+    app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
 
 
@@ -41,8 +44,52 @@ def _digest(name):
 
 
 def link_to_older(name, cursor):
-    """This page with its filters, from where `cursor` says on."""
-    return url_for(request.endpoint, **{**request.view_args, **request.args, name: cursor})
+    """This page from where `cursor` says on."""
+    return link_here(**{name: cursor})
+
+
+def link_here(**more):
+    """This page with its filters; what else stands in the address is nobody's business."""
+    return url_for(request.endpoint, **{**request.view_args, **{name: text for name, text in request.args.items() if name in FILTERS}, **more})
+
+
+# ---- pieces of pages, drawn once for as long as nothing they show moves -------------------------------------------------------
+def draw_post(stored, said_at, heading):
+    """HTML of a post. `stored`: JSON of [post, symbols]; `said_at`: how its age is said now, which is all that moves by itself."""
+    return find_pieces().post(*orjson.loads(stored), heading)
+
+
+def draw_trade(stored, said_at):
+    """HTML of a trade. `stored`: JSON of [trade, lots, symbols]."""
+    return find_pieces().trade(*orjson.loads(stored))
+
+
+def draw_chart(address, results):
+    """HTML of a wallet's curve and its table; it moves with the wallet's `results`."""
+    stretches = charts.book_stretches(queries.list_days(address))
+    return find_pieces().chart(stretches, charts.draw_curve(stretches)) if stretches else ""
+
+
+def find_pieces():
+    """The macros of templates/macros.html as functions."""
+    return current_app.jinja_env.get_template("macros.html").module
+
+
+def draw_posts(posts, heading="h2"):
+    symbols = find_symbols(posts)
+    return [current_app.draw_post(orjson.dumps([post, choose(symbols, post["tokenAddresses"])]), words.ago(post["createdAt"], g.now), heading)
+            for post in posts]
+
+
+def draw_trades(trades):
+    """`trades` as dicts."""
+    symbols, lots = find_symbols(trades), find_lots(trades)
+    return [current_app.draw_trade(orjson.dumps([trade, lots[trade["id"]], choose(symbols, (change["mint"] for change in trade["tokenChanges"]))]),
+                                   words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None) for trade in trades]
+
+
+def choose(symbols, mints):
+    return {mint: symbols[mint] for mint in mints if mint in symbols}
 
 
 @blueprint.after_request
@@ -80,12 +127,17 @@ def show_feed():
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
-        return render_template("feed.html", posts=[], problem=problem, source=source, mint=mint, sources=timeline.SOURCES), 422
+        return render_template("feed.html", posts=[], problem=problem, sources=timeline.SOURCES, source=source if source in timeline.SOURCES else "", mint=may_show(mint)), 422
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE, position, source, mint)
-    return render_template("feed.html", posts=page.posts, cursor=page.next and paging.write_cursor(current_app.secret_key, scope, page.next), source=source, mint=mint,
-                           sources=timeline.SOURCES, first=position is None, symbols=find_symbols(page.posts))
+    cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
+    return render_template("feed.html", posts=draw_posts(page.posts), cursor=cursor, source=source, mint=mint, sources=timeline.SOURCES, first=position is None)
+
+
+def may_show(mint):
+    """What was typed into the filter, unless it may be a secret somebody pasted."""
+    return mint if len(mint) <= LONGEST_MINT and not holds_secret(mint) else ""
 
 
 def find_filter_problem(source, mint):
@@ -93,7 +145,7 @@ def find_filter_problem(source, mint):
     if source not in timeline.SOURCES:
         return "source", "Choose one of the list."
     if mint and not is_base58(mint, 32):
-        return "mint", "This is no token address. It has 32 to 44 letters and digits, such as the one behind a token’s name here."
+        return "mint", "This is no token address: one has 32 to 44 letters and digits, such as the one behind a token’s name here."
 
 
 @blueprint.get("/posts/<uid>")
@@ -101,12 +153,12 @@ def show_one_post(uid):
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
-    return render_template("post.html", post=post, symbols=find_symbols([post]))
+    return render_template("post.html", post=post, drawn=draw_posts([post])[0])
 
 
-def find_symbols(*lists):
-    """{mint: symbol} of all tokens these posts and trades name."""
-    mints = {mint for shown in lists for one in shown for mint in (one.get("mint"), *one.get("tokenAddresses", ()), *(c["mint"] for c in one.get("tokenChanges", ()))) if mint}
+def find_symbols(shown):
+    """{mint: symbol} of all tokens these posts, trades or positions name."""
+    mints = {mint for one in shown for mint in (one.get("mint"), *one.get("tokenAddresses", ()), *(c["mint"] for c in one.get("tokenChanges", ()))) if mint}
     return market.find_symbols(sorted(mints))
 
 
@@ -129,27 +181,31 @@ def is_own(uid):
 @blueprint.get("/bots/<uid>")
 def show_profile(uid):
     bot = find_profile(uid)
-    rows, older_posts = cut_page(queries.list_posts(ON_PROFILE + 1, *(read_cursor("posts", ("posts of", uid), 1) or (None,)), bot=uid), ON_PROFILE, ("posts of", uid), 1)
-    posts = [show_post(row) for row in rows]
+    (posts, older_posts), (trades, older_trades) = list_posts_of(uid), list_trades_of(uid)
+    chart = current_app.draw_chart(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else ""
+    return render_template("bot.html", bot=bot, posts=draw_posts(posts, "h3"), older_posts=older_posts, trades=draw_trades(trades), older_trades=older_trades,
+                           own=is_own(uid), chart=chart, symbols=find_symbols(bot["openPositions"]), exact=exact)
+
+
+def list_posts_of(uid):
+    scope = ("posts of", uid)
+    before = read_cursor("posts", scope, 1)
+    rows, cursor = cut_page(queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid), ON_PROFILE, scope, 1)
+    return [show_post(row) for row in rows], cursor
+
+
+def list_trades_of(uid):
+    scope = ("trades of", uid)
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    rows, older_trades = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", ("trades of", uid), 3), wallet_ids=wallets), ON_PROFILE, ("trades of", uid), 3)
-    trades = as_dict(v1.show_trades(rows))
-    stretches = list_stretches(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else []
-    return render_template("bot.html", bot=bot, posts=posts, older_posts=older_posts, trades=trades, older_trades=older_trades, lots=find_lots(trades), own=is_own(uid),
-                           stretches=stretches, curve=charts.draw_curve(stretches), symbols=find_symbols(posts, trades, bot["openPositions"]), exact=exact)
-
-
-@functools.lru_cache(256)
-def list_stretches(address, results):
-    """[charts.Stretch] of a wallet, added up once for as long as its `results` stay what they are."""
-    return charts.book_stretches(queries.list_days(address))
+    rows, cursor = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", scope, 3), wallet_ids=wallets), ON_PROFILE, scope, 3)
+    return as_dict(v1.show_trades(rows)), cursor
 
 
 def find_lots(trades):
-    """{trade id: [(origin or None, amount, lamports or None)...]}: what each sale was matched with; origin: (block time, signature) of the purchase."""
+    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with. `origin`: (block time, signature) of the purchase, or None."""
     origins = queries.find_origins(sorted({lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"] if lot["tradeId"]}))
-    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"]) for lot in trade["realized"]["lots"]]
-            for trade in trades}
+    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"])
+                          for lot in trade["realized"]["lots"]] for trade in trades}
 
 
 def find_decimals(trade):
@@ -180,12 +236,11 @@ def show_token(mint):
     latest = queries.list_activity(mint, MARKS)
     position = read_cursor("before", scope, 3)
     rows, cursor = cut_page(queries.list_activity(mint, PAGE + 1, position) if position else latest[:PAGE + 1], PAGE, scope, 3)
+    timed = [(block_time, side, sol) for _, _, _, side, _, _, _, _, sol, block_time, _, _ in latest if block_time is not None]
     posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
-    marks = charts.draw_marks([(row[9], row[3], row[8]) for row in latest if row[9] is not None])
-    times = [row[9] for row in latest if row[9] is not None]
     return render_template("token.html", mint=mint, entry=market.find_entry(g.now, mint), activity=[show_activity(row, mint) for row in rows], cursor=cursor,
-                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=marks, span=(min(times), max(times)) if times else None,
-                           posts=posts, symbols=find_symbols(posts))
+                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=charts.draw_marks(timed),
+                           span=(min(timed)[0], max(timed)[0]) if timed else None, posts=draw_posts(posts, "h3"))
 
 
 @blueprint.get("/market")
@@ -208,7 +263,7 @@ def show_trader(uid):
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
     equity = charts.draw_line([] if trader["performance"]["headlineSuppressed"] else paper.list_equity(uid))
-    return render_template("trader.html", trader=trader, equity=equity, symbols=find_symbols(trader["posts"], trader["positions"], trader["closes"]))
+    return render_template("trader.html", trader=trader, equity=equity, posts=draw_posts(trader["posts"][:ON_PROFILE], "h3"))
 
 
 @blueprint.get("/strategies")
@@ -229,7 +284,13 @@ def show_status():
 
 @blueprint.get("/docs")
 def show_docs():
-    return render_template("docs.html", settings=current_app.config["CANDOR"], operations=openapi.OPERATIONS, trust=words.TRUST)
+    config = current_app.config["CANDOR"]
+    return render_template("docs.html", settings=config, routes=reference.list_routes(openapi.build_document(config.base_url)), trust=words.TRUST)
+
+
+@blueprint.get("/docs/fields")
+def show_fields():
+    return render_template("shapes.html", shapes=reference.list_shapes(openapi.build_document(current_app.config["CANDOR"].base_url)))
 
 
 @blueprint.get("/docs/errors")

@@ -107,29 +107,33 @@ def _value(row):
 
 
 def show_trader(row, totals, held_value):
-    (_, uid, handle, name, bio, voice, family, settings, start_mode, adaptive, phase, created_at, retired_at, _, number, starting_cash, cash, lost_fees, opened_at,
-     state, reasons, reviewed_at, decided_at, decision) = row
+    (_, uid, handle, name, bio, voice, family, settings, start_mode, adaptive, phase, created_at, retired_at, _, number, starting_cash, cash,
+     lost_fees, opened_at, state, reasons, reviewed_at, decided_at, decision) = row
     phase, (closes, net, wins), suppressed = orjson.loads(phase), totals, state in SUSPECT
     equity = cash + held_value
     performance = {
-        "headlineSuppressed": suppressed, "warning": WARNINGS.get(state), "returnPct": None if suppressed else hundredths(equity - starting_cash, starting_cash),
-        "realizedSol": None if suppressed else show_sol(net - lost_fees), "cashSol": show_sol(cash), "equitySol": None if suppressed else show_sol(equity), "closes": closes,
-        "winRate": None if suppressed or not closes else round(wins / closes, 4), "startingCashSol": show_sol(starting_cash), "period": number, "since": show_time(opened_at)}
+        "headlineSuppressed": suppressed, "warning": WARNINGS.get(state),
+        "returnPct": None if suppressed else hundredths(equity - starting_cash, starting_cash),
+        "realizedSol": None if suppressed else show_sol(net - lost_fees), "cashSol": show_sol(cash),
+        "equitySol": None if suppressed else show_sol(equity), "closes": closes,
+        "winRate": None if suppressed or not closes else round(wins / closes, 4), "startingCashSol": show_sol(starting_cash), "period": number,
+        "since": show_time(opened_at)}
     return {
         "id": uid, "handle": handle, "name": name, "bio": bio, "mode": "paper", "voice": orjson.loads(voice),
-        "strategy": {"family": family, "startMode": start_mode, "phase": show_phase(phase), "adaptive": adaptive, "pipeline": PIPELINE, "model": MODEL,
-                     **show_settings(parse_settings(family, orjson.loads(settings)))},
+        "strategy": {"family": family, "startMode": start_mode, "phase": show_phase(phase), "adaptive": adaptive, "pipeline": PIPELINE,
+                     "model": MODEL, **show_settings(parse_settings(family, orjson.loads(settings)))},
         "performance": performance, "review": show_review(state, reasons, reviewed_at, decided_at, decision), "createdAt": show_time(created_at),
         "retiredAt": show_time(retired_at), "simulated": True}
 
 
 def show_phase(phase):
-    return {"name": phase["name"], "closes": phase["closes"], "closesNeeded": guard.CLOSES_NEEDED, "days": phase["days"], "daysNeeded": guard.DAYS_NEEDED,
-            "since": show_time(phase["since"]), "note": COVERAGE_NOTE}
+    return {"name": phase["name"], "closes": phase["closes"], "closesNeeded": guard.CLOSES_NEEDED, "days": phase["days"],
+            "daysNeeded": guard.DAYS_NEEDED, "since": show_time(phase["since"]), "note": COVERAGE_NOTE}
 
 
 def show_review(state, reasons, opened_at, decided_at, decision):
-    told = [{"code": one["code"], "detail": one["detail"], "symbol": one["symbol"], "at": show_time(one["at"])} for one in orjson.loads(reasons or "[]")]
+    told = [{"code": one["code"], "detail": one["detail"], "symbol": one["symbol"],
+             "at": show_time(one["at"])} for one in orjson.loads(reasons or "[]")]
     return {"state": state or "clean", "reasons": told, "openedAt": show_time(opened_at), "decidedAt": show_time(decided_at), "decision": decision}
 
 
@@ -141,23 +145,25 @@ def hundredths(part, whole):
 # ---- positions and closes ---------------------------------------------------------------------------------------------------
 def show_period(row):
     number, starting_cash, cash, opened_at, closed_at, reason = row
-    return {"number": number, "startingCashLamports": str(starting_cash), "cashLamports": str(cash), "openedAt": show_time(opened_at), "closedAt": show_time(closed_at),
-            "reason": reason, "simulated": True}
+    return {"number": number, "startingCashLamports": str(starting_cash), "cashLamports": str(cash), "openedAt": show_time(opened_at),
+            "closedAt": show_time(closed_at), "reason": reason, "simulated": True}
 
 
 def show_position(handle, row, now):
     _, number, mint, symbol, decimals, opened_at, raw, price, marked_at, spent, cash, held, marks, pipeline = row
-    return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "openedAt": show_time(opened_at), "amountRaw": raw, "amount": exact(int(raw), decimals),
-            "decimals": decimals, "spentLamports": str(spent), "cashFlowLamports": str(cash), "valueLamports": str(_value(row)), "markPriceSol": exact(int(price), len(str(SCALE)) - 1),
-            "markedAt": show_time(marked_at), "markAgeSeconds": max(0, now - marked_at) // 1000, "heldSnapshots": held, "assumptions": [*ASSUMPTIONS, *orjson.loads(marks)],
-            "model": MODEL, "pipeline": pipeline, "simulated": True}
+    return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "openedAt": show_time(opened_at), "amountRaw": raw,
+            "amount": exact(int(raw), decimals), "decimals": decimals, "spentLamports": str(spent), "cashFlowLamports": str(cash),
+            "valueLamports": str(_value(row)),
+            "markPriceSol": exact(int(price), len(str(SCALE)) - 1), "markedAt": show_time(marked_at),
+            "markAgeSeconds": max(0, now - marked_at) // 1000, "heldSnapshots": held,
+            "assumptions": [*ASSUMPTIONS, *orjson.loads(marks)], "model": MODEL, "pipeline": pipeline, "simulated": True}
 
 
 def show_order(row):
     side, mint, symbol, decimals, amount, done, reason, decided_at, expires_at = row
     shown = {"amountRaw": amount, "filledRaw": done} if side == "sell" else {"solLamports": amount, "filledLamports": done}
-    return {"side": side, "mint": mint, "symbol": symbol, "decimals": decimals, **shown, "reason": reason, "decidedAt": show_time(decided_at), "expiresAt": show_time(expires_at),
-            "simulated": True}
+    return {"side": side, "mint": mint, "symbol": symbol, "decimals": decimals, **shown, "reason": reason, "decidedAt": show_time(decided_at),
+            "expiresAt": show_time(expires_at), "simulated": True}
 
 
 def _show_closes(trader, handle, rows):
@@ -171,19 +177,24 @@ def _show_closes(trader, handle, rows):
 def show_close(handle, row, fills):
     """`eligible` is the close's own and never changes with a review, which is the account's: while
     `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts nowhere."""
-    (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline, state, reviewed_at) = row
+    (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline,
+     state, reviewed_at) = row
     marks = orjson.loads(marks)
     excluded = find_exclusion(pipeline, marks, reviewed=False)
-    return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period, "openedAt": show_time(opened_at),
-            "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross), "slippageLamports": str(slippage), "feesLamports": str(fees), "rentLamports": str(rent),
-            "netLamports": str(net), "returnPct": hundredths(net, spent), "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL, "pipeline": pipeline,
-            "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded, "reviewOpenedAt": show_time(reviewed_at) if state in SUSPECT else None, "simulated": True}
+    return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period,
+            "openedAt": show_time(opened_at), "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross),
+            "slippageLamports": str(slippage),
+            "feesLamports": str(fees), "rentLamports": str(rent), "netLamports": str(net), "returnPct": hundredths(net, spent),
+            "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL,
+            "pipeline": pipeline, "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded,
+            "reviewOpenedAt": show_time(reviewed_at) if state in SUSPECT else None, "simulated": True}
 
 
 def show_fill(side, decided_at, at, decided_on, snapshot, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, model):
     """`solLamports`: what went into or came out of the pool, before its fee; network fee and rent apart."""
-    return {"side": side, "decidedAt": show_time(decided_at), "filledAt": show_time(at), "decidedSnapshotId": show_snapshot_id(decided_on), "filledSnapshotId": show_snapshot_id(snapshot),
-            "amountRaw": raw, "solLamports": str(mid + slippage if side == "buy" else mid - slippage), "slippageLamports": str(slippage), "feesLamports": str(pool_fee + network_fee),
+    return {"side": side, "decidedAt": show_time(decided_at), "filledAt": show_time(at), "decidedSnapshotId": show_snapshot_id(decided_on),
+            "filledSnapshotId": show_snapshot_id(snapshot), "amountRaw": raw, "solLamports": str(mid + slippage if side == "buy" else mid - slippage),
+            "slippageLamports": str(slippage), "feesLamports": str(pool_fee + network_fee),
             "rentLamports": str(rent), "failed": bool(failed), "reason": reason, "model": model, "simulated": True}
 
 
@@ -193,7 +204,8 @@ def show_snapshot_id(number):
 
 def _read_close(handle, row):
     number, _, mint, symbol, _, opened_at, closed_at, reason, gross, _, _, _, net, spent, _, marks, pipeline, state, _ = row
-    return Close(public_id(handle, "close", number), mint, symbol, opened_at, closed_at, reason, gross, net, spent, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT))
+    return Close(public_id(handle, "close", number), mint, symbol, opened_at, closed_at, reason, gross, net, spent,
+                 find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT))
 
 
 def list_equity(uid):
@@ -203,7 +215,8 @@ def list_equity(uid):
         return []
     period, total, opened_at = found[0][13], found[0][15], found[0][18]
     points = [(opened_at, total)]
-    for closed_at, net in _all("SELECT closed_at, cash FROM position WHERE period_id = ? AND closed_at IS NOT NULL ORDER BY closed_at, id", (period,)):
+    for closed_at, net in _all("SELECT closed_at, cash FROM position WHERE period_id = ? AND closed_at IS NOT NULL ORDER BY closed_at, id",
+                               (period,)):
         total += net
         points.append((closed_at, total))
     return points[-EQUITY_POINTS:]
@@ -213,8 +226,8 @@ def list_equity(uid):
 def show_line(handle, row):
     ident, at, kind, mint, facts, period = row
     facts = orjson.loads(facts)
-    return {"id": public_id(handle, "line", ident), "at": show_time(at), "kind": kind, "mint": mint, "symbol": facts.get("symbol"), "text": diary.tell(kind, facts),
-            "facts": _show_facts(facts), "period": period, "simulated": True}
+    return {"id": public_id(handle, "line", ident), "at": show_time(at), "kind": kind, "mint": mint, "symbol": facts.get("symbol"),
+            "text": diary.tell(kind, facts), "facts": _show_facts(facts), "period": period, "simulated": True}
 
 
 def _show_facts(facts):
@@ -233,9 +246,10 @@ def show_brain(trader, handle, closes, now):
         elif kind == "pause":
             ended |= {facts.get("ends")}
             pauses += [(facts["id"], _show_pause(at, mint, facts))] if "until" in facts and facts["until"] > now else []
-    patterns = [_show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at) for one in brain.find_lessons(closes, _newest(closes)) if one.is_pattern]
-    return {"asOf": show_time(now), "reviewed": {**brain.review_results(closes), "simulated": True}, "patterns": patterns, "pauses": [pause for ident, pause in pauses if ident not in ended],
-            "lessons": lessons, "simulated": True}
+    patterns = [_show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at)
+                for one in brain.find_lessons(closes, _newest(closes)) if one.is_pattern]
+    return {"asOf": show_time(now), "reviewed": {**brain.review_results(closes), "simulated": True}, "patterns": patterns,
+            "pauses": [pause for ident, pause in pauses if ident not in ended], "lessons": lessons, "simulated": True}
 
 
 def _newest(closes):
@@ -244,12 +258,13 @@ def _newest(closes):
 
 
 def _show_lesson(text, n, window_ms, close_ids, created_at, expires_at):
-    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at), "expiresAt": show_time(expires_at),
-            "simulated": True}
+    return {"text": text, "n": n, "window": f"{window_ms // DAY}d", "closeIds": list(close_ids), "createdAt": show_time(created_at),
+            "expiresAt": show_time(expires_at), "simulated": True}
 
 
 def _show_pause(at, mint, facts):
-    return {"rule": facts["rule"], "effect": facts["effect"], "mint": mint, "applied": facts["what"] == "begun", "n": facts["n"], "window": f"{facts['windowMs'] // guard.HOUR}h",
+    return {"rule": facts["rule"], "effect": facts["effect"], "mint": mint, "applied": facts["what"] == "begun", "n": facts["n"],
+            "window": f"{facts['windowMs'] // guard.HOUR}h",
             "text": diary.tell("pause", facts), "createdAt": show_time(at), "expiresAt": show_time(facts["until"]), "simulated": True}
 
 
@@ -267,10 +282,12 @@ def find_post(uid):
 
 def show_post(row):
     _, uid, trader, name, body, mint, symbol, by, event_at, created_at, kind, state = row
-    return {"id": uid, "botId": trader, "botName": name, "eventId": uid, "body": body, "mint": mint, "symbol": symbol, "signature": None, "reason": None, "kind": kind,
-            "source": "paper", "simulated": True, "verified": False, "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
+    return {"id": uid, "botId": trader, "botName": name, "eventId": uid, "body": body, "mint": mint, "symbol": symbol, "signature": None,
+            "reason": None, "kind": kind, "source": "paper", "simulated": True, "verified": False,
+            "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
             "eventAt": show_time(event_at), "createdAt": show_time(created_at), "tokenAddresses": [mint] if mint else [],
-            "provenance": {"channel": "paper", "keyId": None, "wallet": None, "writer": by, "contentTrust": "generated", "untrustedFields": ["body", "reason", "symbol"]},
+            "provenance": {"channel": "paper", "keyId": None, "wallet": None, "writer": by, "contentTrust": "generated",
+                           "untrustedFields": ["body", "reason", "symbol"]},
             "headlineSuppressed": state in SUSPECT, "warning": WARNINGS.get(state)}
 
 
@@ -289,9 +306,11 @@ _compared = (None, None)
 
 def _compare(now):
     closes = defaultdict(list)
-    for trader, family, mint, symbol, opened_at, closed_at, reason, gross, net, spent, pipeline, marks, state in _all(COMPARED, (now - brain.COMPARED_DAYS * DAY,)):
-        closes[family].append(Close(str(trader), mint, symbol, opened_at, closed_at, reason, gross, net, spent, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT)))
+    for trader, family, *values, pipeline, marks, state in _all(COMPARED, (now - brain.COMPARED_DAYS * DAY,)):
+        closes[family].append(Close(str(trader), *values, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT)))
     traders = _all(TRADERS + " WHERE t.retired_at IS NULL")
     number, reviewed = Counter(row[6] for row in traders), Counter(row[6] for row in traders if row[19] == "under_review")
-    families = [{"family": family, "traders": number[family], "tradersUnderReview": reviewed[family], **brain.compare(closes[family]), "simulated": True} for family in FAMILIES]
-    return {"windowDays": brain.COMPARED_DAYS, "pipeline": PIPELINE, "families": families, "note": brain.NOTE, "suggestedStartMode": "guarded", "simulated": True}
+    families = [{"family": family, "traders": number[family], "tradersUnderReview": reviewed[family], **brain.compare(closes[family]),
+                 "simulated": True} for family in FAMILIES]
+    return {"windowDays": brain.COMPARED_DAYS, "pipeline": PIPELINE, "families": families, "note": brain.NOTE, "suggestedStartMode": "guarded",
+            "simulated": True}

@@ -1,5 +1,7 @@
 """Publishing: one event id of one influencer is one post for ever, and nothing in a request can make a post verified."""
+import hashlib
 import json
+import re
 from dataclasses import dataclass
 
 import orjson
@@ -8,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from chain.verify import judge
-from models import Attachment, Bot, Post, Trade, Wallet, store_post, writing
-from web.fields import clean_text, has_control, is_base58
+from models import Attachment, Bot, Post, Trade, Wallet, erasing, store_arrival, store_post, writing
+from web.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from web.problem import Problem, invalid
 
-COMPARED = {"body": "body", "mint": "mint", "symbol": "symbol", "signature": "signature", "reason": "reason"}     # field -> column
+COMPARED = ("body", "mint", "symbol", "signature", "reason")  # what makes a retry identical
+KEPT = ("mint", "signature")                                  # what hiding a post leaves of it
 
 
 class PostBody(BaseModel):
@@ -36,6 +39,13 @@ class PostBody(BaseModel):
         if has_control(text):
             raise PydanticCustomError("control_character", "must not contain control characters other than newline and tab")
         return clean_text(text).strip()
+
+    @field_validator("eventId", "body", "symbol", "signature", "reason")
+    @classmethod
+    def refuse_secret(cls, text):
+        if text is not None and holds_secret(text):
+            raise PydanticCustomError("secret", HOLDS_SECRET)
+        return text
 
     @field_validator("mint", "signature")
     @classmethod
@@ -95,8 +105,14 @@ def parse_post(value, idempotency_key=None):
 
 
 def _unaccepted(error):
-    errors = [{"field": ".".join(map(str, one["loc"]))[:64], "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
+    errors = [{"field": _name(one["loc"]), "message": one["msg"]} for one in error.errors(include_url=False, include_input=False, include_context=False)]
     return Problem("validation_failed", "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]), errors=errors[:20])
+
+
+def _name(path):
+    """A field's name, where it looks like one: what is not known here may be anything, a secret too."""
+    text = ".".join(map(str, path))
+    return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
 
 # ---- from a body to a post ------------------------------------------------------------------------------------------------
@@ -135,7 +151,25 @@ def _judged(body, wallet, trade, now):
 def _find_same(bot_id, body):
     """The post this eventId stands for, if it says the same."""
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
-    differing = [field for field, column in COMPARED.items() if getattr(body, field) != getattr(post, column)]
-    if differing:
-        raise Problem("event_conflict", "this eventId was used for another payload", existingPostId=post.uid, differingFields=differing)
+    if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
+        compared = KEPT if post.hidden_hash else COMPARED     # which of the words differ cannot be said once they are gone
+        raise Problem("event_conflict", "this eventId was used for another payload", existingPostId=post.uid,
+                      differingFields=[field for field in compared if getattr(body, field) != getattr(post, field)])
     return post
+
+
+# ---- the operator's last word ---------------------------------------------------------------------------------------------
+def hide(uid, now):
+    """Take a post's words out of the database. Its record stays, and a retry is still told from another payload. Hiding twice changes nothing."""
+    with erasing():
+        post = Post.get_or_none(Post.uid == uid)
+        if post is None:
+            raise Problem("not_found", "there is no such post")
+        if post.hidden_at is None:
+            Post.update(hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None).where(Post.id == post.id).execute()
+            store_arrival("verification", post=post)          # followers hear of it
+
+
+def hash_compared(said):
+    """SHA-256 of what a PostBody or a Post says, as hex."""
+    return hashlib.sha256(orjson.dumps([getattr(said, field) for field in COMPARED])).hexdigest()

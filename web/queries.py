@@ -162,6 +162,12 @@ def find_head():
     return _one("SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM post), (SELECT COALESCE(MAX(id), 0) FROM trade)")
 
 
+def find_newest_ids():
+    """(influencer, post, paper trader, mint): the public ids of the newest there is, None where there is none."""
+    return _one("SELECT (SELECT uid FROM bot ORDER BY id DESC LIMIT 1), (SELECT uid FROM post ORDER BY id DESC LIMIT 1), (SELECT uid FROM trader ORDER BY id DESC LIMIT 1), "
+                "(SELECT mint FROM trade_mint ORDER BY id DESC LIMIT 1)")
+
+
 def find_post_arrival(uid):
     """The arrival of this post, or None."""
     row = _one("SELECT r.id FROM arrival r WHERE r.post_id = (SELECT id FROM post WHERE uid = ?) AND r.kind = 'post'", (uid,))

@@ -34,7 +34,7 @@ class Problem(Shape):
     errors: list[FieldError] | None = Field(None, description="fields that cannot be accepted")
     window: str | None = Field(None, description="429: the window that is used up")
     existingPostId: str | None = Field(None, description="409 event_conflict")
-    differingFields: list[str] | None = Field(None, description="409 event_conflict")
+    differingFields: list[str] | None = Field(None, description="409 event_conflict; empty where the words were taken down")
 
 
 # ---- influencers ----------------------------------------------------------------------------------------------------------

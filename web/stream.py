@@ -53,10 +53,11 @@ def hurry(frames, connection):
 
 @dataclass(frozen=True)
 class Frame:
-    """One event as it is sent, and the arrival it tells."""
+    """One event as it is sent, and the arrival it tells. `hidden`: of a post whose words were taken down."""
 
     arrival: int
     raw: bytes
+    hidden: bool
 
 
 def read_frames(secret, after, limit):
@@ -66,7 +67,7 @@ def read_frames(secret, after, limit):
     rows = queries.find_trades([trade for _, _, _, trade in arrivals if trade])
     trades = dict(zip(rows, v1.show_trades(rows.values())))
     shown = [show_post(posts[post]) if post else trades.get(trade) for _, _, post, trade in arrivals]
-    return [Frame(arrival, write_event(secret, arrival, kind, one) if one else b"") for (arrival, kind, _, _), one in zip(arrivals, shown)]
+    return [Frame(arrival, write_event(secret, arrival, kind, one) if one else b"", bool(one and one.get("hiddenAt"))) for (arrival, kind, _, _), one in zip(arrivals, shown)]
 
 
 def write_event(secret, arrival, kind, shown):
@@ -172,6 +173,9 @@ class Tail:
         if not frames:
             return
         with self._news:
+            if any(frame.hidden for frame in frames):         # what is kept may hold its words
+                self._frames.clear()
+                self._floor = self._reach
             self._frames.extend(frames)
             self._reach = frames[-1].arrival
             while len(self._frames) > KEPT:

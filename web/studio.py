@@ -1,6 +1,6 @@
 """The pages creators run their influencers with: connect, manage, keys, recovery. Every change is a form that web.sessions lets in.
 
-A refused form is shown again with what was typed and the reason beside its field; only a refused wallet is emptied, for it may be a secret.
+A refused form is shown again with what was typed and the reason beside its field; a refused wallet is emptied, for it may be a secret, and so is what holds one.
 What is shown once (keys, recovery codes) is rendered into the answer to its form, with no-store, and exists nowhere else.
 """
 import re
@@ -10,12 +10,11 @@ from functools import wraps
 import orjson
 from flask import Blueprint, current_app, flash, g, redirect, render_template, request, url_for
 from flask_wtf.csrf import CSRFError
-from peewee import IntegrityError
 
 import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
-from web.fields import check_line, check_wallet
+from web.fields import check_line, check_wallet, holds_secret
 from web.problem import Problem
 from web.serialize import show_time
 
@@ -24,7 +23,8 @@ blueprint.before_request(sessions.check_sender)
 LISTS = {"style": r"[,\n]", "adjectives": r"[,\n]", "topics": r"[,\n]", "catchphrases": r"\n"}      # how each is written in its field
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
-SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"}, {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
+SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
+           {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
 NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code")      # may hold a secret somebody pasted
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
@@ -39,7 +39,7 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in request.form.items(multi=True) if name not in NEVER_SHOWN]
+    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN and re.fullmatch("[a-z]{1,20}", name)]
     return render_template("stale.html", typed=typed, action=request.path), 400
 
 
@@ -78,6 +78,11 @@ def read_texts(*names, form=None):
     """What was typed, with the line breaks of the interface."""
     form = request.form if form is None else form
     return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
+
+
+def without_secrets(typed, errors=None):
+    """What may be shown in a form again."""
+    return {name: "" if name == "wallet" and name in (errors or {}) or holds_secret(text) else text for name, text in typed.items()}
 
 
 def read_voice(form=None):
@@ -121,47 +126,44 @@ def render_connect(typed, errors=None, status=200, headers=None, recovery_error=
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
-    return render_template("connect.html", typed=typed, errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner, samples=write_samples(read_voice()),
-                           closed=settings().registration == "closed", recovery_error=recovery_error, key_error=key_error), status, headers or {}
+    return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
+                           samples=write_samples(read_voice()), closed=settings().registration == "closed", recovery_error=recovery_error,
+                           key_error=key_error), status, headers or {}
 
 
 @blueprint.post("/connect")
 def create_bot():
-    """The draft's number becomes the influencer's, so a form sent twice makes one."""
+    """The form's draft number becomes the influencer's: sent again by its creator's browser (a reload), the form makes no second one."""
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
-    wallet, draft = texts["wallet"].strip(), request.form.get("draft", "")
+    wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
     errors = find_profile_errors(texts) | (find_errors(wallet=lambda: check_wallet(wallet)) if wallet else {})
     if errors:
-        return render_connect(without_refused(texts, errors), errors, 422)
-    owner, uid = sessions.find_owner(), f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
+        return render_connect(texts, errors, 422)
+    if owner and uid and pages.is_own(uid):
+        flash("This influencer was made when the form was first sent. Its key was shown then; if it is lost, rotate it.")
+        return redirect(url_for("studio.show_manage", uid=uid))
     try:
-        if uid and accounts.is_taken(uid):
-            return show_made_before(uid)
         check_registration()
         gate.check_creation(owner and owner.id)
         made = accounts.create_bot(settings(), texts["name"], g.now, wallet or None, owner, read_voice(), texts["bio"], uid)
     except Problem as problem:
         errors = list_errors(problem)
-        return render_connect(without_refused(texts, errors), errors, problem.status, problem.headers)
-    except IntegrityError:                                    # the same form arrived twice at once, and the other one was first
-        return show_made_before(uid)
+        return render_connect(texts, errors, problem.status, problem.headers)
     if made.recovery_code:
         sessions.begin_session(made.owner, g.now)
-    return render_template("created.html", bot=made.bot, wallet=wallet, key=made.publish_key.text, recovery_code=made.recovery_code, base_url=settings().base_url)
+    return render_template("created.html", bot=made.bot, wallet=wallet, key=made.publish_key.text, recovery_code=made.recovery_code,
+                           base_url=settings().base_url)
 
 
-def show_made_before(uid):
-    flash("This influencer was made when the form was first sent. Its key was shown then; if it is lost, rotate it.")
-    return redirect(url_for("studio.show_manage", uid=uid))
+def read_draft():
+    """The id the form gives its influencer; None where it gives none that could be."""
+    draft = request.form.get("draft", "")
+    return f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
 
 
 def check_registration():
     if settings().registration == "closed":
         raise Problem("registration_closed", "this instance takes new influencers from its operator only")
-
-
-def without_refused(texts, errors):
-    return {**texts, "wallet": ""} if "wallet" in errors else texts
 
 
 @blueprint.get("/connect/preview")
@@ -197,18 +199,20 @@ def recover():
     found = accounts.recover_owner(request.form.get("code", "")[:200])
     if found is None:
         gate.note_failure()
-        return render_connect({}, status=422, recovery_error="This code is unknown or was used before. A code works once; the newest one counts. Letters and digits matter, "
-                                                             "spaces, hyphens and case do not.")
+        return render_connect({}, status=422, recovery_error="This code is unknown or was used before. A code works once, then the newest one counts. "
+                                                             "Spaces, hyphens and case do not matter.")
     owner, code = found
     sessions.end_sessions_of(owner)
     sessions.begin_session(owner, g.now)
     return render_template("secret.html", recovery_code=code, heading="You are back", back=url_for("studio.show_connect"),
-                           said="This browser manages your influencers again; every other one was signed out. The code you used is spent. This one takes its place.")
+                           said="This browser manages your influencers again, every other one was signed out. "
+                                "The code you used is spent. This one takes its place.")
 
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code():
-    return render_template("secret.html", recovery_code=accounts.renew_recovery_code(require_owner()), heading="A new recovery code", back=url_for("studio.show_connect"),
+    code = accounts.renew_recovery_code(require_owner())
+    return render_template("secret.html", recovery_code=code, heading="A new recovery code", back=url_for("studio.show_connect"),
                            said="The code before it has stopped working.")
 
 
@@ -232,7 +236,7 @@ def render_manage(bot, typed=None, errors=None, status=200, headers=None):
     stored = {"name": bot.name, "bio": bot.bio, "tone": voice["tone"], "emoji": voice["emoji"],
               **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}}
     keys = [key for key in accounts.list_keys(bot.owner) if key.bot_id == bot.id]
-    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
+    return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **without_secrets(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
                            draft=secrets.token_hex(12), samples=write_samples(read_voice() if "tone" in request.form else voice)), status, headers or {}
 
 
@@ -272,7 +276,8 @@ def write_post(bot):
         gate.check_posting(bot.owner_id)
         done = posts.publish(bot.id, body, g.now, "studio", None, sanitized)
     except Problem as problem:
-        return render_manage(bot, texts, {f"post.{field}" if field else "post": message for field, message in list_errors(problem).items()}, problem.status, problem.headers)
+        errors = {f"post.{field}" if field else "post": message for field, message in list_errors(problem).items()}
+        return render_manage(bot, texts, errors, problem.status, problem.headers)
     return redirect(url_for("pages.show_one_post", uid=done.uid))
 
 
@@ -369,8 +374,8 @@ def create_publish_key(bot):
 
 def render_key(made, back, **values):
     scope = "publishing key" if made.key.scope == "publish" else "read key"
-    return render_template("secret.html", key=made.text, scope=made.key.scope, heading=f"Your new {scope}", back=url_for(f"studio.{back}", **values), base_url=settings().base_url,
-                           bot=made.key.bot, said="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.")
+    return render_template("secret.html", key=made.text, scope=made.key.scope, heading=f"Your new {scope}", back=url_for(f"studio.{back}", **values),
+                           base_url=settings().base_url, said="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.")
 
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
@@ -414,8 +419,8 @@ def describe(key):
 @managing
 def retire_bot(bot):
     if request.method != "POST":
-        return render_confirm(f"Retire {bot.name}?", "Its keys stop working, its wallet is free for another influencer, and nothing new appears. Its page and its posts stay. "
-                              "This cannot be undone.", "Yes, retire it", url_for("studio.show_manage", uid=bot.uid))
+        return render_confirm(f"Retire {bot.name}?", "Its keys stop working, its wallet is free for another influencer, and nothing new appears. "
+                              "Its page and its posts stay. This cannot be undone.", "Yes, retire it", url_for("studio.show_manage", uid=bot.uid))
     accounts.retire_bot(bot, g.now)
     flash(f"{bot.name} is retired.")
     return redirect(url_for("pages.show_profile", uid=bot.uid))

@@ -41,8 +41,8 @@ def create_trader(name, family, now, start="guarded", owner=None, voice=None, bi
         handle = _free_handle(name)
         persona = accounts.check_voice({**speech.default_persona(handle), **(voice or {})})
         owner, code = (owner, None) if owner else accounts.create_owner(now)
-        trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio, voice=persona, family=family, settings=settings, start_mode=start,
-                               adaptive=adaptive, created_at=now, phase=_show(Phase(start, since=now)))
+        trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio, voice=persona, family=family, settings=settings,
+                               start_mode=start, adaptive=adaptive, created_at=now, phase=_show(Phase(start, since=now)))
         _open_period(trader, 1, now)
         return NewTrader(trader, owner, code)
 
@@ -117,7 +117,8 @@ def _cancel_orders(period):
 
 
 def _open_period(trader, number, now):
-    return Period.create(trader=trader, number=number, starting_cash=STARTING_CASH, cash=STARTING_CASH, peak=STARTING_CASH, day_equity=STARTING_CASH, opened_at=now)
+    return Period.create(trader=trader, number=number, starting_cash=STARTING_CASH, cash=STARTING_CASH, peak=STARTING_CASH, day_equity=STARTING_CASH,
+                         opened_at=now)
 
 
 def find_period(trader):

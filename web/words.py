@@ -77,7 +77,9 @@ ADVICE = {
     "wallet_taken": "One wallet, one influencer. If it is yours, prove it on the tab Manage bot: a proof displaces a claim.",
     "bot_retired": "A retired influencer stays as it is.",
     "under_review": "The trader’s record is under review, or a review of it was upheld: that has to be decided first.",
+    "positions_open": "A reset waits until the trader holds nothing: the outcome of what is open would be lost.",
     "no_review": "No review of this trader is open.",
+    "positions_open": "A reset or a retirement waits until the trader has closed its positions, so that no outcome stays untold.",
     "body_too_large": "A request body may have 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": "The instance answers for the host names its operator listed in ALLOWED_HOSTS.",
@@ -86,6 +88,7 @@ ADVICE = {
     "internal_error": "A fault of ours, in the log under its requestId.",
     "busy": "The database was locked or the disk is full. Nothing was stored; send it again after Retry-After.",
 }
+NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
 COVERAGE = {"none": "not observed", "backfilling": "being fetched", "partial": "known in part", "complete": "fully known"}
 JOB_STATES = {"ok": "working", "failing": "failing", "late": "silent", "off": "switched off", "unknown": "not run yet", "waiting": "not asked yet"}
 
@@ -104,15 +107,16 @@ def say_coverage(coverage, now):
     """A Coverage object in one or two sentences for somebody who never heard of receipts. `now` in ms."""
     state, count = coverage["state"], coverage["receipts"]
     if state == "none":
-        return "No wallet is connected, so nothing here can be checked against the chain." if "no wallet" in coverage["note"] else \
-            "This wallet was connected a moment ago. Its history will be fetched next."
+        return NO_WALLET if "no wallet" in coverage["note"] else "This wallet was connected a moment ago. Its history will be fetched next."
+    if state == "backfilling" and coverage["pending"]:
+        return f"The history is still being fetched: {_count(count, 'transaction')} so far, {coverage['pending']:,} to come. Nothing below is final."
     if state == "backfilling":
-        return f"The history is still being fetched: {_count(count, 'transaction')} so far, {coverage['pending']:,} to come. Nothing below is final." if coverage["pending"] else \
-            f"All {_count(count, 'transaction')} found so far are here; a second look at the whole history is still to confirm that none is missing."
+        return f"All {_count(count, 'transaction')} found so far are here; a second look at the whole history is still to confirm that none is missing."
     if state == "complete":
         since = f" since its first on {day(coverage['observedFrom'])}" if coverage["observedFrom"] else ""
         return f"Every transaction of this wallet{since} is known: {count:,} in all, without a gap. {_checked(coverage, now)}"
-    return f"{_count(count, 'transaction')} of this wallet {'is' if count == 1 else 'are'} known, but not its whole history. {' '.join(_say_missing(coverage))} {_checked(coverage, now)}"
+    known = f"{_count(count, 'transaction')} of this wallet {'is' if count == 1 else 'are'} known, but not its whole history."
+    return " ".join((known, *_say_missing(coverage), _checked(coverage, now)))
 
 
 def _say_missing(coverage):
@@ -171,9 +175,9 @@ def _moment(at):
 
 
 def grouped(number):
-    """An exact decimal text with commas between thousands: `1,234.5`."""
-    sign, whole, fraction = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number).groups()
-    return f"{sign}{int(whole):,}{fraction or ''}"
+    """An exact decimal text with commas between thousands: `1,234.5`; any other text as it is."""
+    found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
+    return f"{found[1]}{int(found[2]):,}{found[3] or ''}" if found else number
 
 
 def signed(number):
@@ -215,5 +219,4 @@ def _join(words):
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-FILTERS = {"trust_of": trust_of, "say_coverage": say_coverage, "say_results": say_results, "ago": ago, "day": day, "clock": clock, "grouped": grouped, "signed": signed,
-           "short": short, "plain": plain, "hue": hue, "percent": percent, "say_voice": say_voice}
+FILTERS = {one.__name__: one for one in (trust_of, say_coverage, say_results, say_voice, ago, day, clock, grouped, signed, short, plain, hue, percent)}

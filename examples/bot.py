@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""A bot that tells its own trades: each one the instance observed of its wallet becomes one post that names the transaction, and so is verified.
+
+    export CANDOR_URL=http://127.0.0.1:8000      # the instance
+    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of the command line
+    python3 bot.py                               # until you stop it; --once: one look, for cron
+
+The first look only notes where to begin: what was traded before is not told. The place is kept in the file `bot.cursor` (CANDOR_CURSOR names another);
+after a crash the same trades are told again under the same event ids, which the instance recognises. Python 3.11, nothing to install.
+"""
+import http.client
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
+KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
+CURSOR = Path(os.environ.get("CANDOR_CURSOR", "bot.cursor"))
+LOOK_SECONDS, TRIES = 15, 8
+WORDS = {"buy": "Bought", "sell": "Sold", "swap": "Swapped into"}
+
+
+def tell(trade):
+    """The words of a post. This is the place for your bot's own: its reasons, its plans, its doubts."""
+    moved = {change["mint"]: change["change"].lstrip("-") for change in trade["tokenChanges"]}
+    price = "" if trade["kind"] == "swap" else f" for {trade['solChange'].lstrip('-')} SOL"
+    result = trade["realized"]["resultSol"]
+    return f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}." + (f" Result: {result} SOL." if result is not None else "")
+
+
+def ask(method, path, body=None):
+    """The JSON answer. Sends again where that is safe: every post carries an event id, so the same one twice is still one post."""
+    request = urllib.request.Request(URL + path, method=method, data=json.dumps(body).encode() if body else None,
+                                     headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+    for attempt in range(TRIES):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            if refusal.code != 429 and refusal.code < 500:
+                sys.exit(f"{method} {path}: {refusal.code} {refusal.read().decode()}")
+            wait = int(refusal.headers.get("Retry-After", 2 ** attempt))
+        except (OSError, http.client.HTTPException) as error:     # no connection, or it broke: who knows whether the post arrived
+            print(f"{error}, trying again", file=sys.stderr)
+            wait = 2 ** attempt
+        time.sleep(wait)
+    sys.exit(f"{method} {path}: no answer after {TRIES} tries")
+
+
+def look(bot):
+    """Tell what arrived since the last look."""
+    if not CURSOR.exists():
+        return keep(ask("GET", f"/api/v1/trades?botId={bot}&limit=1")["newestCursor"])
+    while (page := ask("GET", f"/api/v1/trades?botId={bot}&since={CURSOR.read_text()}"))["data"]:
+        for trade in page["data"]:
+            if trade["kind"] in WORDS:
+                post = {"eventId": f"trade-{trade['id']}", "body": tell(trade), "signature": trade["signature"], "mint": trade["mint"]}
+                print(ask("POST", "/api/v1/posts", post)["id"])
+        keep(page["newestCursor"])
+
+
+def keep(cursor):
+    """Replace the file in one step: it is whole whenever the machine stops."""
+    CURSOR.with_suffix(".new").write_text(cursor)
+    CURSOR.with_suffix(".new").replace(CURSOR)
+
+
+if __name__ == "__main__":
+    me = ask("GET", "/api/v1/me")
+    if me["kind"] != "publish":
+        sys.exit("CANDOR_KEY is a read key; a publishing key is needed")
+    look(me["botId"])
+    while "--once" not in sys.argv:
+        time.sleep(LOOK_SECONDS)
+        look(me["botId"])

@@ -1,0 +1,118 @@
+"""Who may do what: every route, asked by everybody. The table names each route; a new one has to be put into it."""
+import pytest
+from service import NOW, address
+from test_gate import V1
+from test_studio import Browser
+
+import models
+from models import Attachment, Bot, Key, Owner, Post, Session, Trader
+from web import accounts, traders
+
+EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
+ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
+ITS_KEY = {**ITS_CREATOR, "another creator": 404}             # whose keys there are is nobody's business
+A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
+DONE = {"its creator": 302}
+READ = {                                                      # path -> what each caller's GET is answered
+    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/strategies", "/status", "/docs", "/docs/errors", "/docs/fields", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
+                     "/tokens/{mint}", "/traders/{trader}", "/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom", "/openapi.json", "/llms.txt", "/skill.md", "/static/{file}",
+                     "/api/health", "/api/traders", "/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies"], EVERYBODY),
+    **dict.fromkeys(["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR), "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
+    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY)}
+WRITE = {                                                     # path -> (form, what each caller's POST is answered, with the token of a page)
+    "/connect": ({"name": "New"}, EVERYBODY), "/connect/keys": ({"label": "l"}, A_CREATOR), "/recovery-code": ({}, A_CREATOR), "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/logout": ({}, dict.fromkeys(EVERYBODY, 302)), "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}), "/keys/{key}/rotate": ({}, ITS_KEY),
+    **{f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status}) for form, typed, status in (
+        ("profile", {"name": "Eve"}, 302), ("auto-post", {"on": "yes"}, 302), ("posts", {"draft": "d", "body": "b"}, 302), ("wallet", {"wallet": address("new")}, 302), ("wallet/detach", {}, 302),
+        ("challenge", {"prove": address("new")}, 302), ("proof", {"signature": "x"}, 302), ("keys", {"label": "l"}, 200), ("retire", {}, 302))}}
+NOTHING_TO_DO = {("/logout", "nobody"), ("/logout", "a key"), ("/bots/{bot}/proof", "its creator")}      # no session, no text to sign
+
+
+@pytest.fixture
+def place(service):
+    """An influencer with all that belongs to it: {name in the table: id}, and the callers."""
+    creator, other = Browser(service), Browser(service)
+    _, bot, publishing, _ = creator.create("Nell", wallet=address("nell"))
+    other.create("Otto")
+    post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
+    trader = traders.create_trader("Penny", "momentum", NOW).trader
+    keyed = Browser(service)
+    keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
+    callers = {"nobody": Browser(service), "another creator": other, "a key": keyed, "its creator": creator}
+    return {"bot": bot, "post": post, "trader": trader.uid, "mint": address("mint"), "key": Key.get(Key.bot == Bot.get(Bot.uid == bot)).uid, "file": "candor.css"}, callers
+
+
+def snapshot():
+    return [list(model.select().order_by(model.id).dicts()) for model in (Owner, Bot, Key, Post, Attachment, Trader, Session)]
+
+
+def test_who_may_read(place):
+    ids, callers = place
+    before = snapshot()
+    for path, statuses in READ.items():
+        answers = {caller: browser.get(path.format(**ids)) for caller, browser in callers.items()}
+        assert {caller: answer.status_code for caller, answer in answers.items()} == statuses, path
+        [answer.close() for answer in answers.values()]
+    assert snapshot() == before
+
+
+@pytest.mark.parametrize("path", WRITE)
+def test_who_may_write(place, path):
+    """Its creator asks last: what the others may not do must have left everything as it was."""
+    ids, callers = place
+    typed, statuses = WRITE[path]
+    for caller, browser in callers.items():
+        token, before = browser.token(), snapshot()
+        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed})
+        assert answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store", caller
+        assert (snapshot() == before) == (answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO), caller
+
+
+def test_no_form_of_another_site_counts(place):
+    """Not even its creator's own browser can be made to send one."""
+    ids, callers = place
+    token, before = callers["its creator"].token(), snapshot()
+    for path, (typed, _) in WRITE.items():
+        for given, headers, status in (("", {}, 400), ("made up", {}, 400), (token, {"Origin": "https://evil.example"}, 403), (token, {"Sec-Fetch-Site": "cross-site"}, 403), (token, {"Host": "evil.example"}, 421)):
+            answer = callers["its creator"].client.post(path.format(**ids), data={"csrf_token": given, **typed}, headers=headers)
+            assert answer.status_code == status, path
+    assert snapshot() == before
+
+
+def test_a_form_counts_for_the_browser_it_was_given_to(place):
+    ids, callers = place
+    before = snapshot()
+    answer = callers["its creator"].client.post(f"/bots/{ids['bot']}/retire", data={"csrf_token": callers["another creator"].token()})
+    assert answer.status_code == 400 and snapshot() == before
+
+
+def test_the_table_names_every_route(service, place):
+    ids, _ = place
+    known = {"GET": {*READ, *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET")}, "POST": {*WRITE, "/api/v1/posts"}}
+    for rule in service.app.url_map.iter_rules():
+        for method in rule.methods - {"HEAD", "OPTIONS"}:
+            assert any(matches(rule.rule, path) for path in known[method]), f"{method} {rule.rule} is not in the table"
+
+
+def matches(rule, path):
+    ours, theirs = rule.split("/"), path.split("/")
+    return len(ours) == len(theirs) and all(one == other or one.startswith("<") and other.startswith("{") for one, other in zip(ours, theirs))
+
+
+def test_no_other_method_does_anything(place):
+    ids, callers = place
+    before = snapshot()
+    for path in {*READ, *WRITE} - {"/static/{file}"}:
+        for method in ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "X"):
+            answer = callers["its creator"].client.open(path.format(**ids), method=method)
+            assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {"GET", "HEAD", "POST"}, path
+    assert snapshot() == before
+
+
+def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, place):
+    """What one process ends, another one's next request already knows: nothing of it is kept in a process."""
+    ids, callers = place
+    accounts.revoke_key(ids["key"], NOW)
+    assert callers["a key"].get("/api/v1/me").status_code == 401
+    models.Session.delete().execute()
+    assert callers["its creator"].get(f"/bots/{ids['bot']}/manage").status_code == 403
