@@ -18,10 +18,10 @@ import models
 from books import Books, distrust_trades, pack, unpack
 from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
 from chain.coverage import Progress, is_explained
-from chain.entries import Entry, read_entry
+from chain.entries import READING, Entry, read_entry
 from chain.programs import table
 from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
-from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
+from chain.rpc import THROTTLED, BadAnswer, Refused, Rpc, RpcError, Unavailable
 from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
@@ -36,6 +36,7 @@ MOST_NAMED = 50                        # refused receipts that coverage names
 LONGEST_SLEEP = 300.0                  # seconds: a sleeping wallet is looked at no less often than this
 STUCK_AFTER = 5                        # tries
 ACCOUNTS_A_CALL = 100
+PATIENCE = 3                           # passes in trouble before the command line gives up
 FINALIZED = {"commitment": "finalized"}
 
 
@@ -67,7 +68,7 @@ class Observer:
         self.config, self.clock, self.say = config, clock, say
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
-        self.rules = hashlib.sha256(repr(self.programs).encode()).hexdigest()[:16]
+        self.rules = hashlib.sha256(f"{READING} {self.programs!r}".encode()).hexdigest()[:16]
         self.problem = None                               # of the last tick, for health
         self._begun = 0.0                                 # of this look
         self._spare = 0                                   # requests that may still be made in this look where nothing is known to have moved
@@ -148,7 +149,7 @@ class Observer:
 
     # ---- before the look ---------------------------------------------------------------------------------------------------
     def _prepare(self, wallet):
-        """Memory agrees with the database, whoever else worked there; entries are of the program table that holds now."""
+        """Memory agrees with the database, whoever else worked there; entries are read by the rules and the program table that hold now."""
         if wallet.rules != self.rules:
             read_entries_again(wallet, self.programs)
             Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
@@ -422,9 +423,9 @@ class Observer:
             stored = Sighting.select(Sighting.slot, Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.tx_index.is_null())
             for slot, signature in list(stored.tuples()):
                 self._note_unplaced(wallet, slot, None, signature)
-        while watch.crowded:
-            slot = watch.crowded.pop()
+        for slot in sorted(watch.crowded):
             self._attempt(self._index_slot, wallet, slot, sorted(watch.unplaced[slot]))
+            watch.crowded.discard(slot)                   # no endpoint available: it stays and is asked for again
 
     def _index_slot(self, wallet, slot, signatures):
         """Where no node gives the block, the chain of balances has to tell the order."""
@@ -570,11 +571,16 @@ def read_entries_again(wallet, programs, signatures=None):
 
 
 # ---- the command line's passes ---------------------------------------------------------------------------------------------------------------------
-def observe_once(observer, now, clock=time.monotonic):
-    """Look until nothing is left to do at once; the caller holds the work lock. Returns the coverage of each wallet, by address."""
-    while observer.run_tick(now) and observer.problem is None:
-        now += 1000
-    observer.run_tick(now + 1000)                         # the closing check follows what the first looks fetched
+def observe_once(observer, now, sleep=time.sleep):
+    """Look at every wallet until nothing is left to do at once, or nobody answers; the caller holds the work lock. Each wallet's coverage, by address."""
+    troubles, looks = 0, 0
+    while looks < 2 and troubles < PATIENCE:              # a balance that walking does not explain is told by a second look
+        Wallet.update(due_at=0).execute()
+        more = observer.run_tick(now)
+        looks, troubles = looks + (not more and not observer.problem), troubles + 1 if observer.problem else 0
+        pause = THROTTLED if observer.problem else 0.0    # as long as an endpoint rests that was asked too often
+        sleep(pause)
+        now += 1000 + int(1000 * pause)
     return {wallet.address: orjson.loads(wallet.coverage) for wallet in Wallet.select().where(Wallet.coverage.is_null(False))}
 
 

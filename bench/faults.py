@@ -87,6 +87,7 @@ class Trial:
             same = same + 1 if not more and all(seen.state(w) in ("complete", "partial") for w in self.wallets) else 0
             if same >= 3 and (truth is None or seen.ledger() == truth):
                 break
+        models.database.close()
         return seen, looks, early
 
     def _asker(self):

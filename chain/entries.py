@@ -6,6 +6,8 @@ from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS
 from chain.receipts import Balance, read_effect
 
+READING = 1                            # one more whenever receipts are read differently: stored entries are then read anew
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -385,6 +385,32 @@ def test_another_process_at_work_is_noticed(look, chain):
     assert seen.settle().state() == "complete" and seen.gaps() == []
 
 
+def test_the_command_line_looks_now_and_waits_for_an_endpoint_that_rests(look, chain):
+    """Wallets that are not due are looked at all the same; a 429 in the middle costs ten seconds, not the pass."""
+    node = FakeNode(chain, tip=chain.rows[20].slot)
+    seen = look(node).settle()
+    Wallet.update(due_at=seen.now + 200_000).execute()
+    node.tip = None
+    node.fail("getMultipleAccounts", 429)
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        seen.clock.sleep(seconds)
+        node.restore()
+
+    coverages = module.observe_once(seen.observer, seen.now, sleep)
+    assert coverages[ADA]["state"] == "complete" and len(seen.trades()) == len(chain.touching(ADA)) and waited[0] == 10 and set(waited[1:]) <= {0}
+
+
+def test_the_command_line_gives_up_when_nobody_answers(look, chain):
+    node = FakeNode(chain)
+    node.fail("getSignaturesForAddress")
+    seen = look(node)
+    module.observe_once(seen.observer, seen.now, seen.clock.sleep)
+    assert "getSignaturesForAddress" in seen.observer.problem
+
+
 @pytest.mark.parametrize("jump", [-40 * 86_400, -3_600, 3_600, 400 * 86_400])
 def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
     node = FakeNode(chain, tip=chain.rows[15].slot)
