@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import orjson
+from peewee import chunked
 
 import models
 import voice
@@ -125,31 +126,27 @@ def replace_trades(wallet_id, rows, whole):
     """Write the rows that differ from the stored ones; with `whole`, drop stored ones that are not among them. Signatures that changed."""
     stored = {signature: (number, digest) for signature, number, digest in
               Trade.select(Trade.signature, Trade.id, Trade.digest).where(Trade.wallet == wallet_id, *_only(rows, whole)).tuples()}
-    changed = set()
-    for row in rows:
-        number, digest = stored.pop(row["signature"], (None, None))
-        if digest == row["digest"]:
-            continue
-        changed.add(row["signature"])
-        if number is None:
-            number = models.store_trade(**row)
-        else:
-            Trade.update(**row).where(Trade.id == number).execute()
-            TradeMint.delete().where(TradeMint.trade == number).execute()
-        _store_mints(number, row)
+    differing = [row for row in rows if stored.pop(row["signature"], (None, None))[1] != row["digest"]]
+    if differing:
+        numbers = models.store_trades(differing)
+        _replace_mints([(numbers[row["signature"]], row) for row in differing])
     if whole and stored:
         Trade.delete().where(Trade.id.in_([number for number, _ in stored.values()])).execute()
-        changed |= set(stored)
-    return changed
+        return {row["signature"] for row in differing} | set(stored)
+    return {row["signature"] for row in differing}
 
 
 def _only(rows, whole):
     return [] if whole else [Trade.signature.in_([row["signature"] for row in rows])]
 
 
-def _store_mints(trade_id, row):
-    for mint, side, slot, place in _list_mints(row):
-        TradeMint.insert(trade=trade_id, mint=mint, side=side, slot=slot, place=place).execute()
+def _replace_mints(numbered):
+    """Which tokens these trades moved: [(id, row), ...]."""
+    for part in chunked(numbered, models.ROWS_A_STATEMENT):
+        TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
+        rows = [{"trade": number, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
+        if rows:
+            TradeMint.insert_many(rows).execute()
 
 
 def _list_mints(row):

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import apsw
 from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
-                    SQL, TextField)
+                    SQL, TextField, chunked)
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+ROWS_A_STATEMENT = 200
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
 _door = None
@@ -385,7 +386,7 @@ class Arrival(Base):
     """
 
     id = AutoField()
-    kind = TextField()                                        # post | trade | verification
+    kind = TextField()                                        # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
     post = ForeignKeyField(Post, null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
 
@@ -671,11 +672,19 @@ def store_post(**columns):
     return post
 
 
-def store_trade(**columns):
-    """The id of a new Trade, which arrives with it."""
-    number = Trade.insert(**columns).execute()
-    store_arrival("trade", trade=number)
-    return number
+def store_trades(rows):
+    """Trade rows, each a dict of all columns but the id, new ones or again: {signature: id}. A row keeps its id for ever; a new one arrives with it."""
+    numbers, derived = {}, [field for name, field in Trade._meta.fields.items() if name not in ("id", "uid", "wallet", "signature")]
+    for part in chunked(rows, ROWS_A_STATEMENT):
+        mine = (Trade.wallet == part[0]["wallet"]) & Trade.signature.in_([row["signature"] for row in part])
+        known = {signature for signature, in Trade.select(Trade.signature).where(mine).tuples()}
+        Trade.insert_many(part).on_conflict(conflict_target=[Trade.wallet, Trade.signature], preserve=derived).execute()
+        stored = dict(Trade.select(Trade.signature, Trade.id).where(mine).tuples())
+        fresh = [{"kind": "trade", "trade": stored[row["signature"]]} for row in part if row["signature"] not in known]
+        if fresh:
+            Arrival.insert_many(fresh).execute()
+        numbers |= stored
+    return numbers
 
 
 def store_arrival(kind, **what):

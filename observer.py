@@ -102,6 +102,8 @@ class Observer:
                 self._prepare(wallet)
             self._spare = Address.select().where(Address.wallet.in_([w.id for w in wallets])).count()
             self._compare_balances([w for w in wallets if self._is_worth_comparing(w)])
+            for wallet in wallets:
+                self._attempt(self._take_news, wallet, now)
             self._tell_time(wallets)
             self._list_heads(wallets, self._begun + span / 2, now)
             more = self._work_through(wallets, max(self._begun + span, self.clock() + span / 2), now)
@@ -213,14 +215,18 @@ class Observer:
         params = [address, {**FINALIZED, "limit": limit, **({"before": before} if before else {})}]
         return self.rpc.call("getSignaturesForAddress", params, check_page)
 
+    def _take_news(self, wallet, now):
+        """List at once what moved, and show it."""
+        moved = {a for a, verdict in self._verdicts(wallet).items() if verdict is False}
+        self._list_addresses(wallet, moved, now)
+        if self._fetch_urgent(wallet, now):
+            self._publish(wallet, now)
+
     def _list_heads(self, wallets, until, now):
-        """At once what moved, and where a post waits; then, as time and thrift allow, the wallets' own heads, longest unlisted first.
+        """The wallets' own heads where a post waits; then, as time and thrift allow, the others, longest unlisted first.
 
         A receipt that names a wallet and moves nothing of it shows there alone.
         """
-        for wallet in wallets:
-            moved = {a for a, verdict in self._verdicts(wallet).items() if verdict is False}
-            self._attempt(self._list_addresses, wallet, moved, now)
         waiting = {w for w, in Post.select(Post.wallet).where(Post.status == "pending").tuples()}
         for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, self._watches[w.id].listed_at)):
             if wallet.id in waiting or (self._spare > 0 and self.clock() < until):
@@ -379,8 +385,10 @@ class Observer:
         return None if body is None else parse_receipt(unpack(body), signature)
 
     def _fetch_receipt(self, row, now):
-        """Ask a node for a receipt and store it; None for one it does not have yet. Every second time the preferred endpoint is passed over."""
-        raw, receipt, label = self._ask_receipt(row.signature, avoid=self.rpc.endpoints[0].label if row.tries % 2 else None)
+        """Ask a node for a receipt, and another where it does not have it yet, and store it; None where neither does."""
+        raw, receipt, label = self._ask_receipt(row.signature)
+        if receipt is None and len(self.rpc.endpoints) > 1:
+            raw, receipt, label = self._ask_receipt(row.signature, avoid=label)
         if receipt is None:
             return None
         values = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}

@@ -39,18 +39,20 @@ def main(arguments):
 
 def measure(settings, args, reader):
     start = time.time_ns() // 1_000_000 - args.ticks * MINUTE
-    market, desk, seconds = prepare(args, start), papertrade.Desk(settings), []
+    market, desk, seconds, work = prepare(args, start), papertrade.Desk(settings), [], []
     for number in range(args.ticks):
         store_snapshots(market, start + number * MINUTE, number)
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         with reader:
             desk.run_tick(start + number * MINUTE + 10_000)
         seconds.append(time.perf_counter() - began)
+        work.append(time.thread_time() - worked)
     busy = reader.take()
     with reader:
         time.sleep(3)
     warm = seconds[14:] or seconds                        # before, no strategy has seen enough to enter
-    print(f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f} s, {max(warm):.2f} s at most; {models.PaperFill.select().count()} fills, "
+    print(f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f} s, {max(warm):.2f} s at most "
+          f"({statistics.median(work[14:] or work):.2f} s of processor); {models.PaperFill.select().count()} fills, "
           f"{models.DiaryEntry.select().count()} lines")
     print(f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())} without")
 

@@ -59,7 +59,8 @@ def try_wallet(settings, history, wallet, number, every):
         node = FakeNode(chain)
         node.withhold(row.signature)
         seen = Lookout.begin(settings, node, wallets=[wallet]).settle()
-        verdict = judge(seen, row, wallet, results, opening) if row.signature in moving else judge_quiet(seen, sound.state() if number == 3 else "complete")
+        earlier = set().union(*(mints_of(before, wallet) for before in chain.rows[:place]))
+        verdict = judge(seen, row, wallet, results, opening, earlier) if row.signature in moving else judge_quiet(seen, sound.state() if number == 3 else "complete")
         node.give(row.signature)
         seen.clock.sleep(1 if "gap" in verdict else 86_400)                 # what no gap tells of is found by the nightly walk
         seen.look(6)
@@ -74,17 +75,25 @@ def try_wallet(settings, history, wallet, number, every):
     return sum(count for verdict, count in counts.items() if "NOT" in verdict)
 
 
-def judge(seen, row, wallet, results, opening):
-    """What was said while `row` was withheld, in words; NOT stands where it was not right."""
+def mints_of(row, wallet):
+    return {b["mint"] for side in ("preTokenBalances", "postTokenBalances") for b in row.receipt["meta"][side] if b["owner"] == wallet}
+
+
+def judge(seen, row, wallet, results, opening, earlier):
+    """What was said while `row` was withheld, in words; NOT stands where it was not right.
+
+    `earlier`: mints the wallet moved before. Where its history has no beginning, what a first receipt moved cannot be told from opening inventory.
+    """
     told = [gap for gap in seen.gaps() if gap[0] <= row.slot <= gap[1]]
-    mints = {b["mint"] for side in ("preTokenBalances", "postTokenBalances") for b in row.receipt["meta"][side] if b["owner"] == wallet}
+    mints = mints_of(row, wallet)
     unknown = set(seen.coverage()["openingInventoryUnknown"]) - set(opening)
     verdict = "named by a gap" if told else "partial, taken for opening inventory of its mint" if unknown & mints else "partial, taken for the time before the history" if not seen.gaps() else "NOT named"
     if seen.state() != "partial":
         verdict += f" NOT partial but {seen.state()}"
     end = max((gap[1] for gap in told), default=None)
     wrong = [t for t in seen.trades() if t.result is not None and t.result != results[t.signature]]
-    if told and any(t.kind == "sell" and t.slot > end and t.mint in mints and t.result is not None for t in seen.trades()):
+    touched = mints & earlier if opening else mints
+    if told and any(t.kind == "sell" and t.slot > end and t.mint in touched and t.result is not None for t in seen.trades()):
         verdict += " NOT without results after it"
     if told and wrong:
         verdict += " NOT only true results"

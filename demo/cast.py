@@ -13,7 +13,7 @@ from demo.market import BY_SYMBOL, DAY, price
 
 WORTH_A_POST = ("buy", "sell", "swap")
 RECENT = 20                                               # posts a bot does not repeat itself over
-ORLA, ORLA_EVERY = "Orla Margin", (10_000, 80)           # mean seconds between her remarks, before the start and after it
+ORLA, ORLA_EVERY = "Orla Margin", (10_000, 80)           # mean seconds between her remarks, before the bots wake up and since
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,17 @@ class Trader:
     family: str
     start: str
     voice: dict = field(default_factory=dict)
+    settings: dict = field(default_factory=dict)          # of its family, where they are not the defaults
     doubt: str = ""                                       # why the operator put its record under review
 
 
 TRADERS = (
     Trader("Momo Uphill", "Follows what rises.", "momentum", "standard", {"tone": "bold", "emoji": "⛰"}),
-    Trader("Rhea Verter", "Buys what fell too far.", "mean_reversion", "standard", {"tone": "calm"}),
+    Trader("Rhea Verter", "Buys what fell too far.", "mean_reversion", "standard", {"tone": "calm"},
+           {"deviationsTenths": 25, "gapBps": 900, "cooldownSeconds": 900}),
     Trader("Brook Outlaw", "Waits for new highs.", "breakout", "guarded", {"tone": "dry"}),
     Trader("Flo Follows", "Watches the wallets of this instance.", "flow", "standard", {"tone": "plain"}),
-    Trader("Max Toogood", "Says that he never loses.", "momentum", "guarded", {"tone": "cheerful"}, "an example: somebody asked for a second look at this record"),
+    Trader("Max Toogood", "Says that he never loses.", "momentum", "guarded", {"tone": "cheerful"}, doubt="an example: somebody asked for a second look at this record"),
 )
 
 
@@ -150,5 +152,5 @@ def _remarks(first, last, mints):
         facts = {"symbol": token.symbol, "price": format(Decimal(f"{now:.3g}"), "f"), "change": f"{100 * (now / yesterday - 1):+.1f}", "direction": "climbs" if now > yesterday else "slips"}
         ident = hashlib.sha256(f"{ORLA} {at}".encode()).hexdigest()[:12]
         yield Line(at, bot, {"eventId": f"remark-{ident}", "body": chance.choice(REMARKS).format(**facts), "mint": mints[token.symbol], "symbol": token.symbol})
-        following = at + 40 + int(chance.expovariate(1 / ORLA_EVERY[at >= 0]))
+        following = at + 40 + int(chance.expovariate(1 / ORLA_EVERY[at >= -3_000]))
         at = 8 if at < 0 <= following else following       # she is the first to speak

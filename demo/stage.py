@@ -18,7 +18,7 @@ from demo import cast
 from providers import parse_pairs, parse_pools
 from web import accounts, posts, traders
 
-PAST = 3_600                                              # seconds of paper mode before the start
+PAST = 2_400                                              # seconds of paper mode before the start
 DISPOSABLE = [f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES]         # of an earlier demonstration: each begins anew
 
 
@@ -77,7 +77,7 @@ def _publish(made, line, now):
 def _bring_traders(config, recording, market):
     """Traders with a past, one of them under review."""
     start = market.start * 1000
-    made = [traders.create_trader(one.name, one.family, start - PAST * 1000, one.start, voice=one.voice, bio=one.bio).trader for one in cast.TRADERS]
+    made = [traders.create_trader(one.name, one.family, start - PAST * 1000, one.start, voice=one.voice, bio=one.bio, settings=one.settings).trader for one in cast.TRADERS]
     play_past(config, recording["accounts"], market)
     for trader, one in zip(made, cast.TRADERS):
         if one.doubt:

@@ -287,7 +287,7 @@ def enter(traders, market, seen, at, now):
 
 
 def find_signals(views, strategy, now):
-    return [(view, found) for view in views if (found := decide(view, None, strategy, now)) is not None]
+    return [(view, found) for view in views if (found := decide(view, None, strategy, now))]
 
 
 def rank(trader, mint):

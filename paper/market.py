@@ -3,7 +3,7 @@
 Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what a provider writes has at most 18
 decimals; the rest of an exact decimal beyond 24 is given up); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from chain.amounts import exact
@@ -57,16 +57,46 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """Snapshots in figures: sums, and how many of them know a volume or a liquidity."""
+
+    count: int
+    last: int | None                   # price of the newest
+    top: int | None                    # highest price
+    prices: int
+    squares: int
+    volume: int
+    volumes: int
+    liquidity: int
+    liquidities: int
+
+
+def count_past(snapshots):
+    prices = [one.price for one in snapshots]
+    volumes = [one.volume for one in snapshots if one.volume is not None]
+    liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
+    return Past(len(prices), prices[-1] if prices else None, max(prices, default=None), sum(prices), sum(price * price for price in prices),
+                sum(volumes), len(volumes), sum(liquidities), len(liquidities))
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """One token as a strategy sees it: its usable snapshots, oldest first, and what observed wallets did with it."""
 
     token: Token
     window: tuple
     flows: tuple = ()
+    counted: dict = field(default_factory=dict, init=False, compare=False)         # span -> Past
 
     @property
     def last(self):
         return self.window[-1]
+
+    def past(self, span):
+        """The Past of the `span` snapshots before the last, fewer where there are no more; counted once for all who ask."""
+        if span not in self.counted:
+            self.counted[span] = count_past(self.window[-1 - span:-1])
+        return self.counted[span]
 
 
 def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):

@@ -88,13 +88,13 @@ class Momentum(Strategy):
     family = "momentum"
 
     def enter(self, view):
-        window, last = view.window, view.last
+        window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
         past = window[-1 - self.lookback]
         if last.price * ONE < past.price * (ONE + self.rise_bps) or not _more(past.volume, last.volume):
             return None
-        if last.price * self.mean_over <= sum(one.price for one in window[-self.mean_over:]):
+        if last.price * self.mean_over <= view.past(self.mean_over - 1).prices + last.price:
             return None
         return Enter("momentum", f"up {exact(_moved(past.price, last.price), 2)} % over {self.lookback} snapshots with rising volume, above its mean")
 
@@ -117,31 +117,26 @@ class MeanReversion(Strategy):
     family = "mean_reversion"
 
     def enter(self, view):
-        past, last = view.window[-1 - self.mean_over:-1], view.last
-        count = self.mean_over
-        if len(past) < count:
+        past, last = view.past(self.mean_over), view.window[-1]
+        below = past.prices - last.price * past.count             # count times the distance under the mean
+        if past.count < self.mean_over or below * ONE < past.prices * self.gap_bps:
             return None
-        total = sum(one.price for one in past)
-        below = total - last.price * count                       # count times the distance under the mean
-        if below * ONE < total * self.gap_bps:
-            return None
-        spread = count * sum(one.price * one.price for one in past) - total * total      # count**2 times the variance
+        spread = past.count * past.squares - past.prices * past.prices                   # count**2 times the variance
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        detail = f"{exact(below * ONE // total, 2)} % under its mean over {count} snapshots while liquidity holds"
+        detail = f"{exact(below * ONE // past.prices, 2)} % under its mean over {past.count} snapshots while liquidity holds"
         return self._falling(past, last) or Enter("mean_reversion", detail)
 
     def _falling(self, past, last):
         if last.liquidity is None:
             return Refusal("liquidity_unknown", "whether liquidity holds is not known")
-        known = [one.liquidity for one in past if one.liquidity is not None]
-        if not known or last.liquidity * len(known) * ONE < sum(known) * self.holds_bps:
+        if not past.liquidities or last.liquidity * past.liquidities * ONE < past.liquidity * self.holds_bps:
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return None
 
     def leave(self, view, position):
-        past = view.window[-1 - self.mean_over:-1]
-        if past and view.last.price * len(past) >= sum(one.price for one in past):
+        past = view.past(self.mean_over)
+        if past.count and view.last.price * past.count >= past.prices:
             return Exit("mean_reached")
         return self.leave_late(view, position)
 
@@ -163,22 +158,20 @@ class Breakout(Strategy):
     family = "breakout"
 
     def enter(self, view):
-        past, last = view.window[-1 - self.lookback:-1], view.last
-        new = last.at - view.token.discovered_at <= self.new_seconds * 1000 and len(past) >= self.new_snapshots - 1
-        if not new and len(past) < self.lookback or not self._loud(past, last):
+        past, last = view.past(self.lookback), view.window[-1]
+        new = last.at - view.token.discovered_at <= self.new_seconds * 1000 and past.count >= self.new_snapshots - 1
+        if not new and past.count < self.lookback or not self._loud(past, last):
             return None
-        top = max(one.price for one in past)
-        if last.price * ONE > top * (ONE + self.margin_bps):
-            detail = f"a new high of {len(past)} snapshots with {_times(past, last)} times its volume"
+        if last.price * ONE > past.top * (ONE + self.margin_bps):
+            detail = f"a new high of {past.count} snapshots with {_times(past, last)} times its volume"
             return self._young(view.token, last.at) or Enter("breakout", detail)
-        if new and last.price > past[-1].price:
+        if new and last.price > past.last:
             detail = f"newly discovered and rising with {_times(past, last)} times its volume"
             return self._young(view.token, last.at) or Enter("new_discovery", detail)
         return None
 
     def _loud(self, past, last):
-        volumes = [one.volume for one in past if one.volume is not None]
-        return bool(volumes) and last.volume is not None and last.volume * len(volumes) * ONE >= sum(volumes) * self.volume_bps > 0
+        return last.volume is not None and last.volume * past.volumes * ONE >= past.volume * self.volume_bps > 0
 
     def _young(self, token, now):
         if token.age(now) < self.min_age_seconds * 1000:
@@ -272,5 +265,4 @@ def _more(before, now):
 
 
 def _times(past, last):
-    volumes = [one.volume for one in past if one.volume is not None]
-    return exact(last.volume * len(volumes) * 10 // sum(volumes), 1)
+    return exact(last.volume * past.volumes * 10 // past.volume, 1)

@@ -7,6 +7,7 @@ from node import FakeClock, connect
 import models
 from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
 from observer import Observer
+from web.accounts import VOICE
 
 BEGIN = 1_793_880_000_000                                     # ms, when the fake clock stands at 0
 DERIVED = [field for name, field in Trade._meta.fields.items() if name not in ("id", "wallet", "digest")]
@@ -99,7 +100,7 @@ def without_time(coverage):
 def watch(address, number=0):
     """A bot of an owner of its own with this wallet."""
     owner = Owner.create(uid=f"owner_{number}_{address[:8]}", created_at=BEGIN)
-    bot = Bot.create(uid=f"bot_{number}_{address[:8]}", owner=owner, handle=f"bot{number}{address[:8]}", name=f"Bot {number}", voice="{}", created_at=BEGIN)
+    bot = Bot.create(uid=f"bot_{number}_{address[:8]}", owner=owner, handle=f"bot{number}{address[:8]}", name=f"Bot {number}", voice=orjson.dumps(VOICE).decode(), created_at=BEGIN)
     wallet = Wallet.create(address=address, bot=bot, created_at=BEGIN)
     models.Address.create(wallet=wallet, address=address)
     Attachment.create(bot=bot, wallet=wallet, attached_at=BEGIN)

@@ -75,8 +75,8 @@ class Service:
         mint = mint or address("mint")
         columns = {"uid": f"trade_{name}", "wallet": wallet, "signature": signature(name), "slot": slot, "place": place, "block_time": NOW // 1000 - 3600, "kind": kind,
                    "mint": mint, "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(), "sol_change": sol, "fee": 5000, "tip": 0, "rent": 0,
-                   "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name}
-        trade = models.store_trade(**{**columns, **more})
+                   "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name, **more}
+        trade = models.store_trades([columns])[columns["signature"]]
         TradeMint.create(trade=trade, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
         return trade
 

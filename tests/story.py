@@ -90,7 +90,7 @@ class Story:
         if venue:
             instructions.append({"programId": venue, "accounts": [address(name) for name in names], "data": "", "stackHeight": None})
         signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest()).decode()
-        meta = {"err": error, "fee": FEE, "innerInstructions": [], "logMessages": [], "preBalances": [before.get(n, 0) for n in names],
+        meta = {"err": error, "status": {"Err": error} if error else {"Ok": None}, "fee": FEE, "innerInstructions": [], "logMessages": [], "preBalances": [before.get(n, 0) for n in names],
                 "postBalances": [self.lamports[n] for n in names], "preTokenBalances": self._balances(names, held), "postTokenBalances": self._balances(names, self.tokens)}
         keys = [{"pubkey": address(name), "signer": name == payer, "writable": True, "source": "transaction"} for name in names]
         receipt = {"slot": self.slot, "blockTime": BEGIN_TIME + self.slot - BEGIN, "version": "legacy", "meta": meta,

@@ -95,12 +95,18 @@ def open_page(chromium, site):
     assert wrong == []
 
 
+def press(page, role, name):
+    """Press what leads to another page, and be there."""
+    with page.expect_navigation():
+        page.get_by_role(role, name=name).click()
+
+
 def connect_bot(page, name="Nell", wallet=""):
     """Fill in the form as a newcomer would: (publishing key, recovery code)."""
     page.goto("/connect")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Wallet").fill(wallet)
-    page.get_by_role("button", name="Create influencer").click()
+    press(page, "button", "Create influencer")
     return page.locator("#publish-key").inner_text(), page.locator("#recovery-code").inner_text()
 
 
@@ -117,7 +123,7 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     page.get_by_role("button", name="Copy").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == key
     page.get_by_role("button", name="Send a test post").click()
-    page.get_by_role("link", name="See it").wait_for()
+    page.get_by_role("link", name="It is there").wait_for()
     told, sale = tell_story()
     assert site.post({"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key).status_code == 201
     page.goto("/")
@@ -237,7 +243,7 @@ def full(site):
     told, sale = tell_story()
     made = site.make_bot("Observed Otto", WALLET)
     site.observe(told)
-    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "word " * 790, "reason": "Because."})):
+    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "lengthy remarks " * 240, "reason": "Because."})):
         assert site.post({"eventId": event, "body": "Said.", **more}, made.publish_key.text).status_code == 201
     with models.database.connection_context():
         trader = traders.create_trader("Penny", "momentum", NOW).trader
@@ -253,16 +259,16 @@ def visit_all(page, full):
         yield path
     connect_bot(page, wallet=story.address("another"))
     yield "created"
-    page.get_by_role("link", name="Manage it").click()
+    press(page, "link", "Manage it")
     yield "manage"
-    page.get_by_role("button", name="Begin the proof").click()
+    press(page, "button", "Begin the proof")
     yield "proof"
     page.goto("/connect")
-    page.get_by_role("button", name="Create read key").click()
+    press(page, "button", "Create read key")
     yield "read key"
     page.goto("/connect")
     yield "account"
-    page.get_by_role("button", name="Rotate").click()
+    press(page, "button", "Rotate")
     yield "confirm"
 
 

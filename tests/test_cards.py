@@ -5,7 +5,7 @@ import pytest
 from service import NOW, address, signature
 
 from models import Bot
-from web import accounts, cards, posts
+from web import accounts, cards, posts, words
 
 W = address("w")
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -44,7 +44,7 @@ def test_a_post_unfolds_with_its_label_first(service, bot):
     meta = Page(service.get(f"/posts/{verified}").text).meta
     assert meta["og:title"] == "[receipt verified] Ada: bought the dip" and meta["og:type"] == "article" and meta["og:site_name"] == "Candor"
     assert meta["og:url"] == f"http://127.0.0.1:8000/posts/{verified}" and meta["twitter:card"] == "summary"
-    assert meta["og:description"] == "Receipt verified. A finalized receipt of its wallet matches; the words stay the bot’s own. bought the dip"
+    assert meta["og:description"] == f"Receipt verified. {words.TRUST['verified'].detail} bought the dip"
     hostile = service.get(f"/posts/{plain}?utm=1")
     assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(hostile.text).meta["og:url"].endswith(plain)
     assert HOSTILE not in hostile.text

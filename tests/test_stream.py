@@ -13,6 +13,7 @@ from test_worker import Server
 
 import books
 import config
+import keeping
 import models
 from models import Arrival, Post, Wallet, database
 from web import accounts, posts, stream
@@ -165,6 +166,19 @@ def test_it_refuses_what_since_refuses(service, key):
     assert service.get("/api/v1/stream", key, headers={"Last-Event-ID": "nonsense"}).json["code"] == "invalid_cursor"
     assert service.get("/api/v1/stream").status_code == 401
     assert not service.app.tail._listeners
+
+
+def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key, follow, tmp_path):
+    kept = post(service, key, 1)
+    keeping.store_backup(service.config, tmp_path / "backup.db")
+    post(service, key, 2), post(service, key, 3)
+    ahead = newest(service, key)                              # of posts that will never have been
+    models.database.close_all()
+    models.leave()
+    keeping.restore_backup(service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000)
+    made = [post(service, key, number) for number in range(4, 7)]
+    assert [row["id"] for row in service.get(f"/api/v1/feed?since={ahead}", key).json["data"]] == made
+    assert [shown["id"] for _, shown in take(follow(ahead), 3)] == made and [shown["id"] for _, shown in take(follow(kept), 3)] == made
 
 
 # ---- what it costs ----------------------------------------------------------------------------------------------------------

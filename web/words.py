@@ -79,6 +79,7 @@ ADVICE = {
     "under_review": "The trader’s record is under review, or a review of it was upheld: that has to be decided first.",
     "positions_open": "A reset waits until the trader holds nothing: the outcome of what is open would be lost.",
     "no_review": "No review of this trader is open.",
+    "positions_open": "A reset or a retirement waits until the trader has closed its positions, so that no outcome stays untold.",
     "body_too_large": "A request body may have 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": "The instance answers for the host names its operator listed in ALLOWED_HOSTS.",
@@ -174,9 +175,9 @@ def _moment(at):
 
 
 def grouped(number):
-    """An exact decimal text with commas between thousands: `1,234.5`."""
-    sign, whole, fraction = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number).groups()
-    return f"{sign}{int(whole):,}{fraction or ''}"
+    """An exact decimal text with commas between thousands: `1,234.5`; any other text as it is."""
+    found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
+    return f"{found[1]}{int(found[2]):,}{found[3] or ''}" if found else number
 
 
 def signed(number):

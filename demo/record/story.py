@@ -10,6 +10,7 @@ from demo.market import BY_SYMBOL, price
 
 SEED = "candor/1"
 BEGINS, ENDS = -12 * 86_400, 9_000                        # seconds of the demonstration
+AWAKE = -3_000                                            # from here on the bots are as busy as while somebody looks
 SPREAD = 40                                               # basis points the maker takes
 LAMPORTS = 10**9
 
@@ -32,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Temper:
-    """How a bot trades. `gap`: mean seconds between its doings before the start, and while somebody looks; sizes in SOL."""
+    """How a bot trades. `gap`: mean seconds between its doings, asleep and awake; sizes in SOL."""
 
     name: str
     likes: tuple
@@ -88,9 +89,9 @@ class Story:
             step = self.act(who)
             if step:
                 yield step
-            due[who] = self.clock + max(2, int(self.rng.expovariate(1 / TEMPERS[who].gap[self.clock >= 0])))
-            if due[who] >= 0 > self.clock:
-                due[who] = self.rng.randrange(3, 40)       # nobody sleeps through the start
+            due[who] = self.clock + max(2, int(self.rng.expovariate(1 / TEMPERS[who].gap[self.clock >= AWAKE])))
+            if due[who] >= AWAKE > self.clock:
+                due[who] = AWAKE + self.rng.randrange(3, 40)       # nobody sleeps through the start
 
     def act(self, who):
         """The next doing of a bot, or None where it cannot or will not."""
@@ -121,7 +122,7 @@ class Story:
         return cost == 0 and self.rng.random() < 0.2 or cost and not temper.stop < worth / cost < temper.take
 
     def _is_tempting(self, temper, symbol):
-        token, span = BY_SYMBOL[symbol], 240 if self.clock >= 0 else 5_400
+        token, span = BY_SYMBOL[symbol], 240 if self.clock >= AWAKE else 5_400
         rising = price(token, self.clock) > price(token, self.clock - span)
         return rising == temper.trend or self.rng.random() < 0.2
 

@@ -1,0 +1,41 @@
+"""Against what is real, where it is installed: a Solana runtime on loopback, and the types another library gives the wire.
+
+CANDOR_LIVE names a folder with node_modules and venv as ../shared/node/live/README.md asks for; solders (0.29) is wanted in this environment for the types.
+"""
+import json
+import os
+
+import pytest
+from node import Chain, FakeNode
+from test_observer import market
+
+from bench import live
+from story import address
+
+
+@pytest.mark.skipif(not os.environ.get("CANDOR_LIVE"), reason="CANDOR_LIVE is not set: no runtime is installed")
+def test_a_real_runtime_is_observed_through_faults(shared, capsys):
+    """Sixty transactions at 15 % faults: none missing, none extra, positions as the runtime itself says. `python -m bench live` does five hundred."""
+    assert live.main(["--tools", os.environ["CANDOR_LIVE"], "--count", "60"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["made up", "json", "jsonParsed"])
+def test_what_the_fakes_say_has_the_types_of_the_wire(encoding, request):
+    """Each answer of the fake node, over the made-up chain and over the recorded one, is read by solders' own types."""
+    responses = pytest.importorskip("solders.rpc.responses", reason="solders is not installed")
+    chain = market() if encoding == "made up" else Chain.recorded(request.getfixturevalue("history"), encoding)
+    node, wallet = FakeNode(chain), address("ada") if encoding == "made up" else request.getfixturevalue("history")["wallets"][0]
+
+    def typed(kind, method, *params):
+        answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": node.answer(method, params)})
+        return getattr(responses, kind).from_json(answer).value
+
+    page = typed("GetSignaturesForAddressResp", "getSignaturesForAddress", wallet, {"limit": 1000})
+    assert [str(one.signature) for one in page] == [row.signature for row in reversed(chain.by_address[wallet])]
+    for row in chain.touching(wallet):
+        got = typed("GetTransactionResp", "getTransaction", row.signature, {})
+        assert (got.slot, got.transaction.meta.fee) == (row.slot, row.receipt["meta"]["fee"])
+        assert list(got.transaction.meta.pre_balances) == row.receipt["meta"]["preBalances"]
+    accounts = typed("GetMultipleAccountsResp", "getMultipleAccounts", sorted({wallet, *chain.owned[wallet]}), {})
+    assert [a.lamports if a else 0 for a in accounts] == [chain.state(a, chain.rows[-1].slot)[0] for a in sorted({wallet, *chain.owned[wallet]})]
+    assert typed("GetBlockTimeResp", "getBlockTime", chain.rows[0].slot) == chain.rows[0].receipt["blockTime"]
