@@ -17,7 +17,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, cards, demonstration, errors, feeds, gate, guides, health, legacy, openapi, pages, sessions, stream, studio, v1, worker
+    from web import admission, cards, casting, demonstration, errors, feeds, gate, guides, health, legacy, openapi, pages, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -34,7 +34,8 @@ def create_app(config=None):
         demonstration.init_app(app)
     app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
-    for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint):
+    for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,
+                      casting.blueprint):
         app.register_blueprint(blueprint)
     if config.metrics == "on":
         from web import metrics

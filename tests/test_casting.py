@@ -1,0 +1,42 @@
+"""Making an influencer of paper mode in the studio."""
+import re
+
+import pytest
+from test_studio import Browser, errors_of
+
+from models import Owner, Period, Session, Trader
+
+PAGE = "/traders/new"
+
+
+@pytest.fixture
+def browser(service):
+    return Browser(service)
+
+
+def test_a_newcomer_gets_a_trader_a_code_and_a_session(browser):
+    page = browser.send(PAGE, PAGE, name="Wren", family="breakout", start="guarded", tone="dry", bio="Calm.")
+    assert page.status_code == 200 and re.search(r'id="recovery-code">[A-Z2-7-]{20,}<', page.text) and page.headers["Cache-Control"] == "no-store"
+    trader = Trader.get()
+    assert (trader.name, trader.family, trader.start_mode, trader.bio) == ("Wren", "breakout", "guarded", "Calm.") and '"tone":"dry"' in trader.voice
+    assert Period.select().where(Period.trader == trader).count() == 1 and Session.select().count() == 1
+    assert "Wren" in browser.get(f"/traders/{trader.uid}").text and "Wren" in browser.get("/traders").text
+
+
+def test_who_is_signed_in_keeps_the_account(browser):
+    browser.create("Nell")
+    made = browser.send(PAGE, PAGE, name="Wren", family="flow", start="standard")
+    assert made.status_code == 302 and made.headers["Location"].endswith(Trader.get().uid)
+    assert Owner.select().count() == 1 and Trader.get().start_mode == "standard"
+
+
+def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
+    page = browser.send(PAGE, PAGE, name=" ", family="luck", start="soon", bio="Kept.")
+    assert page.status_code == 422 and set(errors_of(page)) == {"name", "family", "start"} and "Kept." in page.text
+    assert Trader.select().count() == 0 and Owner.select().count() == 0
+
+
+def test_a_closed_instance_says_so(browser, service):
+    object.__setattr__(service.config, "registration", "closed")
+    assert "operator only" in browser.get(PAGE).text
+    assert Trader.select().count() == 0
