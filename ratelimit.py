@@ -167,7 +167,10 @@ class Counters(Storage):
 
     def incr(self, key, expiry, amount=1):
         now = self.clock()
-        return self._find(f"INSERT INTO counted VALUES (?, '', ?, ?) {COUNT} RETURNING used", (key, _end(expiry, now), amount), now)
+        try:
+            return self._find(f"INSERT INTO counted VALUES (?, '', ?, ?) {COUNT} RETURNING used", (key, _end(expiry, now), amount), now)
+        except apsw.FullError:                                # who can still be answered is: with a full disk addresses go uncounted
+            return 0
 
     def get(self, key):
         return self._find_now("used", key) or 0

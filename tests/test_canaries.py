@@ -41,9 +41,12 @@ HEADERS = ("Cookie", "User-Agent", "Referer", "Origin", "X-Request-Id", "X-Forwa
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
-    """Refuses everything and repeats what it was asked, as careless providers do."""
+    """Refuses everything and repeats what it was asked, as careless providers do. `asked` is all of it."""
+
+    asked = []
 
     def do_POST(self):
+        self.asked.append(str(self.headers).encode() + self.path.encode() + self.rfile.read(int(self.headers.get("Content-Length") or 0)))
         words = f"refused {self.path} {self.headers.get('Authorization')}".encode()
         self.send_response(403, "Forbidden")
         self.send_header("Content-Length", str(len(words)))
@@ -136,6 +139,7 @@ def test_no_secret_is_found_anywhere(server, tmp_path):
     later["the third code"] = shown(server.submit("/recover", keep=False, code=later["the second code"])[1], "recovery-code")
     look_at_everything(server, uid, tmp_path / "candor.backup")
     server.stop()
+    check_asked(secrets, later)
     found = search({**secrets, **later, "honest words": "canary-honest"}, server, tmp_path)
     assert found.pop("honest words") >= {"GET / 200", "candor.backup"} and found == {}
 
@@ -224,6 +228,13 @@ def look_at_everything(server, uid, backup):
 def failing(server):
     health = json.loads(server.ask("GET", "/api/health")[1])
     return health["walletObserver"]["lastError"], health["scout"]["lastError"]
+
+
+def check_asked(*secrets):
+    """Providers are asked what the jobs ask, whatever callers sent; the settings' own tokens go to them alone."""
+    asked = b"\n".join(Provider.asked)
+    assert SETTING["RPC_QUERY"].encode() in asked and SETTING["GECKO"].encode() in asked and address("live").encode() in asked
+    assert not [name for given in secrets for name, secret in given.items() if name not in SETTING and secret.encode() in asked]
 
 
 def search(secrets, server, folder):

@@ -223,6 +223,24 @@ def test_a_locked_allowance_is_busy(service, callers):
     assert service.get("/api/v1/feed", callers["a read key"]).status_code == 200
 
 
+def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
+    execute = service.app.allowance._open().execute
+    execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').get}").fetchall()
+    codes = [service.get(path, peer=f"10.0.{n}.{n}").status_code for n in range(200) for path in ("/api/health", "/market")]
+    assert set(codes) == {200} and execute("SELECT COUNT(*) FROM counted").get < 200
+
+
+def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeypatch):
+    def fail():
+        raise apsw.CantOpenError("no such folder")
+
+    service.app.allowance.close()
+    monkeypatch.setattr(service.app.allowance, "_open", fail)
+    answer = service.get("/api/v1/feed", callers["a read key"])
+    monkeypatch.undo()
+    assert (answer.status_code, answer.json["code"]) == (503, "busy") and service.get("/api/v1/feed", callers["a read key"]).status_code == 200
+
+
 def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch):
     assert service.get("/api/health").json["status"] == "ok"
     monkeypatch.setattr("web.health.JOBS", "SELECT nonsense FROM nowhere")

@@ -15,6 +15,7 @@ import pytest
 from service import GENEROUS, NOW
 
 import models
+from bench.harm import spoil
 from web import accounts
 from web.worker import Patience
 
@@ -105,17 +106,10 @@ def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
 def test_malformed_requests_crash_nothing(server):
     """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer below 500 or nothing."""
     dice = random.Random(20261120)
-    whole = (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n"
-             b'{"eventId": "e", "body": "b b b"}')
     for _ in range(500):
-        raw = bytearray(whole)
-        for _ in range(dice.randint(1, 8)):
-            at = dice.randrange(len(raw))
-            raw[at:at + dice.randint(0, 3)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
-        if dice.random() < 0.2:
-            raw = raw[:dice.randrange(1, len(raw))]
-        answer = server.send(bytes(raw))
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24" or answer.startswith(b"HTTP/1.1 501"), (bytes(raw), answer[:80])
+        raw = spoil(dice)
+        answer = server.send(raw)
+        assert answer == b"" or answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24" or answer.startswith(b"HTTP/1.1 501"), (raw, answer[:80])
     assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
 
 

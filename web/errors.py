@@ -8,6 +8,7 @@ from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
 
 import models
+from ratelimit import BROKEN
 from web.problem import CODES, Problem
 
 BY_STATUS = {status: code for code, (status, _) in CODES.items() if code in (
@@ -20,8 +21,8 @@ def init_app(app):
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
-    for locked_or_full in (apsw.BusyError, apsw.FullError):   # from the allowance's file
-        app.register_error_handler(locked_or_full, answer_busy)
+    for unusable in (apsw.BusyError, apsw.FullError, *BROKEN):            # the allowance's file
+        app.register_error_handler(unusable, answer_busy)
     app.register_error_handler(Exception, answer_unexpected)
 
 

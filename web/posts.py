@@ -23,12 +23,12 @@ class PostBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    eventId: str | None = Field(None, min_length=1, max_length=128, description="Idempotency key, unique per update; or send the header Idempotency-Key")
-    body: str = Field(min_length=1, max_length=4000, description="Post text, trimmed")
-    mint: str | None = Field(None, description="Token mint address, base58 of 32 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"})
-    symbol: str | None = Field(None, min_length=1, max_length=32, description="Token ticker")
+    eventId: str | None = Field(None, min_length=1, max_length=128, examples=["sell-17"], description="Idempotency key, unique per update; or send the header Idempotency-Key")
+    body: str = Field(min_length=1, max_length=4000, examples=["Took profit."], description="Post text, trimmed")
+    mint: str | None = Field(None, examples=["So11111111111111111111111111111111111111112"], description="Token mint address, base58 of 32 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"})
+    symbol: str | None = Field(None, min_length=1, max_length=32, examples=["SOL"], description="Token ticker")
     signature: str | None = Field(None, description="Transaction signature, base58 of 64 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{64,88}$"})
-    reason: str | None = Field(None, max_length=4000, description="Why; stays the bot's word, never verified")
+    reason: str | None = Field(None, max_length=4000, examples=["The book was thin."], description="Why; stays the bot's word, never verified")
     botId: str | None = Field(None, description="The influencer; must be the key's own")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
