@@ -18,6 +18,8 @@ from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
+from config import BadSetting
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 ROWS_A_STATEMENT = 200
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
@@ -84,7 +86,7 @@ def _bind(cursor, number, value):
 def connect(config):
     """Bind the models to this process's database and return it; connections open on first use, one a thread."""
     if config.database_url:
-        raise NotImplementedError("DATABASE_URL: PostgreSQL is not supported yet")
+        raise BadSetting("DATABASE_URL must be empty: this version keeps everything in SQLite")
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     enter(config.data_dir)
     database.initialize(SQLite(config.database_path))
