@@ -189,6 +189,8 @@ def paste_into_forms(server, uid, secret):
         assert server.submit("/connect", **{"name": "Copy", field: secret})[0] == 422, field
         if field != "wallet":
             assert server.submit(f"/bots/{uid}/profile", manage, **{"name": "Nell", field: secret})[0] == 422, field
+    for field in ("name", "bio", "family", "start", "tone"):
+        assert server.submit("/traders/new", **{"name": "Copy", "family": "flow", "start": "guarded", field: secret})[0] == 422, field
     for field in ("body", "mint", "symbol", "signature", "reason", "draft"):
         assert server.submit(f"/bots/{uid}/posts", manage, **{"draft": "d1", "body": "words", field: secret})[0] == 422, field
     for path, field in ((f"/bots/{uid}/wallet", "wallet"), (f"/bots/{uid}/challenge", "prove"), (f"/bots/{uid}/keys", "label"), ("/connect/keys", "label"), ("/recover", "code")):
