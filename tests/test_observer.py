@@ -9,6 +9,7 @@ from story import Story, account_of, address
 
 import observer as module
 from models import Address, Post, Receipt, Sighting, Trade, Wallet
+from web.health import check_health
 
 ADA = address("ada")
 
@@ -316,9 +317,11 @@ def test_a_receipt_that_cannot_be_is_refused_and_named(look, chain, why, lie):
     assert seen.state() == "partial" and (row.slot, row.slot) in {(first, last) for first, last, reason in seen.gaps() if why in reason}
     assert not Receipt.select().where(Receipt.signature == row.signature).exists() and not Trade.select().where(Trade.signature == row.signature).exists()
     assert seen.coverage()["pending"] == 1
+    refused = check_health(seen.config, seen.now)["walletObserver"]["refused"]
+    assert [(r["wallet"], r["signature"], r["slot"]) for r in refused] == [(ADA, row.signature, row.slot)] and why in refused[0]["reason"]
     node.restore()
     seen.clock.sleep(3_600)
-    assert seen.settle().state() == "complete"
+    assert seen.settle().state() == "complete" and check_health(seen.config, seen.now)["walletObserver"]["refused"] == []
 
 
 def test_a_receipt_of_others_is_not_taken_in(look, chain):
@@ -479,6 +482,7 @@ def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
         node.fail(method)
     seen.look(3)
     assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (looked, checked) and seen.observer.problem
+    assert 45 <= check_health(seen.config, seen.now)["walletObserver"]["byWallet"][0]["lagSeconds"] < 60
     node.restore()
     seen.clock.sleep(400)
     seen.look()

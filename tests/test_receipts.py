@@ -2,10 +2,13 @@
 import copy
 import csv
 import json
+import struct
 
 import pytest
+from base58 import b58decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
 from chain.entries import Entry, read_entry
@@ -65,17 +68,45 @@ def test_json_receipts_say_the_same_as_jsonParsed(shared, real, history):
             assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
 
 
-def test_every_signer_of_the_json_receipts_signed_the_keys_that_were_read(real):
-    """The 43 receipts in encoding json name header and keys apart: signers are the first keys, looked-up ones come last."""
+def test_what_was_read_is_what_was_signed(real):
+    """The 43 receipts in encoding json prove themselves: the message put together again from what was read is what all their signers signed."""
     plain = [raw for raw in real.values() if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)]
-    assert len(plain) == 43
+    assert len(plain) == 43 and {raw.get("version", "legacy") for raw in plain} == {"legacy", 0, 1}
     for raw in plain:
-        receipt, message = parse_receipt(raw), raw["transaction"]["message"]
-        assert len(receipt.signers) == len(raw["transaction"]["signatures"]) == message["header"]["numRequiredSignatures"]
-        loaded = raw["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
-        assert list(receipt.keys) == message["accountKeys"] + loaded["writable"] + loaded["readonly"]
-        for top, row in zip(receipt.instructions, message["instructions"], strict=True):
-            assert top.program == receipt.keys[row["programIdIndex"]] and list(top.accounts) == [receipt.keys[n] for n in row["accounts"]]
+        receipt, header = parse_receipt(raw), raw["transaction"]["message"]["header"]
+        message, signers = write_message(raw, receipt), receipt.keys[:header["numRequiredSignatures"]]
+        assert receipt.signers == set(signers)
+        for signer, signature in zip(signers, raw["transaction"]["signatures"], strict=True):
+            VerifyKey(b58decode(signer)).verify(message, b58decode(signature))
+
+
+def write_message(raw, receipt):
+    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and their data as they were read; header, blockhash and look-ups as they stand in the JSON."""
+    message, version = raw["transaction"]["message"], raw.get("version", "legacy")
+    header = bytes(message["header"][name] for name in ("numRequiredSignatures", "numReadonlySignedAccounts", "numReadonlyUnsignedAccounts"))
+    keys, blockhash = [b58decode(key) for key in receipt.keys[:len(message["accountKeys"])]], b58decode(message["recentBlockhash"])
+    calls = [(receipt.keys.index(one.program), bytes(map(receipt.keys.index, one.accounts)), one.data) for one in receipt.instructions]
+    if version == 1:                                      # SIMD-0385
+        settings = message["transactionConfig"]
+        mask, values = 0, b""
+        for bits, name, form in ((3, "priorityFee", "<Q"), (4, "computeUnitLimit", "<I"), (8, "loadedAccountsDataSizeLimit", "<I"), (16, "heapSize", "<I")):
+            if settings[name] is not None:
+                mask, values = mask | bits, values + struct.pack(form, settings[name])
+        heads = b"".join(struct.pack("<BBH", program, len(accounts), len(data)) for program, accounts, data in calls)
+        return b"\x81" + header + struct.pack("<I", mask) + blockhash + bytes([len(calls), len(keys)]) + b"".join(keys) + values + heads + b"".join(a + d for _, a, d in calls)
+    body = header + compact(keys) + blockhash + compact([bytes([program]) + compact(accounts) + compact(data) for program, accounts, data in calls])
+    if version == "legacy":
+        return body
+    tables = [b58decode(t["accountKey"]) + compact(bytes(t["writableIndexes"])) + compact(bytes(t["readonlyIndexes"])) for t in message["addressTableLookups"]]
+    return b"\x80" + body + compact(tables)
+
+
+def compact(parts):
+    """Parts, or bytes, with their number in front: seven bits a byte, the lowest first."""
+    number, size = len(parts), b""
+    while number > 127:
+        number, size = number >> 7, size + bytes([number & 127 | 128])
+    return size + bytes([number]) + (parts if isinstance(parts, bytes) else b"".join(parts))
 
 
 def test_inner_instructions_hang_under_their_callers(real):

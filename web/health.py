@@ -23,6 +23,10 @@ JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.loo
 PENDING = """
 SELECT COUNT(*) FROM attachment a JOIN sighting s ON s.wallet_id = a.wallet_id AND s.state = 'pending' WHERE a.detached_at IS NULL"""
 
+REFUSED = """
+SELECT w.address, s.signature, s.slot, s.problem FROM attachment a JOIN wallet w ON w.id = a.wallet_id JOIN sighting s ON s.wallet_id = w.id AND s.state = 'pending'
+WHERE a.detached_at IS NULL AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
+
 
 @blueprint.get("/api/health")
 def show_health():
@@ -60,12 +64,14 @@ def _show_job(row, interval_seconds, now):
 
 
 def _show_backlog(now):
-    """What is observed and how far behind it is: the wallet looked at longest ago, null while one was never looked at."""
+    """What is observed and how far behind it is: the wallet looked at longest ago, null while one was never looked at; receipts nothing could be derived from."""
     wallets, oldest, never = database.execute_sql(WALLETS).fetchone()
     lag = None if never or oldest is None else max(0, now - oldest) // 1000
     each = [{"wallet": address, "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000, "pending": pending}
             for address, looked_at, pending in database.execute_sql(LAGGING, (MOST_WALLETS,))]
-    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0], "byWallet": each}
+    refused = [{"wallet": address, "signature": signature, "slot": slot, "reason": problem}
+               for address, signature, slot, problem in database.execute_sql(REFUSED, (MOST_WALLETS,))]
+    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0], "byWallet": each, "refused": refused}
 
 
 def _show_requests(row):
