@@ -449,13 +449,13 @@ class Weighed(Book):
         self.came, self.went = Counter(), Counter()
 
     def _put(self, mint, origin, amount, cost):
-        self.came += Counter({(mint, "raw"): amount})
+        self.came[mint, "raw"] += amount
         self.came["cost"] += cost or 0
         super()._put(mint, origin, amount, cost)
 
     def _cut(self, mint, amount):
         slices = super()._cut(mint, amount)
-        self.went += Counter({(mint, "raw"): sum(s.amount for s in slices)})
+        self.went[mint, "raw"] += sum(s.amount for s in slices)
         self.went["cost"] += sum(s.cost or 0 for s in slices)
         return slices
 
