@@ -7,6 +7,7 @@ import hashlib
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import orjson
 from peewee import chunked
@@ -20,7 +21,7 @@ from chain.kinds import TRADES
 from chain.ledger import Book
 from chain.receipts import parse_receipt, touches
 from chain.verify import judge
-from models import Address, Attachment, Bot, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
+from models import Address, Attachment, Bot, HourTotal, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
 
 NOT_FOUND_AFTER = 10 * 60_000          # ms of chain time past a post's creation without its signature
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
@@ -34,8 +35,10 @@ class Kept:
     book: Book
     fresh: list = field(default_factory=list)
     refolded: bool = True
+    hours: dict = field(default_factory=dict)             # hour -> running totals at its end, those not written yet
     first_time: int | None = None
     last_time: int | None = None
+    hour: int = 0
     place: tuple = (None, 0)
 
 
@@ -72,10 +75,11 @@ class Books:
         rows = [_trade_row(wallet, place, booked) for place, booked in kept.fresh]
         with models.writing():
             changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
+            replace_hours(wallet.id, kept.hours, kept.refolded)
             _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
-        kept.fresh, kept.refolded = [], False
+        kept.fresh, kept.hours, kept.refolded = [], {}, False
 
 
 def _extends(book, new):
@@ -87,8 +91,9 @@ def _take(kept, entry):
     kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
     if entry.block_time is not None:
         kept.first_time = entry.block_time if kept.first_time is None else kept.first_time
-        kept.last_time = entry.block_time
+        kept.last_time, kept.hour = entry.block_time, max(kept.hour, entry.block_time // 3600)
     kept.fresh.append((kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry)))
+    kept.hours[kept.hour] = read_running(kept.book.totals)
 
 
 def list_entries(wallet_id):
@@ -129,7 +134,7 @@ def replace_trades(wallet_id, rows, whole):
     differing = [row for row in rows if stored.pop(row["signature"], (None, None))[1] != row["digest"]]
     if differing:
         numbers = models.store_trades(differing)
-        _replace_mints([(numbers[row["signature"]], row) for row in differing])
+        _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
     if whole and stored:
         Trade.delete().where(Trade.id.in_([number for number, _ in stored.values()])).execute()
         return {row["signature"] for row in differing} | set(stored)
@@ -140,11 +145,11 @@ def _only(rows, whole):
     return [] if whole else [Trade.signature.in_([row["signature"] for row in rows])]
 
 
-def _replace_mints(numbered):
+def _replace_mints(wallet_id, numbered):
     """Which tokens these trades moved: [(id, row), ...]."""
     for part in chunked(numbered, models.ROWS_A_STATEMENT):
         TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
-        rows = [{"trade": number, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
+        rows = [{"trade": number, "wallet": wallet_id, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
         if rows:
             TradeMint.insert_many(rows).execute()
 
@@ -168,6 +173,21 @@ def distrust_trades(wallet_id):
         for number in marked:
             Trade.update(digest="").where(Trade.id == number).execute()
     return len(marked)
+
+
+# ---- running totals ---------------------------------------------------------------------------------------------------------
+RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning")
+read_running = attrgetter(*RUNNING)                       # of chain.ledger.Totals
+
+
+def replace_hours(wallet_id, hours, whole):
+    """Write the running totals, {hour: totals}, that differ from the stored ones; with `whole`, drop stored ones of other hours."""
+    mine = (HourTotal.wallet == wallet_id,) if whole else (HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(hours)))
+    stored = {hour: tuple(totals) for hour, *totals in HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING)).where(*mine).tuples()}
+    changed = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items() if stored.pop(hour, None) != totals]
+    for part in chunked(changed, models.ROWS_A_STATEMENT):
+        HourTotal.insert_many(part).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], preserve=[getattr(HourTotal, name) for name in RUNNING]).execute()
+    HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(stored))).execute()
 
 
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 
 import apsw
-from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
+from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
                     SQL, TextField, chunked)
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
@@ -341,13 +341,31 @@ class TradeMint(Base):
 
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
+    wallet = ForeignKeyField(Wallet, index=False)             # the trade's own
     mint = TextField()
     side = TextField(null=True)                               # buy | sell, for buys, sells and swaps
     slot = BigIntegerField()
     place = IntegerField(default=0)
 
     class Meta:
-        indexes = ((("mint", "slot", "place", "trade"), False), (("mint", "side", "slot", "place", "trade"), False))
+        indexes = ((("mint", "slot", "place", "trade", "side"), False), (("wallet", "mint", "slot", "place", "trade"), False), (("mint", "side", "wallet"), False))
+
+
+class HourTotal(Base):
+    """A wallet's running totals at the end of each hour in which something was booked: what a span of time saw is a difference of two. Derived."""
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    hour = IntegerField()                                     # since 1970; never before that of the receipt before
+    realized = BigIntegerField()                              # lamports, as volume
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "hour")
 
 
 class Post(Base):
@@ -377,7 +395,7 @@ class Post(Base):
     hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
-        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
+        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False), (("source", "id"), False))
 
 
 class Arrival(Base):
@@ -658,7 +676,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, HourTotal, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
