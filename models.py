@@ -9,11 +9,13 @@ import datetime
 import fcntl
 import os
 import secrets
+import threading
 from pathlib import Path
 
 import apsw
 from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
                     SQL, TextField, chunked)
+from peewee import __exception_wrapper__
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
@@ -38,6 +40,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def __init__(self, path, busy_seconds=5):
         self.busy_ms = int(busy_seconds * 1000)
+        self._watch_lock, self._watch = threading.Lock(), None
         pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -16_000}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
@@ -51,6 +54,21 @@ class SQLite(PooledDatabase, APSWDatabase):
             return False
         except apsw.ConnectionClosedError:
             return True
+
+    def data_version(self):
+        """What changes with every commit of anybody. SQLite leaves out a connection's own (sqlite.org/pragma.html), hence one that never writes."""
+        with self._watch_lock, __exception_wrapper__:
+            if self._watch is None:
+                self._watch = apsw.Connection(self.database)
+                self._watch.set_busy_timeout(self.busy_ms)
+            return self._watch, self._watch.execute("PRAGMA data_version").get  # another connection counts anew
+
+    def close_all(self):
+        super().close_all()
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
 
     @contextlib.contextmanager
     def impatient(self):

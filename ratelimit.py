@@ -6,12 +6,14 @@ where it is damaged it is made anew and the counters start again. No power cut i
 flask-limiter, which asks addresses and forms (web.gate), counts in the same file: nobody gets more by meeting another worker.
 """
 import contextlib
+import functools
 import ipaddress
 import logging
 import threading
 from dataclasses import dataclass
 
 import apsw
+from limits import RateLimitItemPerMinute
 from limits.storage import Storage
 
 from config import WINDOW_SECONDS
@@ -202,6 +204,13 @@ def list_limits(config, owner_id, posting=False):
     return limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)] if posting else limits
 
 
+def find_address_limit(config, network):
+    """The very counter in which flask-limiter counts an address (web.gate), for requests that are counted for their owner at the same time."""
+    item = RateLimitItemPerMinute(config.ip_limit_per_minute)
+    return Limit(item.key_for(network, "address"), "", 60, item.amount)
+
+
+@functools.lru_cache(4096)
 def network_of(address):
     """An IPv4 address itself, the /64 of an IPv6 one: whoever has one address of it has them all."""
     try:

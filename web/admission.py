@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import orjson
 
-from web.gate import SECURITY_HEADERS
+from web.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
 PLACE_SECONDS, BUSY_SECONDS = 10, 2
 
@@ -15,10 +15,12 @@ class Admission:
     """WSGI middleware over `app` with so many places; who finds none within ten seconds hears 503.
 
     The body is read before a place is taken, up to one byte more than is allowed (the application then says so). What the application
-    streams after it has answered holds no place. `arrived(environ)` is told when the request is here whole.
+    streams after it has answered holds no place. `arrived(environ)` is told when the request is here whole. Every answer gets the headers
+    that all answers carry here, once for Flask and whoever answers in front of it, unless it brought its own.
     """
 
-    def __init__(self, app, places, longest_body, arrived):
+    def __init__(self, app, places, longest_body, arrived, https):
+        self.constant = {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
         self.app, self.longest_body, self.arrived = app, longest_body, arrived
         self.places = threading.BoundedSemaphore(places)
 
@@ -31,7 +33,7 @@ class Admission:
         if not self.places.acquire(timeout=PLACE_SECONDS):
             return refuse(start_response, 503, "busy", "too many requests are being worked on", {"Retry-After": str(BUSY_SECONDS)})
         try:
-            return self.app(environ, start_response)
+            return self.app(environ, lambda status, headers, problem=None: start_response(status, add_missing(headers, self.constant), problem))
         finally:
             self.places.release()
 

@@ -1,22 +1,18 @@
-"""The door: what every request passes (host, address, key, allowance: in this order) and what every answer carries."""
+"""The door: what every request passes (host, address, key, allowance: in this order) and what every answer tells of it."""
 import logging
 import secrets
 import time
 
 from flask import current_app, g, request
-from flask_limiter import ApplicationLimit, Limiter
+from flask_limiter import Limiter
 
 import ratelimit
 from config import BadSetting
+from models import database
 from web import auth
 from web.problem import Problem
 
-CONTENT_POLICY = ("default-src 'none'; connect-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
-                  "frame-ancestors 'none'")
-SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
+KEYED = "v1"                                                  # the blueprint whose routes ask for a key
 access_log = logging.getLogger("candor.access")
 
 
@@ -43,9 +39,19 @@ def limited(window, whose):
                    headers={"Retry-After": str(window.reset)}, window=window.name)
 
 
-limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window", application_limits=[
-    ApplicationLimit(lambda: f"{settings().ip_limit_per_minute}/minute", scope="address", on_breach=refuse("your address", "address"))])
+limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 creations = {"limit_value": lambda: f"{settings().creations_per_minute}/minute", "on_breach": refuse("new influencers", "creations_minute")}
+
+
+@limiter.request_filter
+def is_keyed():
+    """Requests with a key are counted for their address and their owner at once: count_keyed."""
+    return g.keyed
+
+
+@limiter.shared_limit(lambda: f"{settings().ip_limit_per_minute}/minute", "address", on_breach=refuse("your address", "address"))
+def count_address():
+    """Count a request of this address; Problem 429 once there were too many."""
 
 
 @limiter.shared_limit(lambda: f"{settings().failed_auth_per_minute}/minute", "failed", on_breach=refuse("failed attempts from your address", "address"))
@@ -69,12 +75,14 @@ def init_app(app, config):
                       RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere")
     app.before_request(begin)
     app.before_request(check_host)
-    limiter.init_app(app)                                     # counts the address, before any key is looked at
+    app.before_request(count_unkeyed)
+    limiter.init_app(app)
     app.after_request(finish)
 
 
 def begin():
-    g.request_id, g.now, g.began, g.standing, g.caller = f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter(), None, None
+    g.request_id, g.now, g.began = f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter()
+    g.keyed, g.standing, g.caller = request.blueprint == KEYED, None, None
 
 
 def check_host():
@@ -85,20 +93,43 @@ def check_host():
         raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
 
 
+def count_unkeyed():
+    if not g.keyed:
+        count_address()
+
+
 def check_key():
     """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
+    g.version = database.data_version()
     try:
-        g.caller = auth.authenticate(request.headers.get("Authorization", ""), g.now)
+        g.caller = auth.authenticate(request.headers.get("Authorization", ""), g.now, find_key)
     except Problem:
+        g.keyed = False
+        count_address()
         note_failure()
         raise
     limits = ratelimit.list_limits(settings(), g.caller.owner_id, posting=request.method == "POST")
     if request.endpoint == "v1.show_me":
+        g.keyed = False
+        count_address()
         g.standing = current_app.allowance.look(limits, g.now / 1000)
-        return
-    g.standing = current_app.allowance.take(limits, g.now / 1000)
-    if not g.standing.admitted:
-        raise limited(g.standing.tightest, "this account")
+    else:
+        g.standing = count_keyed(limits)
+
+
+def find_key(digest):
+    """As auth.find_key, asked once for every state of the database."""
+    return current_app.callers.find(digest, g.version, lambda: auth.find_key(digest))
+
+
+def count_keyed(limits):
+    """Count this request for its address and in an owner's `limits`, in all or in none (flask-limiter would take longer than all the rest): the owner's Standing."""
+    standing = current_app.allowance.take([ratelimit.find_address_limit(settings(), find_network()), *limits], g.now / 1000)
+    address, owner = standing.windows[0], ratelimit.Standing(standing.admitted, standing.windows[1:])
+    if not standing.admitted:
+        g.standing = owner
+        raise limited(owner.tightest, "this account") if address.remaining else limited(address, "your address")
+    return owner
 
 
 def check_creation(owner_id=None):
@@ -118,15 +149,8 @@ def check_posting(owner_id):
 
 def finish(response):
     response.headers["X-Request-Id"] = g.request_id
-    for name, value in SECURITY_HEADERS.items():
-        response.headers.setdefault(name, value)
-    if g.get("framable"):
-        del response.headers["X-Frame-Options"]
-    if settings().base_url.startswith("https:"):
-        response.headers["Strict-Transport-Security"] = "max-age=31536000"
     if g.standing is not None:
-        response.headers.update(ratelimit.show_headers(g.standing))
-        response.headers["RateLimit-Policy"] = ratelimit.show_policy(settings())
+        response.headers.extend({**ratelimit.show_headers(g.standing), "RateLimit-Policy": ratelimit.show_policy(settings())})
     note_answer(response)
     return response
 

@@ -1,4 +1,6 @@
 """/api/v1: every route needs a key; read, validate, ask, answer."""
+import functools
+
 import orjson
 from flask import Blueprint, Response, current_app, g, request
 
@@ -6,7 +8,7 @@ from ratelimit import list_limits, show_windows
 from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
 from web.problem import Problem, invalid
-from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
+from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade, write
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
@@ -14,11 +16,29 @@ LATEST = 20                                                   # trades and posts
 
 
 def respond(shown, status=200, headers=None):
-    return Response(orjson.dumps(shown), status, headers={"Cache-Control": "no-store", **(headers or {})}, content_type="application/json")
+    return respond_json(orjson.dumps(shown), status, headers)
 
 
-def respond_list(data, limit, next_cursor=None, **more):
-    return respond({"data": data, "nextCursor": next_cursor, "limit": limit, "asOf": show_time(g.now), **more})
+def respond_json(body, status=200, headers=None):
+    return Response(body, status, headers={"Cache-Control": "no-store", **(headers or {})}, content_type="application/json")
+
+
+def show_list(data, limit, next_cursor=None, **more):
+    return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
+
+
+def answer_list(read):
+    """The view of a list that `read` shows. It is read anew when anything was written (web.kept), and every minute, for windows of time move on; `asOf` is always now."""
+    @functools.wraps(read)
+    def view():
+        body = current_app.kept.find((request.full_path, minute()), g.version, lambda: orjson.dumps(read()))
+        return respond_json(b'%b,"asOf":"%b"}' % (body[:-1], show_time(g.now).encode()))
+    return view
+
+
+def minute():
+    """When the present minute began, in ms."""
+    return g.now - g.now % 60_000
 
 
 # ---- what a query may say -------------------------------------------------------------------------------------------------
@@ -65,12 +85,13 @@ def write_cursor(scope, position):
 
 # ---- influencers ----------------------------------------------------------------------------------------------------------
 @blueprint.get("/bots")
+@answer_list
 def list_bots():
     limit, position = paging.read_limit(request.args), read_cursor(("bots",), 1)
     rows, more = paging.cut_page(queries.list_bots(limit + 1, position and position[0]), limit)
     former = queries.list_former_wallets([row[0] for row in rows])
     base_url = current_app.config["CANDOR"].base_url
-    return respond_list([show_bot(row, former.get(row[0], ()), base_url) for row in rows], limit, write_cursor(("bots",), rows[-1][:1]) if more else None)
+    return show_list([show_bot(row, former.get(row[0], ()), base_url) for row in rows], limit, write_cursor(("bots",), rows[-1][:1]) if more else None)
 
 
 @blueprint.get("/bots/<uid>")
@@ -93,15 +114,16 @@ def show_positions(positions):
 
 # ---- posts ----------------------------------------------------------------------------------------------------------------
 @blueprint.get("/feed")
+@answer_list
 def list_feed():
     limit, scope = paging.read_limit(request.args), ("feed",)
     after = read_since(scope, queries.find_post_arrival)
     if after is not None:
         arrived = queries.list_posts_since(limit, after)
-        return respond_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
+        return show_list([write(show_post, row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
     position, (newest, last, _) = read_cursor(scope, 1), queries.find_head()
     rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else last + 1), limit)
-    return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
+    return show_list([write(show_post, row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)))
 
 
@@ -144,6 +166,7 @@ def show_trades(rows):
 
 
 @blueprint.get("/trades")
+@answer_list
 def list_trades():
     limit, wallet, mint, bot = paging.read_limit(request.args), read_address("wallet"), read_address("mint"), request.args.get("botId")
     scope = ("trades", wallet, mint, bot)
@@ -153,15 +176,16 @@ def list_trades():
     after = read_since(scope, queries.find_trade_arrival)
     if after is not None:
         arrived = queries.list_trades_since(limit, after, ids, mint)
-        return respond_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
+        return show_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
                             coverage=coverage)
     position, (newest, _, last) = read_cursor(scope, 3), queries.find_head()
     rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
-    return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
+    return show_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
 
 
 @blueprint.get("/activity")
+@answer_list
 def list_activity():
     limit, mint = paging.read_limit(request.args), read_address("mint")
     if mint is None:
@@ -169,23 +193,25 @@ def list_activity():
     scope = ("activity", mint)
     rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(scope, 3)), limit)
     sides = queries.count_sides(mint)
-    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
+    return show_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
                         buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
 
 
 @blueprint.get("/leaderboard")
+@answer_list
 def show_leaderboard():
     limit = paging.read_limit(request.args)
     sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
-    entries = leaderboard.list_entries(sort, window, g.now)
-    return respond_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
+    entries = leaderboard.list_entries(sort, window, minute())
+    return show_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
 
 
 @blueprint.get("/market")
 def list_market():
     limit, scope = paging.read_limit(request.args), ("market",)
     entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
-    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
+    more = {} if entries else {"note": market.explain_empty(g.now)}
+    return respond({**show_list(entries, limit, write_cursor(scope, last) if last else None, **more), "asOf": show_time(g.now)})
 
 
 @blueprint.get("/me")
