@@ -85,7 +85,7 @@ def serving_redis(folder):
     server = subprocess.Popen(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)], stdout=subprocess.DEVNULL)
     try:
         store = tally.Redis(f"redis://127.0.0.1:{port}")
-        while tally.find_problem(store, time.time()):
+        while server.poll() is None and tally.find_problem(store, time.time()):
             time.sleep(0.1)
         store.close()
         yield f"redis://127.0.0.1:{port}"
