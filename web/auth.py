@@ -41,12 +41,10 @@ def authenticate(header, now, find):
 
 
 def find_caller(text, now, find):
-    """The Caller of a working key, or None. A text that cannot be a key costs no look-up."""
-    if not is_well_formed(text):
-        return None
+    """The Caller of a working key, or None."""
     digest = hash_secret(text)
-    row = find(digest)
-    if row is None or not hmac.compare_digest(row[0], digest):
+    row = find(text, digest)
+    if not row or not hmac.compare_digest(row[0], digest):
         return None
     expires_at, last_used_at, key_id = row[1:4]
     if expires_at is not None and expires_at <= now:
@@ -55,9 +53,9 @@ def find_caller(text, now, find):
     return Caller(*row[3:])
 
 
-def find_key(digest):
-    """(hash, expires at, last used at, members of Caller...) of a key that was not revoked, or None."""
-    return database.execute_sql(FIND_CALLER, (digest,)).fetchone()
+def find_key(text, digest):
+    """(hash, expires at, last used at, members of Caller...) of a key that was not revoked, or None. A text that cannot be a key costs no look-up."""
+    return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()
 
 
 def _note_use(key_id, last_used_at, now):

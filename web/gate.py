@@ -43,12 +43,6 @@ def limited(window, whose):
 limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 
-@limiter.request_filter
-def is_keyed():
-    """Requests with a key are counted for their address and their owner at once: count_keyed."""
-    return g.keyed
-
-
 @limiter.shared_limit(lambda: f"{settings().ip_limit_per_minute}/minute", "address", on_breach=refuse("your address", "address"))
 def count_address():
     """Count a request of this address; Problem 429 once there were too many."""
@@ -65,11 +59,17 @@ def init_app(app, config):
     app.allowance = ratelimit.Allowance(tally.open_store(config))
     app.config.update(RATELIMIT_STORAGE_URI="allowance:", RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
                       RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere")
-    app.before_request(begin)
-    app.before_request(check_host)
-    app.before_request(count_unkeyed)
+    app.before_request(enter)
+    app.extensions["limiter"] = {limiter}                     # as if its hooks were there: they look for limits of every request, and ours are asked by name
     limiter.init_app(app)
     app.after_request(finish)
+
+
+def enter():
+    begin()
+    check_host()
+    if not g.keyed:                                           # with a key the address is counted together with the owner
+        count_address()
 
 
 def begin():
@@ -85,33 +85,26 @@ def check_host():
         raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
 
 
-def count_unkeyed():
-    if not g.keyed:
-        count_address()
-
-
 def check_key():
     """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
     g.version = database.data_version()
     try:
         g.caller = auth.authenticate(request.headers.get("Authorization", ""), g.now, find_key)
     except Problem:
-        g.keyed = False
         count_address()
         note_failure()
         raise
     limits = ratelimit.list_limits(settings(), g.caller.owner_id, posting=request.method == "POST")
     if request.endpoint == "v1.show_me":
-        g.keyed = False
         count_address()
         g.standing = current_app.allowance.look(limits, g.now / 1000)
     else:
         g.standing = count_keyed(limits)
 
 
-def find_key(digest):
+def find_key(text, digest):
     """As auth.find_key, asked once for every state of the database."""
-    return current_app.callers.find(digest, g.version, lambda: auth.find_key(digest))
+    return current_app.callers.find(digest, g.version, lambda: auth.find_key(text, digest))
 
 
 def count_keyed(limits):
