@@ -18,7 +18,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, cards, casting, demonstration, errors, feeds, gate, guides, health, kept, legacy, openapi, pages, sessions, stream, studio, v1, worker
+    from web import admission, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -42,6 +42,7 @@ def create_app(config=None):
     if config.metrics == "on":
         from web import metrics
         app.register_blueprint(metrics.blueprint)
+    app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
     app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"))

@@ -148,9 +148,10 @@ def show_headers(standing):
     return {"RateLimit-Limit": str(tightest.most), "RateLimit-Remaining": str(tightest.remaining), "RateLimit-Reset": str(tightest.reset)}
 
 
-def show_policy(config):
+@functools.lru_cache
+def show_policy(allowance):
     """RateLimit-Policy: all windows every request counts in."""
-    return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in config.allowance)
+    return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
 
 
 def show_windows(standing):

@@ -67,29 +67,33 @@ def init_app(app, config):
 
 def enter():
     begin()
-    check_host()
-    if not g.keyed:                                           # with a key the address is counted together with the owner
+    if not is_served(settings(), request.host):
+        raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
+    if request.blueprint != KEYED:
         count_address()
 
 
 def begin():
-    g.request_id, g.now, g.began = f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter()
-    g.keyed, g.standing, g.caller = request.blueprint == KEYED, None, None
+    g.request_id, g.now, g.began = start()
+    g.standing = g.caller = None
 
 
-def check_host():
+def start():
+    """(id, now in ms, `perf_counter` for what it takes) of a request."""
+    return f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter()
+
+
+def is_served(config, host):
     """A page of another site that made its name point here (DNS rebinding) still sends its own name."""
-    host = request.host.lower()
-    name = host[:host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if name not in settings().allowed_hosts:
-        raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
+    host = host.lower()
+    return (host[:host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]) in config.allowed_hosts
 
 
 def check_key():
     """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
     g.version = database.data_version()
     try:
-        g.caller = auth.authenticate(request.headers.get("Authorization", ""), g.now, find_key)
+        g.caller = find_caller(current_app, request.headers.get("Authorization", ""), g.now, g.version)
     except Problem:
         count_address()
         note_failure()
@@ -98,23 +102,22 @@ def check_key():
     if request.endpoint == "v1.show_me":
         count_address()
         g.standing = current_app.allowance.look(limits, g.now / 1000)
-    else:
-        g.standing = count_keyed(limits)
+        return
+    address, g.standing = count_keyed(current_app, request.remote_addr, limits, g.now)
+    if not g.standing.admitted:
+        raise limited(g.standing.tightest, "this account") if address.remaining else limited(address, "your address")
 
 
-def find_key(text, digest):
-    """As auth.find_key, asked once for every state of the database."""
-    return current_app.callers.find(digest, g.version, lambda: auth.find_key(text, digest))
+def find_caller(app, header, now, version):
+    """The Caller of the header `Authorization`; Problem 401 without a working key. Keys are read once for every `version` of the database."""
+    return auth.authenticate(header, now, lambda text, digest: app.callers.find(digest, version, lambda: auth.find_key(text, digest)))
 
 
-def count_keyed(limits):
-    """Count this request for its address and in an owner's `limits`, in all or in none (flask-limiter would take longer than all the rest): the owner's Standing."""
-    standing = current_app.allowance.take([ratelimit.find_address_limit(settings(), find_network()), *limits], g.now / 1000)
-    address, owner = standing.windows[0], ratelimit.Standing(standing.admitted, standing.windows[1:])
-    if not standing.admitted:
-        g.standing = owner
-        raise limited(owner.tightest, "this account") if address.remaining else limited(address, "your address")
-    return owner
+def count_keyed(app, address, limits, now):
+    """Count a request for its address and in an owner's `limits`, in all or in none (flask-limiter would take longer than all the rest): (the address's Window, the owner's Standing)."""
+    by_address = ratelimit.find_address_limit(app.config["CANDOR"], ratelimit.network_of(address))
+    standing = app.allowance.take([by_address, *limits], now / 1000)
+    return standing.windows[0], ratelimit.Standing(standing.admitted, standing.windows[1:])
 
 
 def check_creation(owner_id=None):
@@ -135,15 +138,18 @@ def check_posting(owner_id):
 
 
 def finish(response):
-    response.headers["X-Request-Id"] = g.request_id
-    if g.standing is not None:
-        response.headers.extend({**ratelimit.show_headers(g.standing), "RateLimit-Policy": ratelimit.show_policy(settings())})
-    note_answer(response)
+    response.headers.extend(list_headers(settings(), g.request_id, g.standing))
+    note_answer(g.request_id, request.method, request.url_rule and request.url_rule.rule, response.status_code, g.began, g.caller)
     return response
 
 
-def note_answer(response):
+def list_headers(config, request_id, standing):
+    """What an answer tells of its request; `standing`: the owner's, None where nobody asked with a key."""
+    told = {"X-Request-Id": request_id}
+    return {**told, **ratelimit.show_headers(standing), "RateLimit-Policy": ratelimit.show_policy(config.allowance)} if standing else told
+
+
+def note_answer(request_id, method, route, status, began, caller):
     """One line a request: the route, never the path or the query, which may hold whatever somebody pasted."""
-    access_log.info("request", extra={"shown": {
-        "requestId": g.request_id, "method": request.method, "route": request.url_rule.rule if request.url_rule else None, "status": response.status_code,
-        "ms": round((time.perf_counter() - g.began) * 1000, 1), "key": g.caller and g.caller.key_uid}})
+    access_log.info("request", extra={"shown": {"requestId": request_id, "method": method, "route": route, "status": status,
+                                                "ms": round((time.perf_counter() - began) * 1000, 1), "key": caller and caller.key_uid}})

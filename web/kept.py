@@ -10,13 +10,20 @@ class Kept:
         self.places = places
         self._lock, self._values = threading.Lock(), OrderedDict()         # name -> (version, value)
 
-    def find(self, name, version, read):
-        """The value kept under this name, else what read() gives. `version`: of the database, asked for before anything is read (models: data_version)."""
+    def peek(self, name, version):
+        """The value kept under this name, or None."""
         with self._lock:
             read_at, value = self._values.get(name, (None, None))
-            if read_at == version:
-                self._values.move_to_end(name)
-                return value
+            if read_at != version:
+                return None
+            self._values.move_to_end(name)
+            return value
+
+    def find(self, name, version, read):
+        """The value kept under this name, else what read() gives. `version`: of the database, asked for before anything is read (models: data_version)."""
+        value = self.peek(name, version)
+        if value is not None:
+            return value
         value = read()
         with self._lock:
             self._values[name] = version, value

@@ -12,6 +12,7 @@ from web.serialize import show_activity, show_bot, show_coverage, show_post, sho
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
+UNKEPT = {"Cache-Control": "no-store"}
 LATEST = 20                                                   # trades and posts in the detail of a bot
 
 
@@ -20,7 +21,7 @@ def respond(shown, status=200, headers=None):
 
 
 def respond_json(body, status=200, headers=None):
-    return Response(body, status, headers={"Cache-Control": "no-store", **(headers or {})}, content_type="application/json")
+    return Response(body, status, headers={**UNKEPT, **(headers or {})}, content_type="application/json")
 
 
 def show_list(data, limit, next_cursor=None, **more):
@@ -28,17 +29,25 @@ def show_list(data, limit, next_cursor=None, **more):
 
 
 def answer_list(read):
-    """The view of a list that `read` shows. It is read anew when anything was written (web.kept), and every minute, for windows of time move on; `asOf` is always now."""
+    """The view of a list that `read` shows, kept until anything is written (web.kept) and for a minute at most, for windows of time move on; `asOf` is always now."""
     @functools.wraps(read)
     def view():
-        body = current_app.kept.find((request.full_path, minute()), g.version, lambda: orjson.dumps(read()))
-        return respond_json(b'%b,"asOf":"%b"}' % (body[:-1], show_time(g.now).encode()))
+        body = current_app.kept.find(name_list(request.environ, g.now), g.version, lambda: orjson.dumps(read()))
+        return respond_json(close_list(body, g.now))
     return view
 
 
-def minute():
-    """When the present minute began, in ms."""
-    return g.now - g.now % 60_000
+def name_list(environ, now):
+    """What a kept list is called: its address and the minute."""
+    return environ["PATH_INFO"], environ.get("QUERY_STRING", ""), start_of_minute(now)
+
+
+def start_of_minute(now):
+    return now - now % 60_000
+
+
+def close_list(body, now):
+    return b'%b,"asOf":"%b"}' % (body[:-1], show_time(now).encode())
 
 
 # ---- what a query may say -------------------------------------------------------------------------------------------------
@@ -202,7 +211,7 @@ def list_activity():
 def show_leaderboard():
     limit = paging.read_limit(request.args)
     sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
-    entries = leaderboard.list_entries(sort, window, minute())
+    entries = leaderboard.list_entries(sort, window, start_of_minute(g.now))
     return show_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
 
 
