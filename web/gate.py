@@ -2,6 +2,7 @@
 import logging
 import secrets
 import time
+from dataclasses import dataclass, field
 
 from flask import current_app, g, request
 from flask_limiter import Limiter
@@ -14,6 +15,7 @@ from web import auth
 from web.problem import Problem
 
 KEYED = "v1"                                                  # the blueprint whose routes ask for a key
+VISIT = "candor.visit"                                        # in a WSGI environ: what a shorter way hands over
 access_log = logging.getLogger("candor.access")
 
 
@@ -65,6 +67,19 @@ def init_app(app, config):
     app.after_request(finish)
 
 
+@dataclass(slots=True)
+class Visit:
+    """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the door found out. `failed`: what a shorter way met (web.express)."""
+
+    request_id: str = field(default_factory=lambda: f"req_{secrets.token_hex(12)}")
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    began: float = field(default_factory=time.perf_counter)
+    version: object = None                                    # of the database
+    caller: auth.Caller | None = None
+    standing: ratelimit.Standing | None = None                # the owner's
+    failed: Exception | None = None
+
+
 def enter():
     begin()
     if not is_served(settings(), request.host):
@@ -74,13 +89,8 @@ def enter():
 
 
 def begin():
-    g.request_id, g.now, g.began = start()
-    g.standing = g.caller = None
-
-
-def start():
-    """(id, now in ms, `perf_counter` for what it takes) of a request."""
-    return f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter()
+    g.visit = request.environ.get(VISIT) or Visit()
+    g.now = g.visit.now
 
 
 def is_served(config, host):
@@ -90,34 +100,38 @@ def is_served(config, host):
 
 
 def check_key():
-    """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
-    g.version = database.data_version()
+    """The gate of /api/v1: a working key with allowance left. /me costs nothing."""
+    visit = g.visit
+    if visit.failed:
+        raise visit.failed
     try:
-        g.caller = find_caller(current_app, request.headers.get("Authorization", ""), g.now, g.version)
+        identify(current_app, visit, request.headers.get("Authorization", ""))
     except Problem:
         count_address()
         note_failure()
         raise
-    limits = ratelimit.list_limits(settings(), g.caller.owner_id, posting=request.method == "POST")
+    limits = ratelimit.list_limits(settings(), visit.caller.owner_id, posting=request.method == "POST")
     if request.endpoint == "v1.show_me":
         count_address()
-        g.standing = current_app.allowance.look(limits, g.now / 1000)
+        visit.standing = current_app.allowance.look(limits, visit.now / 1000)
         return
-    address, g.standing = count_keyed(current_app, request.remote_addr, limits, g.now)
-    if not g.standing.admitted:
-        raise limited(g.standing.tightest, "this account") if address.remaining else limited(address, "your address")
+    address = count_keyed(current_app, visit, request.remote_addr, limits)
+    if not visit.standing.admitted:
+        raise limited(visit.standing.tightest, "this account") if address.remaining else limited(address, "your address")
 
 
-def find_caller(app, header, now, version):
-    """The Caller of the header `Authorization`; Problem 401 without a working key. Keys are read once for every `version` of the database."""
-    return auth.authenticate(header, now, lambda text, digest: app.callers.find(digest, version, lambda: auth.find_key(text, digest)))
+def identify(app, visit, header):
+    """Find the caller of the header `Authorization`; Problem 401 without a working key. Keys are read once for every version of the database."""
+    visit.version = database.data_version()
+    visit.caller = auth.authenticate(header, visit.now, lambda text, digest: app.callers.find(digest, visit.version, lambda: auth.find_key(text, digest)))
 
 
-def count_keyed(app, address, limits, now):
-    """Count a request for its address and in an owner's `limits`, in all or in none (flask-limiter would take longer than all the rest): (the address's Window, the owner's Standing)."""
+def count_keyed(app, visit, address, limits):
+    """Count the visit for its address and in its owner's `limits`, in all or in none; flask-limiter would take longer than all the rest. The address's Window."""
     by_address = ratelimit.find_address_limit(app.config["CANDOR"], ratelimit.network_of(address))
-    standing = app.allowance.take([by_address, *limits], now / 1000)
-    return standing.windows[0], ratelimit.Standing(standing.admitted, standing.windows[1:])
+    standing = app.allowance.take([by_address, *limits], visit.now / 1000)
+    visit.standing = ratelimit.Standing(standing.admitted, standing.windows[1:])
+    return standing.windows[0]
 
 
 def check_creation(owner_id=None):
@@ -138,18 +152,18 @@ def check_posting(owner_id):
 
 
 def finish(response):
-    response.headers.extend(list_headers(settings(), g.request_id, g.standing))
-    note_answer(g.request_id, request.method, request.url_rule and request.url_rule.rule, response.status_code, g.began, g.caller)
+    response.headers.extend(list_headers(settings(), g.visit))
+    note_answer(g.visit, request.method, request.url_rule and request.url_rule.rule, response.status_code)
     return response
 
 
-def list_headers(config, request_id, standing):
-    """What an answer tells of its request; `standing`: the owner's, None where nobody asked with a key."""
-    told = {"X-Request-Id": request_id}
-    return {**told, **ratelimit.show_headers(standing), "RateLimit-Policy": ratelimit.show_policy(config.allowance)} if standing else told
+def list_headers(config, visit):
+    """What an answer tells of its request: its id and, to who came with a key, how the allowance stands."""
+    told = {"X-Request-Id": visit.request_id}
+    return {**told, **ratelimit.show_headers(visit.standing), "RateLimit-Policy": ratelimit.show_policy(config.allowance)} if visit.standing else told
 
 
-def note_answer(request_id, method, route, status, began, caller):
+def note_answer(visit, method, route, status):
     """One line a request: the route, never the path or the query, which may hold whatever somebody pasted."""
-    access_log.info("request", extra={"shown": {"requestId": request_id, "method": method, "route": route, "status": status,
-                                                "ms": round((time.perf_counter() - began) * 1000, 1), "key": caller and caller.key_uid}})
+    access_log.info("request", extra={"shown": {"requestId": visit.request_id, "method": method, "route": route, "status": status,
+                                                "ms": round((time.perf_counter() - visit.began) * 1000, 1), "key": visit.caller and visit.caller.key_uid}})

@@ -1,5 +1,4 @@
 """Rows to JSON: the shapes of the interface. Amounts are decimal strings, times RFC 3339 in UTC; no float appears."""
-import functools
 from datetime import UTC, datetime
 
 import orjson
@@ -22,12 +21,6 @@ def show_sol(lamports):
 
 def show_lamports(lamports):
     return None if lamports is None else str(lamports)
-
-
-@functools.lru_cache(2048)
-def write(show, row):
-    """The JSON of show(row), for a list. Kept: the row is all it is made of, so it is never out of date."""
-    return orjson.Fragment(orjson.dumps(show(row)))
 
 
 # ---- posts --------------------------------------------------------------------------------------------------------------
