@@ -5,6 +5,9 @@ import time
 from dataclasses import dataclass, field
 
 
+CHUNKED = -1                                                  # instead of a length
+
+
 @dataclass
 class Heard:
     """What was answered: seconds each took, how many statuses were not the expected ones, bytes of the last body, seconds in all."""
@@ -49,7 +52,7 @@ class Connection:
         self.received += part
         if self.need is None:
             self._read_head()
-        if self.need is not None and len(self.received) >= self.need or self.need == -1 and self.received.endswith(b"0\r\n\r\n"):
+        if self.need and (self.received.endswith(b"\r\n0\r\n\r\n") if self.need == CHUNKED else len(self.received) >= self.need):
             return int(self.received[9:12]), len(self.received) - self.start
         return None
 
@@ -58,7 +61,7 @@ class Connection:
         if end >= 0:
             head, self.start = bytes(self.received[:end]).lower(), end + 4
             _, found, rest = head.partition(b"content-length:")
-            self.need = self.start + int(rest.split(b"\r\n")[0]) if found else -1
+            self.need = self.start + int(rest.split(b"\r\n")[0]) if found else CHUNKED
 
 
 def ask(port, requests, clients=16, seconds=3.0, status=200):

@@ -63,6 +63,10 @@ def insert_posts():
             local.database.execute("PRAGMA synchronous=FULL")
         return local.database
 
+    @app.get("/ready")
+    def ready():
+        return "ready"
+
     @app.post("/posts")
     def store():
         body, now = request.get_json(), time.time_ns() // 1_000_000

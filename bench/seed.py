@@ -29,7 +29,7 @@ from web import accounts
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
 SOL, RENT, FEE = 10**9, 2_039_280, 5_000
-TRADES_PER_WALLET = 20_000                                    # at least ten wallets
+WALLETS, TRADES_PER_WALLET = 50, 20_000                       # at least so many wallets, so that small and large instances have pages alike; of at most so many trades
 BATCH = 10_000
 
 
@@ -53,7 +53,7 @@ def main(arguments):
 def fill(settings, trades, posts):
     """Make everything; what main prints."""
     now, mints = time.time_ns() // 1_000_000, [make_address(f"mint {n}") for n in range(MINTS)]
-    wallets = [make_bot(settings, n, now) for n in range(max(10, math.ceil(trades / TRADES_PER_WALLET)))]
+    wallets = [make_bot(settings, n, now) for n in range(max(WALLETS, math.ceil(trades / TRADES_PER_WALLET)))]
     store_tokens(mints, now)
     clock = Clock(now // 1000, trades, len(wallets))
     for n, wallet in enumerate(wallets):

@@ -269,7 +269,7 @@ def publish(bots, count, made, pause=0.0):
         for number in range(count):
             with models.writing():
                 made.append(models.store_post(bot=bots[number % len(bots)].bot, source="bot", channel="api", event_id=str(next(NUMBERS)), body="b",
-                                              event_at=NOW, created_at=NOW).uid)
+                                              event_at=NOW, created_at=NOW))
             time.sleep(pause)
 
 
