@@ -159,7 +159,7 @@ def measure_rivals(given, seeded):
 
 # ---- reads beside the observer ------------------------------------------------------------------------------------------------
 def measure_beside(given):
-    """The same server before and while it takes in a history that grows by some 300 receipts a second."""
+    """The same server before and while it takes in a history, all of which is there at once."""
     seeded = Seeded(given.data, SMALL)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "data"
@@ -185,6 +185,7 @@ def attach_wallets(folder):
     settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
     database = models.connect(settings)
     with database.connection_context():
+        models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()        # the node knows nothing of the seeded ones
         for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
             accounts.create_bot(settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address)
     database.close_all()
@@ -241,6 +242,7 @@ def measure_ingest(given):
                     observe_once(Observer(settings), time.time_ns() // 1_000_000)
                     observed = time.perf_counter() - began
                     signatures = [row[0] for row in models.Receipt.select(models.Receipt.signature).distinct().order_by(models.Receipt.signature).tuples()]
+                    size = settings.database_path.stat().st_size / len(signatures)
                 database.close_all()
                 calls = requests.get(url + "/stats", timeout=5).json()["calls"]
                 fetched, bodies = fetch_all(url, signatures, Path(folder) / f"one{turn}.db")
@@ -248,10 +250,11 @@ def measure_ingest(given):
                 count = len(signatures)
                 ratios.append(fetched / observed)
                 floors.append(floor / observed)
-                shown.append((count / observed, count / fetched, count / floor, calls["getTransaction"] / count, sum(calls.values()) / count))
-    ours, one, floor, asked, all_calls = (statistics.median(values) for values in zip(*shown))
+                shown.append((count / observed, count / fetched, count / floor, calls["getTransaction"] / count, sum(calls.values()) / count, size))
+    ours, one, floor, asked, all_calls, size = (statistics.median(values) for values in zip(*shown))
     tell("receipts fetched, parsed, inserted one by one", f"{one:,.0f}/s")
     tell("receipts parsed and inserted, the floor", f"{floor:,.0f}/s", statistics.median(floors))
+    tell("bytes of the database a receipt, with all that is derived", f"{size:,.0f}")
     tell("calls of getTransaction a receipt; all calls a receipt", f"{asked:.3f}; {all_calls:.2f}")
     return tell("receipts observed / one by one", f"{ours:,.0f}/s", statistics.median(ratios), 0.25)
 
@@ -303,10 +306,25 @@ def measure_growth(given):
                     took.setdefault(seeded, []).append(heard.percentile(50))
             before, after = statistics.median(took[small]), statistics.median(took[large])
             missed += tell(f"{name}, {given.large:,} against {SMALL:,}, p50", f"{before:.2f} ms, {after:.2f} ms", after / before, most=1.3)
+    measure_rebuild(large)
     for seeded, count in ((small, SMALL), (large, given.large)):
         tell(f"bytes a trade with its sighting and a post, {count:,} each", f"{seeded.file.stat().st_size / count:,.0f}")
         tell("filled", f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s")
     return missed
+
+
+def measure_rebuild(seeded):
+    """Of the first wallet, from its stored entries, as `app.py rebuild` does it but for reading the receipts' originals, which seeding leaves out."""
+    from observer import Observer, rebuild
+    database = models.connect(seeded.settings)
+    with database.connection_context():
+        wallet = models.Wallet.select().order_by(models.Wallet.id).first()
+        count, began = models.Trade.select().where(models.Trade.wallet == wallet).count(), time.perf_counter()
+        (_, _, changed, sums), = rebuild(Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000)
+        took = time.perf_counter() - began
+    database.close_all()
+    assert not changed and not sums
+    tell(f"rebuild of a wallet with {count:,} trades", f"{took:.1f} s, {count / took:,.0f} trades/s")
 
 
 # ---- the process -------------------------------------------------------------------------------------------------------------

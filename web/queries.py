@@ -263,11 +263,13 @@ def list_competitors():
 def find_totals_since(block_time):
     """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what happened since this Unix second, for wallets held now.
 
-    Running totals of now, less those of the hours before, less what the hour had seen by then: no more than an hour's trades are added up.
+    Running totals of now, less those at the full hour that is nearest, and what lies between: no more than half an hour's trades are added up.
     """
-    hour = block_time // 3600
-    now, before, begun = _find_running(END_OF_TIME), _find_running(hour), _find_rows(TOTALS_BETWEEN, (hour * 3600, block_time))
-    return {wallet: tuple(total - old - part for total, old, part in zip(totals, before.get(wallet, NO_TOTALS), begun.get(wallet, NO_TOTALS)))
+    hour = (block_time + 1_800) // 3_600
+    first, end = sorted((block_time, hour * 3_600))
+    now, before, between = _find_running(END_OF_TIME), _find_running(hour), _find_rows(TOTALS_BETWEEN, (first, end))
+    sign = 1 if first == block_time else -1
+    return {wallet: tuple(total - old + sign * part for total, old, part in zip(totals, before.get(wallet, NO_TOTALS), between.get(wallet, NO_TOTALS)))
             for wallet, totals in now.items()}
 
 
