@@ -43,7 +43,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         self.busy_ms = int(busy_seconds * 1000)
         self._watch_lock, self._watch = threading.Lock(), None
         self._turn, self._mine = threading.Lock(), threading.local()
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -16_000}
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -2_000}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
     def _add_conn_hooks(self, conn):
@@ -146,11 +146,6 @@ def enter(data_dir):
     fcntl.flock(door, fcntl.LOCK_SH)
     leave()
     _door = door
-
-
-def stay():
-    """Whatever program this process becomes holds the door too, without a moment in between."""
-    os.set_inheritable(_door, True)
 
 
 def leave():
@@ -331,7 +326,7 @@ class Sighting(Base):
     """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it could not be taken in."""
 
     id = AutoField()
-    wallet = ForeignKeyField(Wallet, backref="sightings")
+    wallet = ForeignKeyField(Wallet, backref="sightings", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)

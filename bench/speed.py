@@ -79,7 +79,7 @@ class Seeded:
                       "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}", "leaderboard": "/api/v1/leaderboard?limit=100",
                       "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d", "bots": "/api/v1/bots?limit=100", "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
                       "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}"}
-        self.pages = {"the page of the feed": "/", "the page of a bot": f"/bots/{self.made['bots'][0]}", "the page of a token": f"/tokens/{self.made['mint']}",
+        self.pages = {"the page of the feed": "/", "the page of a bot": f"/bots/{self.made['bots'][0]}", "health": "/api/health", "the page of a token": f"/tokens/{self.made['mint']}",
                       "the page of the leaderboard": "/leaderboard", "its page for 7 days": "/leaderboard?window=7d"}
 
     def _make_keys(self):
@@ -328,6 +328,12 @@ def measure_rebuild(seeded):
 
 
 # ---- the process -------------------------------------------------------------------------------------------------------------
+IMPORT = """
+import contextlib, importlib, sys
+for name in sys.argv[1].split():
+    with contextlib.suppress(ImportError):                    # some are parts of others, under a name of their own
+        importlib.import_module(name)
+"""
 IMPORTED = """
 import sys, os, json
 os.environ["DATA_DIR"] = sys.argv[1]
@@ -341,11 +347,10 @@ print(json.dumps([name for name, module in sys.modules.items() if "site-packages
 def measure_process(given):
     seeded, paths = Seeded(given.data, given.large), None
     loaded = json.loads(subprocess.run([sys.executable, "-c", IMPORTED, str(seeded.folder)], cwd=servers.ROOT, capture_output=True, check=True).stdout)
-    libraries = "import sys, importlib\nfor name in sys.argv[1].split(): importlib.import_module(name)"
     ratios, shown = [], []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", libraries, " ".join(loaded)], check=True)
+        subprocess.run([sys.executable, "-c", IMPORT, " ".join(loaded)], check=True)
         importing = time.perf_counter() - began
         with servers.candor(seeded.folder) as ours:
             ratios.append(ours.seconds / importing)

@@ -50,3 +50,4 @@ def up(migrator, db):
     db.create_tables([HourTotal])
 
     db.execute_sql('CREATE INDEX post_source_id ON post (source, id)')
+    db.execute_sql('DROP INDEX sighting_wallet_id')             # two others begin with it, and SQLite took it for better
