@@ -357,7 +357,7 @@ class Observer:
     def _fetch_slice(self, wallet, now, *which):
         due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)             # the latter: put off by a clock that ran wrong
         pending = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which)
-        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index, Sighting.id).limit(SLICE))
+        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id).limit(SLICE))
         for row in rows:
             self._fetch(wallet, row, now)
         return len(rows)

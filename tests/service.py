@@ -4,12 +4,12 @@ import hashlib
 import time
 
 import base58
+import ground
 import orjson
 
-import config
 import models
 from app import create_app
-from models import Trade, TradeMint, Wallet
+from models import TradeMint, Wallet
 from web import accounts
 
 NOW = 1_793_880_000_000                                       # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
@@ -28,7 +28,7 @@ def signature(name):
 
 class Service:
     def __init__(self, folder, **changes):
-        self.config = dataclasses.replace(config.load({"DATA_DIR": str(folder)}, dotenv=None), **{**GENEROUS, **changes})
+        self.config = dataclasses.replace(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
         models.migrate()
         self.client = self.app.test_client()

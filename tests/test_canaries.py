@@ -18,6 +18,7 @@ import urllib.parse
 from collections import defaultdict
 
 import base58
+import ground
 import pytest
 from live import Live
 from nacl.signing import SigningKey
@@ -108,7 +109,7 @@ class Searched(Live):
 
     def tell(self, *words):
         """Run a command, with the settings of the server: its exit code."""
-        environ = {**os.environ, **SETTINGS, **self.secrets, "DATA_DIR": str(self.folder / "data")}
+        environ = {**os.environ, **SETTINGS, **self.secrets, **ground.environ(self.folder / "data")}
         done = subprocess.run([sys.executable, "app.py", *words], cwd=ROOT, env=environ, capture_output=True, timeout=60)
         self.answers[" ".join(words[:2])] += done.stdout + done.stderr
         return done.returncode

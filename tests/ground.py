@@ -1,0 +1,95 @@
+"""Where tests keep their instances: SQLite in a folder of their own or, with TEST_DATABASE_URL, a database of that server, made new for each folder.
+
+`tests/with-postgres COMMAND` runs a command beside a server that is thrown away afterwards.
+"""
+import hashlib
+import os
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+import config
+import models
+
+SERVER = os.environ.get("TEST_DATABASE_URL", "")
+EMPTY = "candor_migrated"                                     # what new databases are copied from
+sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
+postgresql_only = pytest.mark.skipif(not SERVER, reason="of PostgreSQL alone: run it under tests/with-postgres")
+_made = []
+
+
+def environ(folder, migrated=True):
+    """The settings of an instance that lives in this folder: the same ones whenever they are asked for."""
+    return {"DATA_DIR": str(folder), **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {})}
+
+
+def settings_of(folder, **more):
+    """A Config."""
+    return config.load({**environ(folder), **more}, dotenv=None)
+
+
+def enter(monkeypatch, folder, migrated=True):
+    """The instance of this folder is the one of this process's environment."""
+    for name, value in environ(folder, migrated).items():
+        monkeypatch.setenv(name, value)
+
+
+def url_of(folder, migrated=True):
+    name = "candor_" + hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    if name not in _made:
+        _create(name, migrated)
+        _made.append(name)
+    return url_for(name)
+
+
+def url_for(name):
+    return urlunsplit(urlsplit(SERVER)._replace(path=f"/{name}"))
+
+
+def _create(name, migrated):
+    """An empty database, in which the migrations are done already unless they are not wanted: they are the same for all. Copying files is quick."""
+    import psycopg
+    with psycopg.connect(SERVER, autocommit=True) as server:
+        if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (EMPTY,)).fetchone():
+            server.execute(f"CREATE DATABASE {EMPTY}")
+            made = models.open_postgresql(url_for(EMPTY))
+            models.migrate(made)
+            made.close_all()
+        server.execute(f"CREATE DATABASE {name} TEMPLATE {EMPTY if migrated else 'template1'} STRATEGY file_copy")
+
+
+def hurry():
+    """No power is cut in these tests."""
+    if not SERVER:
+        models.database.execute_sql("PRAGMA synchronous = OFF")
+
+
+def shrink():
+    """The database's file is as small as can be."""
+    if not SERVER:
+        models.database.execute_sql("VACUUM")
+
+
+def wait_no_longer(ms):
+    """From now on, on this thread's connection, a locked database is refused after so many ms."""
+    models.database.obj.busy_ms = ms
+    with models.database.impatient():                         # afterwards it waits as long as it is told to
+        pass
+
+
+def check():
+    """The database is whole. (PostgreSQL looks after itself.)"""
+    assert SERVER or models.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def count():
+    return len(_made)
+
+
+def drop_since(count):
+    """Drop the databases made after there were so many."""
+    if len(_made) > count:
+        import psycopg
+        with psycopg.connect(SERVER, autocommit=True) as server:
+            while len(_made) > count:
+                server.execute(f"DROP DATABASE {_made.pop()} WITH (FORCE)")
