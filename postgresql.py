@@ -101,6 +101,18 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         finally:
             self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
 
+    def stream(self, sql, rows_at_once):
+        """The rows of a query, a few at a time; inside a transaction."""
+        with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
+            cursor.itersize = rows_at_once
+            yield from cursor.execute(sql)
+
+    @contextlib.contextmanager
+    def filling(self, sql):
+        """`write(row)` for a COPY ... FROM STDIN, done when the block ends."""
+        with __exception_wrapper__, self.cursor().copy(sql) as copy:
+            yield copy.write_row
+
     # ---- writing --------------------------------------------------------------------------------------------------------
     def begin(self, isolation_level=None):
         with __exception_wrapper__:
