@@ -15,6 +15,7 @@ from models import Job
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
+from sharing import Share
 
 TAKEOVER_SECONDS = 0.5
 GRACE = 5.0                            # seconds that a running pass is given when the process ends
@@ -22,11 +23,11 @@ log = logging.getLogger("candor.jobs")
 
 
 @contextlib.contextmanager
-def working():
-    """Alone at work on what is observed: waits for whoever is observing or rebuilding now."""
+def working(shared=False):
+    """Alone at work on what is observed, or beside others who share it out: waits for whoever is observing or rebuilding now."""
     lock = models.database.lock("work")
     try:
-        lock.take(wait=True)
+        lock.take(wait=True, shared=shared)
         with models.database.guarding(lock.check):
             yield
     finally:
@@ -38,17 +39,28 @@ class Jobs:
 
     def __init__(self, config):
         self.config, self._lock, self._ending = config, models.database.lock("jobs"), threading.Event()
-        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._observer = Observer(config, share=Share(config.observer_interval_seconds) if config.observers == "shared" else None)
+        self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
 
     def start(self):
-        self._thread.start()
+        self._threads += self._begin(self._list_own(), self._ending)
+        self._threads[0].start()
 
     def stop(self):
         self._ending.set()
-        self._thread.join(GRACE)
+        end = time.monotonic() + GRACE
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
         self._lock.release()
 
-    def _live(self):
+    def _begin(self, work, ending, check=None):
+        threads = [threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True) for job in work]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    # ---- one of all processes -----------------------------------------------------------------------------------------------
+    def _take_turns(self):
         """Wait for the lock; while this process holds it, run the jobs."""
         while not self._ending.is_set():
             if self._take_lock():
@@ -63,9 +75,7 @@ class Jobs:
 
     def _lead(self):
         ending = threading.Event()
-        threads = [threading.Thread(target=self._repeat, args=(ending, *job), daemon=True) for job in self._list_jobs()]
-        for thread in threads:
-            thread.start()
+        threads = self._begin(self._list_jobs(), ending, self._lock.check)
         while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
             pass
         ending.set()
@@ -81,39 +91,51 @@ class Jobs:
             self._lock.release()
             return False
 
+    # ---- the jobs -----------------------------------------------------------------------------------------------------------
     def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
-        config, observer = self.config, Observer(self.config)
-        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)),
-                ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
+        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...] of the one process that leads"""
+        config = self.config
+        return [*([] if self._observer.share else [self._observe()]),
+                ("scout", config.scout_interval_seconds, Scout(config, self._observer.rpc).run_tick),
                 ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
-    def _repeat(self, ending, name, seconds, tick):
+    def _list_own(self):
+        """The same, of every process."""
+        return [self._observe()] if self._observer.share else []
+
+    def _observe(self):
+        return "observer", self.config.observer_interval_seconds, lambda now: run_observer(self._observer, now)
+
+    def _repeat(self, ending, check, name, seconds, tick):
         """Run a job every so many seconds, late runs at once and none twice. By the monotonic clock: the wall clock may be set back."""
         due = time.monotonic()
         while not ending.wait(max(0.0, due - time.monotonic())):
             due = time.monotonic() + (seconds or TAKEOVER_SECONDS)
-            if self._run(name, tick if seconds else None) and not seconds:
+            if self._run(name, tick if seconds else None, check) and not seconds:
                 return
 
-    def _run(self, name, tick):
+    def _run(self, name, tick, check):
         """One pass, or without a tick the word that the job is off; whether it went well. A fault of ours goes to the log with its stack."""
         try:
-            with models.database.connection_context(), models.database.guarding(self._lock.check):
+            with models.database.connection_context(), models.database.guarding(check):
                 problem, details = tick(_now()) if tick else (None, None)
                 models.note_job(name, "failing" if problem else "ok" if tick else "off", _now(), problem, details)
             return True
         except Exception as error:
             log.exception("job %s failed", name)
-            with contextlib.suppress(models.OperationalError), models.database.connection_context(), models.database.guarding(self._lock.check):
+            with contextlib.suppress(models.OperationalError), models.database.connection_context(), models.database.guarding(check):
                 models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
             return False
 
 
-def run_observer(config, observer, now):
+def run_observer(observer, now):
     """One pass; (problem or None, details for health)."""
-    with working():
-        more = observer.run_tick(now)
+    share = observer.share
+    with working(shared=share is not None):
+        if share:
+            observer.forget_others(share.renew())
+        with models.database.guarding(share and share.check):
+            more = observer.run_tick(now)
     return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
 
 

@@ -278,8 +278,15 @@ class Session(Base):
 
 
 # ---- what is watched --------------------------------------------------------------------------------------------------
+class Watcher(Base):
+    """A process that observes a share of the wallets (OBSERVERS=shared). Its leases end together, when it was not heard of for too long."""
+
+    name = TextField(primary_key=True)
+    until = BigIntegerField()                                 # ms by the database's clock
+
+
 class Wallet(Base):
-    """A public address that is or was observed, and what observation made of it. The last five columns are derived by the fold."""
+    """A public address that is or was observed, and what observation made of it. The five columns before the last are derived by the fold."""
 
     id = AutoField()
     address = TextField(unique=True)
@@ -297,6 +304,7 @@ class Wallet(Base):
     positions = TextField(null=True)                          # JSON, the openPositions list of Bot
     last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
     realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
+    watcher = TextField(null=True)                            # name of the Watcher that holds its lease, where several observe
 
 
 class Attachment(Base):
@@ -724,7 +732,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 

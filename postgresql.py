@@ -12,6 +12,7 @@ import psycopg
 from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__
 from playhouse.pool import PooledDatabase
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
@@ -86,11 +87,12 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def _is_closed(self, conn):
         """Without asking: where the server ended an idle connection, there is something to read."""
-        if conn.closed:
-            return True
-        poll = select.poll()
-        poll.register(conn.fileno(), select.POLLIN)
-        return bool(poll.poll(0))
+        if not conn.closed:
+            poll = select.poll()
+            poll.register(conn.fileno(), select.POLLIN)
+            if poll.poll(0):
+                conn.close()                                  # the pool forgets it
+        return conn.closed
 
     @contextlib.contextmanager
     def impatient(self):
@@ -129,10 +131,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def execute_sql(self, sql, params=None):
         """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's word for what is so here anyway; peewee says it to both.)"""
         sql = sql.removesuffix(" STRICT")
-        if self.in_transaction() or not WRITES.match(sql):
-            return super().execute_sql(sql, params)
-        with self.atomic():
-            return super().execute_sql(sql, params)
+        if WRITES.match(sql) and self.connection().pgconn.transaction_status == TransactionStatus.IDLE:
+            with self.atomic():
+                return super().execute_sql(sql, params)
+        return super().execute_sql(sql, params)
 
     @property
     def _checks(self):
@@ -140,9 +142,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check):
-        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else writes, raises nothing."""
+        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else writes, raises nothing. None: no more than outside."""
         before = self._checks
-        self._mine.checks = (*before, check)
+        self._mine.checks = (*before, check) if check else before
         try:
             yield
         finally:
@@ -164,6 +166,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def data_version(self):
         """The same as before where nobody committed anything since; to be read before the data. Any hashable."""
         return self.execute_sql("SELECT pg_current_snapshot()::text").fetchone()[0]
+
+    def clock(self):
+        """Now, in ms: one clock for all machines."""
+        return self.execute_sql("SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint").fetchone()[0]
 
     def version(self):
         """As `15.18`; None before the first connection."""

@@ -12,9 +12,10 @@ import config
 import models
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
-EMPTY = "candor_migrated"                                     # what new databases are copied from
+EMPTY = f"candor_migrated_{models.list_migrations()[-1]}"           # what new databases are copied from
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
 postgresql_only = pytest.mark.skipif(not SERVER, reason="of PostgreSQL alone: run it under tests/with-postgres")
+PASSWORD = "canary-of-the-database"                           # shown nowhere
 _made = []
 
 
@@ -43,7 +44,9 @@ def url_of(folder, migrated=True):
 
 
 def url_for(name):
-    return urlunsplit(urlsplit(SERVER)._replace(path=f"/{name}"))
+    """With a password, which this server asks nobody for."""
+    parts = urlsplit(SERVER)
+    return urlunsplit(parts._replace(path=f"/{name}", netloc=f"{parts.username}:{PASSWORD}@{parts.hostname}:{parts.port}"))
 
 
 def _create(name, migrated):
@@ -62,6 +65,15 @@ def hurry():
     """No power is cut in these tests."""
     if not SERVER:
         models.database.execute_sql("PRAGMA synchronous = OFF")
+
+
+def read_all(folder):
+    """Every row of the instance of this folder, as bytes."""
+    made = models.make_database(settings_of(folder))
+    with made.connection_context():
+        rows = [made.execute_sql(f'SELECT * FROM "{table._meta.table_name}"').fetchall() for table in models.TABLES]
+    made.close_all()
+    return repr(rows).encode()
 
 
 def shrink():

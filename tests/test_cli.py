@@ -24,7 +24,8 @@ def cli(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
-        database.close_all()
+        if database.obj is not None:
+            database.close_all()                                # what the test itself asked is over
         try:
             code = app.main(list(argv))
         except SystemExit as left:

@@ -231,6 +231,7 @@ def holder_of(path):
     return int(held[0][4]) if held else None
 
 
+@ground.sqlite_only
 def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
     """Real gunicorn. The leader is killed with -9: another process holds the lock within two seconds."""
     server = Server(tmp_path, WEB_CONCURRENCY="2", OBSERVER_INTERVAL_SECONDS="1")
