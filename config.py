@@ -77,7 +77,7 @@ def load(environ=None, dotenv=".env"):
     given = {name: parse(name.upper(), values[name.upper()].strip()) for name, parse in PARSERS.items() if (values.get(name.upper()) or "").strip()}
     config = Config(**given)
     if config.observers == "shared" and not config.database_url:
-        raise BadSetting("OBSERVERS must be one: wallets are shared out by PostgreSQL only (DATABASE_URL)")
+        raise BadSetting("OBSERVERS must be one: only with PostgreSQL (DATABASE_URL) several can observe")
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
     config = Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})

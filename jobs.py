@@ -39,7 +39,7 @@ class Jobs:
 
     def __init__(self, config):
         self.config, self._lock, self._ending = config, models.database.lock("jobs"), threading.Event()
-        self._observer = Observer(config, share=Share(config.observer_interval_seconds) if config.observers == "shared" else None)
+        self._share = Share(config.observer_interval_seconds) if config.observers == "shared" else None
         self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
 
     def start(self):
@@ -52,6 +52,9 @@ class Jobs:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._lock.release()
+        if self._share:
+            with contextlib.suppress(models.OperationalError), models.database.connection_context():
+                self._share.leave()
 
     def _begin(self, work, ending, check=None):
         threads = [threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True) for job in work]
@@ -94,17 +97,17 @@ class Jobs:
     # ---- the jobs -----------------------------------------------------------------------------------------------------------
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...] of the one process that leads"""
-        config = self.config
-        return [*([] if self._observer.share else [self._observe()]),
-                ("scout", config.scout_interval_seconds, Scout(config, self._observer.rpc).run_tick),
+        config, observer = self.config, Observer(self.config)              # a new one: the last one's memory is of another time
+        return [*([] if self._share else [self._observe(observer)]),
+                ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
                 ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
     def _list_own(self):
         """The same, of every process."""
-        return [self._observe()] if self._observer.share else []
+        return [self._observe(Observer(self.config, share=self._share))] if self._share else []
 
-    def _observe(self):
-        return "observer", self.config.observer_interval_seconds, lambda now: run_observer(self._observer, now)
+    def _observe(self, observer):
+        return "observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now)
 
     def _repeat(self, ending, check, name, seconds, tick):
         """Run a job every so many seconds, late runs at once and none twice. By the monotonic clock: the wall clock may be set back."""

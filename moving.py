@@ -66,10 +66,16 @@ def _columns(table):
     return ", ".join(f'"{field.column_name}"' for field in table._meta.sorted_fields)
 
 
+def _select(table):
+    """All rows in order of their key."""
+    key = ", ".join(field.column_name for field in table._meta.get_primary_keys())
+    return f'SELECT {_columns(table)} FROM "{table._meta.table_name}" ORDER BY {key}'
+
+
 def _list_rows(source, table):
     """The rows of a SQLite table in order of their key, truths as truths."""
     truths = [place for place, field in enumerate(table._meta.sorted_fields) if isinstance(field, BooleanField)]
-    for row in source.execute(f'SELECT {_columns(table)} FROM "{table._meta.table_name}" ORDER BY "{table._meta.primary_key.column_name}"'):
+    for row in source.execute(_select(table)):
         row = list(row)
         for place in truths:
             row[place] = bool(row[place])
@@ -77,11 +83,11 @@ def _list_rows(source, table):
 
 
 def _copy(source, target, table):
-    name, key = table._meta.table_name, table._meta.primary_key
+    name = table._meta.table_name
     with target.filling(f'COPY "{name}" ({_columns(table)}) FROM STDIN') as write:
         for row in _list_rows(source, table):
             write(row)
-    if key.auto_increment:
+    if table._meta.auto_increment:
         target.execute_sql(f"""SELECT setval(pg_get_serial_sequence('"{name}"', 'id'), COALESCE(MAX(id), 1), MAX(id) IS NOT NULL) FROM "{name}" """)
 
 
@@ -89,8 +95,7 @@ def _copy(source, target, table):
 def _compare(source, target, table):
     """Moved; Refused at the first row that came back as another."""
     name, count, digest = table._meta.table_name, 0, hashlib.sha256()
-    back = target.stream(f'SELECT {_columns(table)} FROM "{name}" ORDER BY "{table._meta.primary_key.column_name}"', ROWS_AT_ONCE)
-    for given, found in zip_longest(_list_rows(source, table), back):
+    for given, found in zip_longest(_list_rows(source, table), target.stream(_select(table), ROWS_AT_ONCE)):
         if given != found:
             raise Refused(f"row {(given or found)[0]} of {name} came back as another: nothing was stored")
         count += 1

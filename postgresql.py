@@ -12,6 +12,7 @@ import psycopg
 from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__
 from playhouse.pool import PooledDatabase
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
@@ -19,6 +20,7 @@ from psycopg.types.string import StrDumperUnknown
 from config import BadSetting
 
 LOCKS = {"writing": 1, "jobs": 2, "work": 3}              # numbers of advisory locks, which belong to the database
+HUNG_MS = 10_000                                          # a transaction whose client says nothing any more: it died, and the other writers wait
 BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
 ALIVE = {"connect_timeout": "5", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3", "tcp_user_timeout": "10000", "application_name": "candor"}
@@ -61,7 +63,7 @@ def read_url(url):
 class Driver(Psycopg3Adapter):
     def connect(self, db, **_):
         connection = db.open()
-        connection.execute(f"SET lock_timeout = {db.busy_ms}")
+        connection.execute(f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS}")
         return connection
 
 
@@ -159,8 +161,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_busy(error):
-        """Not reachable, shutting down, full, or locked for too long."""
-        return isinstance(error, OperationalError)
+        """Not reachable, shutting down, full, locked for too long, or given up because we hung or because another server leads now."""
+        return isinstance(error, OperationalError) or isinstance(getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction))
 
     # ---- telling --------------------------------------------------------------------------------------------------------
     def data_version(self):

@@ -1,5 +1,4 @@
 """One database for several machines: one writer, locks that end with their session, jobs in one place, wallets shared out, and getting better again."""
-import contextlib
 import dataclasses
 import os
 import random
@@ -104,6 +103,22 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
         found = [row.id for row in Arrival.select().where(Arrival.id > last).order_by(Arrival.id)]
         met, last = met + found, max([last, *found])
     assert len(met) == 320 and met == sorted(row.id for row in Arrival.select())
+
+
+def test_a_writer_that_says_nothing_any_more_holds_nobody_up(db, settings, monkeypatch):
+    """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
+    monkeypatch.setattr("postgresql.HUNG_MS", 300)
+    hung = models.make_database(settings)
+    hung.connect()
+    hung.begin()
+    began = time.monotonic()
+    models.store_arrival("restore")
+    assert 0.2 < time.monotonic() - began < 3
+    with pytest.raises(peewee.PeeweeException) as refused:
+        hung.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
+    assert models.is_busy(refused.value)
+    hung.close_all()
+    assert Arrival.select().count() == 1
 
 
 def test_the_version_of_the_data_moves_with_every_commit(db, other):
@@ -260,8 +275,7 @@ class Crew:
         made = jobs.Jobs(self.settings)
         with database.connection_context():
             seen = Lookout(self.settings, FakeNode(self.chain))
-        made._observer = seen.observer
-        seen.observer.share = Share(0.05) if self.settings.observers == "shared" else None
+        seen.observer.share = made._share
         real = seen.observer.run_tick
 
         def tick(now):
@@ -271,7 +285,8 @@ class Crew:
             self._note("end")
             return more
         seen.observer.run_tick = tick
-        made._list_jobs = lambda: [] if seen.observer.share else [made._observe()]
+        work = [made._observe(seen.observer)]
+        made._list_jobs, made._list_own = (lambda: [] if made._share else work), (lambda: work if made._share else [])
         made.start()
         time.sleep(600)
 
