@@ -11,7 +11,6 @@ import threading
 import time
 
 import models
-from models import Job
 from observer import Observer
 from papertrade import Desk
 from scout import Scout

@@ -54,6 +54,7 @@ def move(config, url):
 def _move(source, target):
     if target.get_tables():
         raise Refused("the target holds tables already: name an empty database")
+    target.execute_sql("SET LOCAL idle_in_transaction_session_timeout = 0")   # it waits while the file is read
     models.migrate(target)
     for table in models.TABLES:
         _copy(source, target, table)
