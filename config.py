@@ -170,6 +170,14 @@ def _urls(name, value):
     raise BadSetting(f"{name} must be one or more http(s) URLs separated by commas")
 
 
+def _redis_url(name, value):
+    """Nothing but a server, a password, a number of a database: what else a URL can say would only be noticed at the first request."""
+    parts = urlsplit(value) if _is_url(value, ("redis", "rediss")) else None
+    if parts and re.fullmatch(r"/?\d{0,4}", parts.path) and not parts.query and not parts.fragment:
+        return value
+    raise BadSetting(f"{name} must be redis[s]://[[user]:password@]host[:port][/database], signs in the password as %XX")
+
+
 def _programs(name, value):
     ids = tuple(part.strip() for part in value.split(",") if part.strip())
     if all(BASE58_ADDRESS.fullmatch(one) for one in ids):
@@ -204,6 +212,6 @@ PARSERS = {
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
     "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
-    "ratelimit_storage_url": _url("redis", "rediss"), "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
+    "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }
 assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

@@ -16,6 +16,7 @@ import apsw
 import config as settings
 import keeping
 import models
+import tally
 from chain.rpc import Rpc, RpcError
 from providers import ProviderError, fetch_json, open_session
 
@@ -69,6 +70,8 @@ def list_checks(config, now, online):
     if online:
         yield check_endpoints(config, now)
         yield check_providers(config)
+        if config.ratelimit_storage_url:
+            yield check_redis(config, now)
 
 
 # ---- settings -----------------------------------------------------------------------------------------------------------
@@ -243,6 +246,16 @@ def check_endpoints(config, now):
         yield fine(f"Solana endpoint {number} answers, at slot {slot}") if genesis == MAINNET else look(f"Solana endpoint {number} answers, and is not mainnet")
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
             yield wrong(f"its newest final block is of {_when(seconds * 1000)}, the clock here says {_when(now)}", "set the clock, or replace the endpoint if it lags")
+
+
+def check_redis(config, now):
+    store = tally.open_store(config)
+    problem = tally.find_problem(store, now / 1000)
+    store.close()
+    if problem:
+        yield wrong(f"Redis cannot be used ({problem}): the keyed interface answers 503, addresses go uncounted", "check host and password in RATELIMIT_STORAGE_URL, and that it runs")
+    else:
+        yield fine("Redis answers")
 
 
 def check_providers(config):

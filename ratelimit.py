@@ -1,28 +1,17 @@
-"""The allowance: how many requests an owner may make in a minute, an hour, a day, exactly, over all its keys and all workers.
+"""The allowance: how many requests an owner may make in a minute, an hour, a day, exactly, over all its keys, workers and machines.
 
-Windows are fixed and aligned to the clock. A request is counted in all its windows or in none: one IMMEDIATE transaction in a file of its
-own (`ratelimit.db`), so that a long write to the main database delays nobody and a refused request uses nothing up. The file is disposable:
-where it is damaged it is made anew and the counters start again. No power cut is worth an fsync here, hence `synchronous=OFF`.
-flask-limiter, which asks addresses and forms (web.gate), counts in the same file: nobody gets more by meeting another worker.
+Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a refused request uses nothing up; `tally` keeps the counters.
+flask-limiter, which asks addresses and forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
 """
-import contextlib
 import ipaddress
 import logging
-import threading
 from dataclasses import dataclass
 
-import apsw
 from limits.storage import Storage
 
+import tally
 from config import WINDOW_SECONDS
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
-"""
-COUNT = "ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used"
-BUSY_MS = 2000
-SWEEP_SECONDS, GRACE_SECONDS = 600, 60                        # how often windows are swept away, and how long after their end: requests overtake each other
-BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 log = logging.getLogger("candor")
 
 
@@ -60,88 +49,22 @@ class Standing:
 
 
 class Allowance:
-    """The counters in one file, shared by the threads of a process (one connection under a lock) and by processes (SQLite's own lock)."""
+    """The limits over the counters of a `tally` store."""
 
-    def __init__(self, path):
-        self.path = path
-        self._lock = threading.Lock()
-        self._connection = None
-        self._swept_at = 0
+    def __init__(self, store):
+        self.store = store
 
     def take(self, limits, now):
         """Count one request in every one of `limits`, or in none if any is used up: Standing. `now`: Unix seconds."""
-        return self.run(lambda execute: _ask(execute, limits, now, counting=True), now)
+        return self._ask(limits, 1, now)
 
     def look(self, limits, now):
         """How the limits stand; counts nothing."""
-        return self.run(lambda execute: _ask(execute, limits, now, counting=False), now)
+        return self._ask(limits, 0, now)
 
-    def run(self, act, now):
-        """What `act(execute)` returns; a file that cannot be used is made anew for it."""
-        with self._lock:
-            try:
-                return act(self._enter(now))
-            except BROKEN as error:
-                log.error("allowance file made anew", exc_info=error)
-                self._remove()
-                return act(self._enter(now))
-
-    def close(self):
-        with self._lock:
-            self._forget()
-
-    def _enter(self, now):
-        execute = (self._connection or self._open()).execute
-        if now - self._swept_at > SWEEP_SECONDS:
-            self._swept_at = now
-            execute("DELETE FROM counted WHERE ends <= ?", (int(now) - GRACE_SECONDS,))
-        return execute
-
-    def _open(self):
-        connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(BUSY_MS)
-        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA).fetchall()
-        self._connection = connection
-        return connection
-
-    def _forget(self):
-        if self._connection is not None:
-            self._connection.close(True)
-            self._connection = None
-
-    def _remove(self):
-        self._forget()
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + suffix).unlink()
-
-
-def _ask(execute, limits, now, counting):
-    execute("BEGIN IMMEDIATE" if counting else "BEGIN")
-    try:
-        used = _find_used(execute, limits, now)
-        admitted = all(used[limit] < limit.most for limit in limits)
-        if counting and admitted:
-            _store_used(execute, limits, now)
-            used = {limit: count + 1 for limit, count in used.items()}
-    except BaseException:
-        execute("ROLLBACK")
-        raise
-    execute("COMMIT")
-    return Standing(admitted, tuple(_show_window(limit, used[limit], now) for limit in limits))
-
-
-def _find_used(execute, limits, now):
-    """{limit: requests counted in its present window}."""
-    windows = {(limit.subject, limit.name, _end(limit.seconds, now)): limit for limit in limits}
-    marks = ",".join(["(?,?,?)"] * len(windows))
-    rows = execute(f"SELECT subject, name, ends, used FROM counted WHERE (subject, name, ends) IN (VALUES {marks})", [value for window in windows for value in window])
-    return {**dict.fromkeys(limits, 0), **{windows[row[:3]]: row[3] for row in rows}}
-
-
-def _store_used(execute, limits, now):
-    rows = ",".join(["(?,?,?,1)"] * len(limits))
-    execute(f"INSERT INTO counted VALUES {rows} {COUNT}", [value for limit in limits for value in (limit.subject, limit.name, _end(limit.seconds, now))])
+    def _ask(self, limits, amount, now):
+        counted, used = self.store.count([(limit.subject, limit.name, _end(limit.seconds, now), limit.most) for limit in limits], amount, now)
+        return Standing(counted, tuple(_show_window(limit, count, now) for limit, count in zip(limits, used)))
 
 
 def _end(seconds, now):
@@ -154,45 +77,42 @@ def _show_window(limit, used, now):
 
 
 # ---- for flask-limiter ------------------------------------------------------------------------------------------------------
+MINUTE, UNLIMITED = WINDOW_SECONDS["minute"], 10**15
+
+
 class Counters(Storage):
-    """The same file as a storage of `limits` (scheme `allowance:`), for its fixed windows: aligned here as all others. `clock()`: Unix seconds."""
+    """The same counters as a storage of `limits` (scheme `allowance:`), for fixed windows of a minute, aligned here as all others. `clock()`: Unix seconds."""
 
     STORAGE_SCHEME = ["allowance"]
+    base_exceptions = ()                                      # none leaves it
 
-    def __init__(self, uri=None, wrap_exceptions=False, *, allowance, clock):
+    def __init__(self, uri=None, wrap_exceptions=False, *, store, clock):
         super().__init__(uri, wrap_exceptions)
-        self.allowance, self.clock = allowance, clock
-
-    base_exceptions = apsw.Error
+        self.store, self.clock = store, clock
 
     def incr(self, key, expiry, amount=1):
+        assert expiry == MINUTE                               # `get` is not told which window is meant
         now = self.clock()
         try:
-            return self._find(f"INSERT INTO counted VALUES (?, '', ?, ?) {COUNT} RETURNING used", (key, _end(expiry, now), amount), now)
-        except apsw.FullError:                                # who can still be answered is: with a full disk addresses go uncounted
+            return self.store.count([(key, "", _end(MINUTE, now), UNLIMITED)], amount, now)[1][0]
+        except self.store.unusable as error:                  # who can still be answered is: with a full disk, or without Redis, addresses go uncounted
+            log.error("an address went uncounted: %s", type(error).__name__)
             return 0
 
     def get(self, key):
-        return self._find_now("used", key) or 0
+        return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key):
-        return self._find_now("ends", key) or self.clock()
+        return _end(MINUTE, self.clock())
 
     def clear(self, key):
-        self._find("DELETE FROM counted WHERE subject = ?", (key,), self.clock())
+        self.incr(key, MINUTE, -self.get(key))
 
     def reset(self):
-        self._find("DELETE FROM counted", (), self.clock())
+        raise NotImplementedError("counters end with their windows")
 
     def check(self):
-        return self._find("SELECT 1", (), self.clock()) == 1
-
-    def _find_now(self, column, key):
-        now = self.clock()
-        return self._find(f"SELECT {column} FROM counted WHERE subject = ? AND ends > ? ORDER BY ends LIMIT 1", (key, int(now)), now)
-
-    def _find(self, sql, values, now):
-        return self.allowance.run(lambda execute: execute(sql, values).get, now)
+        return tally.find_problem(self.store, self.clock()) is None
 
 
 # ---- which limits a request meets -----------------------------------------------------------------------------------------

@@ -30,7 +30,9 @@ def run_server(config, args):
     """Become gunicorn; gunicorn.conf.py says how it serves."""
     import keeping
     import models
+    import tally
     refuse_demonstration(config)
+    tally.open_store(config).close()                          # a package that is missing is said here, not by every worker
     keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)

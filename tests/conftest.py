@@ -66,6 +66,25 @@ def service(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def redis_server():
+    """See redisserver.RedisServer; skipped where Redis is not installed."""
+    from redisserver import RedisServer
+    made = RedisServer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(params=["file", "redis"])
+def storage_url(request):
+    """RATELIMIT_STORAGE_URL of each store in turn, with nothing counted yet."""
+    if request.param == "file":
+        return ""
+    server = request.getfixturevalue("redis_server")
+    server.client.flushdb()
+    return server.url
+
+
+@pytest.fixture(scope="session")
 def live(tmp_path_factory):
     """A running server with one influencer, shared by the tests that come from outside; see live.Live."""
     from live import Live

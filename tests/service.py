@@ -37,7 +37,7 @@ class Service:
         self.app.tail.stop()
         while self.app.tail._watched:
             time.sleep(0.01)
-        self.app.allowance.close()
+        self.app.allowance.store.close()
         models.database.close_all()
 
     # ---- people ---------------------------------------------------------------------------------------------------------

@@ -48,6 +48,19 @@ def test_a_bad_value_is_refused_by_name_and_never_repeated(name):
     assert REFUSED[name] == "0" or REFUSED[name] not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["redis://", "redis:///0", "redis://:pw-canary@", "redis://:pw-canary@h:port", "redis://:pw-canary@h:0", "redis://:pw-canary@h:99999", "redis://h/first",
+                                 "redis://h/0?password=pw-canary", "redis://h#pw-canary", "redis://:pw/canary@h", "unix:///tmp/s", "http://h"])
+def test_a_redis_url_says_where_and_nothing_else(url):
+    with pytest.raises(config.BadSetting) as refused:
+        load(RATELIMIT_STORAGE_URL=url)
+    assert "RATELIMIT_STORAGE_URL" in str(refused.value) and "canary" not in str(refused.value) and refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("url", ["redis://h", "rediss://u:p%2Fw@h:6380/15", "redis://[::1]:6379/"])
+def test_redis_urls_that_can_be_used(url):
+    assert load(RATELIMIT_STORAGE_URL=url).ratelimit_storage_url == url
+
+
 def test_allowance_in_any_order_shortest_window_first():
     assert load(ALLOWANCE="5/day; 2/minute").allowance == (("minute", 2), ("day", 5))
 

@@ -216,7 +216,7 @@ def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
 
 def test_a_locked_allowance_is_busy(service, callers):
     other = apsw.Connection(str(service.config.ratelimit_path))
-    service.app.allowance._open().set_busy_timeout(20)
+    service.app.allowance.store._open().set_busy_timeout(20)
     other.execute("BEGIN IMMEDIATE")
     answer = service.get("/api/v1/feed", callers["a read key"])
     other.execute("ROLLBACK")
@@ -226,7 +226,7 @@ def test_a_locked_allowance_is_busy(service, callers):
 
 
 def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
-    execute = service.app.allowance._open().execute
+    execute = service.app.allowance.store._open().execute
     execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').get}").fetchall()
     codes = [service.get(path, peer=f"10.0.{n}.{n}").status_code for n in range(200) for path in ("/api/health", "/market")]
     assert set(codes) == {200} and execute("SELECT COUNT(*) FROM counted").get < 200
@@ -236,8 +236,8 @@ def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeyp
     def fail():
         raise apsw.CantOpenError("no such folder")
 
-    service.app.allowance.close()
-    monkeypatch.setattr(service.app.allowance, "_open", fail)
+    service.app.allowance.store.close()
+    monkeypatch.setattr(service.app.allowance.store, "_open", fail)
     answer = service.get("/api/v1/feed", callers["a read key"])
     monkeypatch.undo()
     assert (answer.status_code, answer.json["code"]) == (503, "busy") and service.get("/api/v1/feed", callers["a read key"]).status_code == 200
@@ -251,9 +251,9 @@ def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch)
 
 
 # ---- creating influencers -------------------------------------------------------------------------------------------------------
-def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch):
+def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, storage_url):
     monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-    service = Service(tmp_path / "data", creations_per_minute=2)
+    service = Service(tmp_path / "data", creations_per_minute=2, ratelimit_storage_url=storage_url)
 
     def create(peer, owner=None):
         with service.app.test_request_context("/connect", environ_base={"REMOTE_ADDR": peer}):

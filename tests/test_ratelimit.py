@@ -1,4 +1,5 @@
 """The allowance: exact over threads, processes and restarts; a refused request uses nothing up; headers a client can plan by."""
+import dataclasses
 import multiprocessing
 import threading
 
@@ -9,6 +10,7 @@ from limits.strategies import FixedWindowRateLimiter
 from service import Service
 
 import ratelimit
+import tally
 from ratelimit import Allowance, Counters, Limit
 
 NOON = 1_793_880_000                                          # a whole minute, hour and half day
@@ -20,10 +22,17 @@ def limits(minute=3, hour=5, subject="owner:1"):
 
 
 @pytest.fixture
-def allowance(tmp_path):
-    made = Allowance(tmp_path / "ratelimit.db")
+def given(settings, storage_url):
+    """Settings that count in a file, then in Redis."""
+    settings.data_dir.mkdir()
+    return dataclasses.replace(settings, ratelimit_storage_url=storage_url)
+
+
+@pytest.fixture
+def allowance(given):
+    made = Allowance(tally.open_store(given))
     yield made
-    made.close()
+    made.store.close()
 
 
 def left(standing):
@@ -89,42 +98,55 @@ def test_a_request_that_is_late_counts_in_its_own_window(allowance):
     assert left(allowance.look(limits(), NOON + 60.001))["minute"] == 2
 
 
-def take_many(path, count, results):
-    """How many of `count` were admitted: (by the allowance, by flask-limiter's way through the same file)."""
-    allowance = Allowance(path)
-    strategy = FixedWindowRateLimiter(Counters(allowance=allowance, clock=lambda: NOON))
+def take_many(given, count, results):
+    """How many of `count` were admitted: (by the allowance, by flask-limiter's way to the same counters)."""
+    allowance = Allowance(tally.open_store(given))
+    strategy = FixedWindowRateLimiter(Counters(store=allowance.store, clock=lambda: NOON))
     results.put(([allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True), [strategy.hit(FIFTY, "address") for _ in range(count)].count(True)))
-    allowance.close()
+    allowance.store.close()
 
 
-def test_processes_share_exactly_and_a_restart_forgets_nothing(tmp_path):
-    context, path = multiprocessing.get_context("spawn"), tmp_path / "ratelimit.db"
+def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
+    context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    crew = [context.Process(target=take_many, args=(path, 70, results)) for _ in range(2)]
+    crew = [context.Process(target=take_many, args=(given, 70, results)) for _ in range(2)]
     [process.start() for process in crew]
     admitted = [results.get(timeout=30) for _ in crew]
     [process.join() for process in crew]
     assert [sum(counts) for counts in zip(*admitted)] == [120, 50]
-    again = Allowance(path)
-    assert not FixedWindowRateLimiter(Counters(allowance=again, clock=lambda: NOON)).hit(FIFTY, "address")
+    again = Allowance(tally.open_store(given))
+    assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(FIFTY, "address")
     assert not again.take(limits(120, 2000), NOON).admitted and left(again.look(limits(120, 2000), NOON)) == {"minute": 0, "hour": 1880}
-    again.close()
+    again.store.close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database, whatever its name says " * 100, b"", b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(content)
-    allowance = Allowance(path)
+    allowance = Allowance(tally.File(path))
     assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {"minute": 2, "hour": 4}
-    allowance.close()
+    allowance.store.close()
 
 
-def test_counters_of_the_past_are_swept(allowance):
+def test_counters_of_the_past_are_swept(tmp_path):
+    allowance = Allowance(tally.File(tmp_path / "ratelimit.db"))
     for n in range(50):
         allowance.take(limits(subject=f"address:{n}"), NOON)
     allowance.take(limits(), NOON + 7200)
-    assert allowance._connection.execute("SELECT COUNT(*) FROM counted").fetchone() == (2,)
+    assert allowance.store._connection.execute("SELECT COUNT(*) FROM counted").fetchone() == (2,)
+    allowance.store.close()
+
+
+def test_counters_in_redis_end_by_themselves(redis_server):
+    """By how long they have to last, not by Redis' own clock: another machine's may be off."""
+    redis_server.client.flushdb()
+    allowance = Allowance(tally.Redis(redis_server.url))
+    allowance.take(limits(), NOON + 10)
+    seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client.keys()}
+    assert seconds.keys() == {f"candor:owner:1:minute:{NOON + 60}", f"candor:owner:1:hour:{NOON + 3600}"}
+    assert 105 <= seconds[f"candor:owner:1:minute:{NOON + 60}"] <= 110 and 3645 <= seconds[f"candor:owner:1:hour:{NOON + 3600}"] <= 3650
+    allowance.store.close()
 
 
 @pytest.mark.parametrize("address, network", [("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("::ffff:192.0.2.7", "192.0.2.7"), (None, "unknown"), ("", "unknown")])
@@ -136,32 +158,30 @@ def test_whoever_has_one_address_of_a_network_has_them_all(address, network):
 def test_the_storage_keeps_its_promises(allowance):
     """What `limits` asks of a storage: docs of limits.storage.Storage."""
     clock = [NOON + 10]
-    storage = storage_from_string("allowance:", allowance=allowance, clock=lambda: clock[0])
+    storage = storage_from_string("allowance:", store=allowance.store, clock=lambda: clock[0])
     assert [storage.incr("a", 60), storage.incr("a", 60, 4), storage.incr("a", 60, -1), storage.incr("b", 60)] == [1, 5, 4, 1]
     assert (storage.get("a"), storage.get_expiry("a"), storage.get("c"), storage.check()) == (4, NOON + 60, 0, True)
     clock[0] = NOON + 60
     assert (storage.get("a"), storage.incr("a", 60)) == (0, 1)
     storage.clear("a")
     assert storage.get("a") == 0
-    storage.incr("a", 60)
-    storage.reset()
-    assert storage.get("a") == 0
 
 
 def test_a_damaged_file_is_made_anew_for_addresses_too(tmp_path):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(b"this is no database " * 500)
-    allowance = Allowance(path)
-    assert Counters(allowance=allowance, clock=lambda: NOON).incr("a", 60) == 1
-    allowance.close()
+    store = tally.File(path)
+    assert Counters(store=store, clock=lambda: NOON).incr("a", 60) == 1
+    store.close()
 
 
 # ---- through the interface --------------------------------------------------------------------------------------------------
 @pytest.fixture
-def narrow(tmp_path, monkeypatch):
-    """A service with small limits whose clock stands still."""
+def narrow(tmp_path, monkeypatch, storage_url):
+    """A service with small limits whose clock stands still, over each store."""
     monkeypatch.setattr("time.time_ns", lambda: (NOON + 10) * 10**9)
-    made = Service(tmp_path / "data", allowance=(("minute", 5), ("hour", 50)), posts_per_minute=2, ip_limit_per_minute=20, failed_auth_per_minute=3)
+    made = Service(tmp_path / "data", allowance=(("minute", 5), ("hour", 50)), posts_per_minute=2, ip_limit_per_minute=20, failed_auth_per_minute=3,
+                   ratelimit_storage_url=storage_url)
     yield made
     made.close()
 
@@ -229,11 +249,11 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
 
 
 def test_what_an_address_used_up_outlives_the_process(narrow):
-    """The address's minute and its failures are in the file: another worker, or the next process, goes on from there."""
+    """The address's minute and its failures are in the store: another worker, or the next process, goes on from there."""
     for _ in range(3):
         assert narrow.get("/api/v1/feed", peer="2001:db8::1").status_code == 401
-    narrow.app.allowance.close()
-    again = Service(narrow.config.data_dir, ip_limit_per_minute=20, failed_auth_per_minute=3)
+    narrow.app.allowance.store.close()
+    again = Service(narrow.config.data_dir, ip_limit_per_minute=20, failed_auth_per_minute=3, ratelimit_storage_url=narrow.config.ratelimit_storage_url)
     answer = again.get("/api/v1/feed", peer="2001:db8::ffff")
     assert (answer.status_code, answer.json["window"], answer.headers["Retry-After"]) == (429, "address", "50") and answer.content_type == "application/problem+json"
     codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]

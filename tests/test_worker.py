@@ -137,8 +137,8 @@ def test_a_crowd_is_served_whole(server):
     assert codes == [200] * 60
 
 
-def test_two_workers_share_one_allowance_and_one_revocation(tmp_path):
-    server = Server(tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day")
+def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_url):
+    server = Server(tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url)
     try:
         import config
         with models.connect(ground.settings_of(tmp_path / "data")).connection_context():

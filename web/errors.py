@@ -1,14 +1,12 @@
 """Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a request id on both."""
 import logging
 
-import apsw
 import orjson
 from flask import Response, g, render_template, request
 from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
 
 import models
-from ratelimit import BROKEN
 from web.problem import CODES, Problem
 
 BY_STATUS = {status: code for code, (status, _) in CODES.items() if code in (
@@ -21,7 +19,7 @@ def init_app(app):
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
-    for unusable in (apsw.BusyError, apsw.FullError, *BROKEN):            # the allowance's file
+    for unusable in app.allowance.store.unusable:
         app.register_error_handler(unusable, answer_busy)
     app.register_error_handler(Exception, answer_unexpected)
 
@@ -66,8 +64,8 @@ def answer_database(error):
 
 
 def answer_busy(error):
-    log.error("database busy", exc_info=error, extra={"shown": {"requestId": g.request_id}})
-    return answer(Problem("busy", "the database could not be written or read just now; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
+    log.error("busy", exc_info=error, extra={"shown": {"requestId": g.request_id}})
+    return answer(Problem("busy", "what is kept here could not be written or read just now; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
 
 
 def answer_unexpected(error):

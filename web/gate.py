@@ -7,7 +7,8 @@ from flask import current_app, g, request
 from flask_limiter import ApplicationLimit, Limiter
 
 import ratelimit
-from config import BadSetting
+import tally
+from ratelimit import Limit
 from web import auth
 from web.problem import Problem
 
@@ -24,7 +25,7 @@ def settings():
     return current_app.config["CANDOR"]
 
 
-# ---- what addresses and forms may do: flask-limiter, counting in the allowance's file ---------------------------------------------
+# ---- what addresses may do: flask-limiter, counting where the allowance does ------------------------------------------------------
 def find_network():
     return ratelimit.network_of(request.remote_addr)
 
@@ -45,7 +46,6 @@ def limited(window, whose):
 
 limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window", application_limits=[
     ApplicationLimit(lambda: f"{settings().ip_limit_per_minute}/minute", scope="address", on_breach=refuse("your address", "address"))])
-creations = {"limit_value": lambda: f"{settings().creations_per_minute}/minute", "on_breach": refuse("new influencers", "creations_minute")}
 
 
 @limiter.shared_limit(lambda: f"{settings().failed_auth_per_minute}/minute", "failed", on_breach=refuse("failed attempts from your address", "address"))
@@ -53,19 +53,11 @@ def note_failure():
     """Count a failed authentication of this address; Problem 429 instead of the caller's own refusal once there were too many."""
 
 
-@limiter.shared_limit(scope="creations by address", **creations)
-@limiter.shared_limit(scope="creations by owner", key_func=lambda: f"owner:{g.creator}", exempt_when=lambda: g.creator is None, **creations)
-def count_creation():
-    """Problem 429 once `g.creator`, or this address, made too many influencers in a minute."""
-
-
 # ---- what every request passes ----------------------------------------------------------------------------------------------------
 def init_app(app, config):
     """`app.allowance` counts for every route; the hooks run for paths that do not exist, too."""
-    if config.ratelimit_storage_url:
-        raise BadSetting("RATELIMIT_STORAGE_URL is not supported yet: leave it unset")
-    app.allowance = ratelimit.Allowance(config.ratelimit_path)
-    app.config.update(RATELIMIT_STORAGE_URI="allowance:", RATELIMIT_STORAGE_OPTIONS={"allowance": app.allowance, "clock": lambda: g.now / 1000},
+    app.allowance = ratelimit.Allowance(tally.open_store(config))
+    app.config.update(RATELIMIT_STORAGE_URI="allowance:", RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
                       RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere")
     app.before_request(begin)
     app.before_request(check_host)
@@ -105,8 +97,10 @@ def check_creation(owner_id=None):
     """May this address (and this owner, if there is one) create another influencer here and now?"""
     if settings().registration == "closed":
         raise Problem("registration_closed", "new influencers are made by the operator of this instance only")
-    g.creator = owner_id
-    count_creation()
+    subjects = [f"creations:{find_network()}", *([f"creations:owner:{owner_id}"] if owner_id else [])]
+    standing = current_app.allowance.take([Limit(subject, "creations_minute", 60, settings().creations_per_minute) for subject in subjects], g.now / 1000)
+    if not standing.admitted:
+        raise limited(standing.tightest, "new influencers")
 
 
 def check_posting(owner_id):

@@ -5,6 +5,7 @@ import orjson
 from flask import Blueprint, current_app
 from peewee import PeeweeException
 
+import tally
 from config import VERSION
 from models import database
 from web.legacy import respond
@@ -35,7 +36,11 @@ def show_health():
         shown, status = check_health(current_app.config["CANDOR"], now), 200
     except PeeweeException:
         shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, database.engine: database.version(), "journal": None}, "version": VERSION}, 503
-    return respond({**shown, "simulated": True}, status)
+    store = current_app.allowance.store
+    counting = tally.find_problem(store, now / 1000) is None
+    if not counting and shown["status"] == "ok":              # pages are served; the keyed interface answers 503
+        shown["status"] = "degraded"
+    return respond({**shown, "allowance": {"ok": counting, "store": store.name}, "simulated": True}, status)
 
 
 def check_health(config, now):

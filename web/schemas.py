@@ -369,6 +369,11 @@ class DatabaseHealth(Shape):
     journal: str | None
 
 
+class AllowanceHealth(Shape):
+    ok: bool
+    store: Literal["file", "redis"]
+
+
 class Health(Shape):
     status: Literal["ok", "degraded", "down"]
     mode: Literal["simulated"]
@@ -377,6 +382,7 @@ class Health(Shape):
     walletObserver: ObserverHealth | None = None
     scout: JobHealth | None = None
     database: DatabaseHealth
+    allowance: AllowanceHealth
     version: str
 
 
