@@ -1,6 +1,7 @@
 """Where tests keep their instances: SQLite in a folder of their own or, with TEST_DATABASE_URL, a database of that server, made new for each folder.
+Where they count requests: a file of that folder or, with TEST_REDIS_URL, a database of that Redis.
 
-`tests/with-postgres COMMAND` runs a command beside a server that is thrown away afterwards.
+`tests/with-engines COMMAND` runs a command beside servers that are thrown away afterwards.
 """
 import hashlib
 import os
@@ -12,16 +13,19 @@ import config
 import models
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
+REDIS = os.environ.get("TEST_REDIS_URL", "")
 EMPTY = f"candor_migrated_{models.list_migrations()[-1]}"           # what new databases are copied from
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
-postgresql_only = pytest.mark.skipif(not SERVER, reason="of PostgreSQL alone: run it under tests/with-postgres")
+postgresql_only = pytest.mark.skipif(not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines")
+file_only = pytest.mark.skipif(bool(REDIS), reason="of the allowance's file alone; tests/test_redis.py has its like for Redis")
 PASSWORD = "canary-of-the-database"                           # shown nowhere
-_made = []
+SECRETS = {**({"the database's password": PASSWORD} if SERVER else {}), **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {})}
+_made, _numbers = [], {}
 
 
 def environ(folder, migrated=True):
     """The settings of an instance that lives in this folder: the same ones whenever they are asked for."""
-    return {"DATA_DIR": str(folder), **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {})}
+    return {"DATA_DIR": str(folder), **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {}), **({"RATELIMIT_STORAGE_URL": redis_of(folder)} if REDIS else {})}
 
 
 def settings_of(folder, **more):
@@ -41,6 +45,11 @@ def url_of(folder, migrated=True):
         _create(name, migrated)
         _made.append(name)
     return url_for(name)
+
+
+def redis_of(folder):
+    """One of its databases, which has 10,000, for this folder alone."""
+    return f"{REDIS}/{_numbers.setdefault(str(folder), len(_numbers))}"
 
 
 def url_for(name):

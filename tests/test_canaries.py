@@ -128,7 +128,7 @@ def test_no_secret_is_found_anywhere(server, tmp_path):
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
     secrets = {**PASTED, "a key": key, "a recovery code": shown(page, "recovery-code")}
     assert server.ask("POST", "/api/v1/posts", b'{"eventId": "honest", "body": "honest words of canary-honest"}', bearer(key))[0] == 201
-    later = {**SETTING, **({"the database's password": ground.PASSWORD} if ground.SERVER else {}), "another key": server.key, "a read key": server.read_key, "a read key of the form": shown(server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"),
+    later = {**SETTING, **ground.SECRETS, "another key": server.key, "a read key": server.read_key, "a read key of the form": shown(server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"),
              "the second code": shown(server.submit("/recovery-code", keep=False)[1], "recovery-code"), "a cookie": server.cookie.partition("=")[2]}
 
     for secret in (*secrets.values(), later["a cookie"]):
@@ -244,7 +244,7 @@ def search(secrets, server, folder):
     """{name of a secret: where it was found, in clear or as addresses, forms and pages write it}"""
     places = {**server.answers, **{file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()},
               **({"all rows": ground.read_all(server.folder / "data")} if ground.SERVER else {})}
-    assert {"server.log", "ratelimit.db", *([] if ground.SERVER else ["app.db", "candor.backup"])} <= set(places)
+    assert {"server.log", *([] if ground.REDIS else ["ratelimit.db"]), *([] if ground.SERVER else ["app.db", "candor.backup"])} <= set(places)
     found = {}
     for name, secret in secrets.items():
         forms = {secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret), html.escape(secret), json.dumps(secret)[1:-1]}

@@ -214,6 +214,7 @@ def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
     assert service.get("/api/v1/bots", callers["a read key"]).status_code == 500
 
 
+@ground.file_only
 def test_a_locked_allowance_is_busy(service, callers):
     other = apsw.Connection(str(service.config.ratelimit_path))
     service.app.allowance.store._open().set_busy_timeout(20)
@@ -225,6 +226,7 @@ def test_a_locked_allowance_is_busy(service, callers):
     assert service.get("/api/v1/feed", callers["a read key"]).status_code == 200
 
 
+@ground.file_only
 def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
     execute = service.app.allowance.store._open().execute
     execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').get}").fetchall()
@@ -232,6 +234,7 @@ def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
     assert set(codes) == {200} and execute("SELECT COUNT(*) FROM counted").get < 200
 
 
+@ground.file_only
 def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeypatch):
     def fail():
         raise apsw.CantOpenError("no such folder")
