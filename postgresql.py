@@ -167,8 +167,12 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     # ---- telling --------------------------------------------------------------------------------------------------------
     def data_version(self):
-        """The same as before where nobody committed anything since; to be read before the data. Any hashable."""
-        return self.execute_sql("SELECT pg_current_snapshot()::text").fetchone()[0]
+        """The same as before only where nobody committed anything since; to be asked for before the data is read. Any hashable.
+
+        A snapshot's text tells which transactions had ended: where one more did, it is another. A server started since, a promoted standby for
+        instance, may give the numbers of transactions that were lost to others.
+        """
+        return self.execute_sql("SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text").fetchone()
 
     def clock(self):
         """Now, in ms: one clock for all machines."""

@@ -1,5 +1,6 @@
 """One database for several machines: one writer, locks that end with their session, jobs in one place, wallets shared out, and getting better again."""
 import dataclasses
+import itertools
 import os
 import random
 import signal
@@ -10,13 +11,17 @@ import time
 from pathlib import Path
 
 import ground
+import orjson
 import peewee
 import pytest
+import requests
+from events import Connection
 from lookout import Lookout, ledger_of, watch
 from node import FakeNode
-from service import Service
+from service import NOW, Service
 from story import address
 from test_observer import market
+from test_worker import Server
 
 import config
 import doctor
@@ -25,6 +30,7 @@ import keeping
 import models
 from models import Arrival, Job, OperationalError, Receipt, Sighting, Wallet, Watcher, database
 from sharing import Share
+from web import accounts
 
 pytestmark = ground.postgresql_only
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,6 +136,45 @@ def test_the_version_of_the_data_moves_with_every_commit(db, other):
     assert db.data_version() != before
 
 
+def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked_for(db):
+    """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their own. (These connections are not alone among the writers.)"""
+    writers, seen = [db.open() for _ in range(3)], []
+    for writer in writers:
+        writer.execute("BEGIN")
+        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+        writer.execute("SAVEPOINT s")
+        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+        seen.append(db.data_version())
+    for writer in (writers[1], writers[2], writers[0]):
+        writer.execute("COMMIT")
+        assert db.data_version() not in seen
+        seen.append(db.data_version())
+        writer.close()
+    assert Arrival.select().count() == 6
+
+
+def test_what_is_kept_for_a_version_holds_all_that_was_seen_before_it_was_asked_for(db):
+    """The promise that keeping lists rests on, beside four who commit as fast as they can."""
+    def write():
+        with db.open() as writer:
+            for n in range(300):
+                with writer.transaction():
+                    writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+                    with writer.transaction():
+                        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+
+    crew, kept = [threading.Thread(target=write) for _ in range(4)], {}
+    [thread.start() for thread in crew]
+    while any(thread.is_alive() for thread in crew):
+        seen = Arrival.select().count()
+        version = db.data_version()
+        if version not in kept:
+            kept[version] = Arrival.select().count()
+        assert kept[version] >= seen
+    [thread.join() for thread in crew]
+    assert len(kept) > 20 and Arrival.select().count() == 2400
+
+
 # ---- away, and back again ---------------------------------------------------------------------------------------------------
 def test_sessions_the_server_ended_are_replaced(service):
     """As after its restart: idle connections are found out before they are used, one in use is an answer `busy`."""
@@ -202,6 +247,81 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "postgresql", raising=False)
     with pytest.raises(config.BadSetting, match="requirements-postgres.txt"):
         models.open_postgresql("postgresql://candor:canary@h/d")
+
+
+# ---- several machines -----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def machines(tmp_path):
+    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are an influencer of each machine, of one owner."""
+    shared, made = {**ground.environ(tmp_path / "data"), "SECRET_KEY": "of both"}, []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        made.append(Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")}))
+    settings = ground.settings_of(tmp_path / "data")
+    with models.connect(settings).connection_context():
+        one = accounts.create_bot(settings, "One", NOW)
+        made[0].bot, made[1].bot = one, accounts.create_bot(settings, "Two", NOW, owner=one.owner)
+        yield made
+    for machine in made:
+        machine.stop()
+    database.close_all()
+
+
+def publish(machine, number):
+    """The post's id, as the machine answers."""
+    answer = requests.post(f"http://127.0.0.1:{machine.port}/api/v1/posts", json={"eventId": f"e{number}", "body": f"word{number}"},
+                           headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"}, timeout=20)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def read(machine, path):
+    status, body = machine.get(path, Authorization=f"Bearer {machine.bot.publish_key.text}")
+    assert status == 200
+    return orjson.loads(body)
+
+
+def test_what_one_machine_stores_the_other_shows_at_once(machines):
+    """Whatever either keeps of what it read."""
+    for number in range(30):
+        writer, reader = machines[number % 2], machines[1 - number % 2]
+        read(reader, "/api/v1/feed?limit=1")
+        uid = publish(writer, number)
+        assert read(reader, "/api/v1/feed?limit=1")["data"][0]["id"] == uid
+        assert all(f"word{number}<" in reader.get(path)[1].decode() for path in ("/", f"/bots/{writer.bot.bot.uid}"))
+        assert read(reader, f"/api/v1/bots/{writer.bot.bot.uid}")["feed"][0]["id"] == uid
+
+
+def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
+    """One follows each machine's stream, one changes machines wherever it is cut, one polls both in turn."""
+    since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
+    writers = [threading.Thread(target=lambda machine=machine: [publish(machine, number) for number in range(100)]) for machine in machines]
+
+    def follow(mine, ports, length):
+        last_id = since
+        for port in itertools.cycle(ports):
+            line = Connection(port, machines[0].bot.publish_key.text, last_id)
+            mine += [shown["id"] for _, shown in itertools.islice(line.events, min(length, 200 - len(mine)))]
+            last_id = line.events.last_id
+            line.cut()
+            if len(mine) == 200:
+                return
+
+    def poll(mine):
+        place = since
+        for machine in itertools.cycle(machines):
+            page = read(machine, f"/api/v1/feed?since={place}&limit=7")
+            mine += [row["id"] for row in page["data"]]
+            place = page["newestCursor"]
+            if len(mine) == 200:
+                return
+
+    one, two = (machine.port for machine in machines)
+    crew = [*writers, *(threading.Thread(target=follow, args=given) for given in ((got[0], [one], 200), (got[1], [two], 200), (got[2], [one, two], 9))),
+            threading.Thread(target=poll, args=(got[3],))]
+    [thread.start() for thread in crew], [thread.join(60) for thread in crew]
+    order = [uid for uid, in models.Post.select(models.Post.uid).order_by(models.Post.id).tuples()]
+    assert len(order) == 200 and got == [order] * 4
 
 
 # ---- locks --------------------------------------------------------------------------------------------------------------------
