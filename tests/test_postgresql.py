@@ -47,9 +47,9 @@ def other(settings, db):
 
 
 def end_sessions(holding=None):
-    """The server ends every other session of this database, or those that hold this lock."""
+    """The server ends every other session of this database, or those that hold this lock; how many, once they are gone."""
     which = "" if holding is None else f"AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = {holding} AND granted)"
-    return database.execute_sql("SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() " + which).fetchone()[0]
+    return database.execute_sql("SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() " + which).fetchone()[0]
 
 
 # ---- the database ---------------------------------------------------------------------------------------------------------
