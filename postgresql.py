@@ -202,7 +202,9 @@ class SessionLock:
         ask = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
         with __exception_wrapper__:
             try:
-                self._session = self._session or self._connect()
+                if self._session is None:
+                    self._session = self._database.open(**WAKEFUL)
+                    self._session.execute(WATCHED)
                 if self._session.execute(f"SELECT {ask}({self._number})").fetchone()[0] is False:
                     return False
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
@@ -210,11 +212,6 @@ class SessionLock:
             except BaseException:
                 self.release()
                 raise
-
-    def _connect(self):
-        session = self._database.open(**WAKEFUL)
-        session.execute(WATCHED)
-        return session
 
     def check(self):
         """Raises OperationalError where the lock was lost."""
