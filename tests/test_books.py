@@ -2,6 +2,7 @@
 import random
 from dataclasses import replace
 
+import ground
 import orjson
 import pytest
 from hypothesis import HealthCheck, given
@@ -25,7 +26,7 @@ DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
 
 @pytest.fixture
 def empty(db):
-    db.execute_sql("PRAGMA synchronous = OFF")
+    ground.hurry()
 
     def make():
         for model in reversed(models.TABLES):
