@@ -1,8 +1,8 @@
 # docker build -t candor . && docker run -p 127.0.0.1:8000:8000 -v candor:/data -e BASE_URL=http://127.0.0.1:8000 candor
 # Everything that lasts is in the volume /data; docs/operate.md tells how to back it up and what to set behind a proxy.
 FROM python:3.11-slim AS build
-COPY requirements.txt requirements-redis.txt ./
-RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements-redis.txt
+COPY requirements.txt requirements-postgres.txt requirements-redis.txt ./
+RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements-postgres.txt -r requirements-redis.txt
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin candor && install -d -o candor -g candor -m 0700 /data

@@ -17,7 +17,7 @@ test: .venv/dev
 	.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
 	touch .venv
 
-.venv/dev: .venv requirements-dev.txt requirements-mcp.txt requirements-redis.txt
+.venv/dev: .venv requirements-dev.txt requirements-mcp.txt requirements-postgres.txt requirements-redis.txt
 	.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	touch .venv .venv/dev
 

@@ -51,6 +51,7 @@ class Config:
     web_concurrency: int = 1
     threads: int = 8
     ratelimit_storage_url: str = field(default="", repr=False)
+    observers: str = "one"                            # shared: each process observes its share of the wallets
     metrics: str = "off"                              # on: /metrics, for Prometheus
     llm_base_url: str = field(default="", repr=False)
     llm_model: str = ""
@@ -75,6 +76,8 @@ def load(environ=None, dotenv=".env"):
     values = {**(dotenv_values(dotenv) if dotenv else {}), **environ}
     given = {name: parse(name.upper(), values[name.upper()].strip()) for name, parse in PARSERS.items() if (values.get(name.upper()) or "").strip()}
     config = Config(**given)
+    if config.observers == "shared" and not config.database_url:
+        raise BadSetting("OBSERVERS must be one: only with PostgreSQL (DATABASE_URL) several can observe")
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
     config = Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})
@@ -209,6 +212,6 @@ PARSERS = {
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
     "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
-    "ratelimit_storage_url": _redis_url, "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
+    "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }
 assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

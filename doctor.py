@@ -108,7 +108,7 @@ def check_disk(config):
     if free < LEAST_FREE + size:
         yield wrong(f"{free / 1e9:.1f} GB are free on the disk of {config.data_dir}: too little for a backup there, soon for posts", "free some space, or move DATA_DIR")
     else:
-        yield fine(f"{free / 1e9:.0f} GB are free on the disk of {config.data_dir}; the database takes {size / 1e6:.1f} MB")
+        yield fine(f"{free / 1e9:.0f} GB are free on the disk of {config.data_dir}; app.db takes {size / 1e6:.1f} MB")
 
 
 def check_files(config):
@@ -129,14 +129,31 @@ def check_files(config):
 
 # ---- the database -------------------------------------------------------------------------------------------------------
 def check_database(config, now):
+    return check_server(config, now) if config.database_url else check_file(config, now)
+
+
+def check_file(config, now):
     path = config.database_path
     if not path.exists():
         return [look(f"there is no database in {config.data_dir} yet", "`make run` makes it; `app.py restore FILE` brings a backup back")]
     try:
         with contextlib.closing(keeping.open_reading(path)) as db:
-            return [*check_whole(db, path), *check_schema(db), *_check_contents(db, config, now)]
+            applied = keeping.list_applied(db)
+            return [*check_whole(db, path), *check_schema(applied), *_check_contents(db.execute, applied, config, now)]
     except apsw.Error as error:
         return [wrong(f"{path} cannot be read: {error}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")]
+
+
+def check_server(config, now):
+    database = models.make_database(config)
+    try:
+        with database.connection_context():
+            applied = models.list_applied(database)
+            return [fine(f"PostgreSQL {database.version()} answers"), *check_schema(applied), *_check_contents(database.execute_sql, applied, config, now)]
+    except models.OperationalError as error:
+        return [wrong(f"the database of DATABASE_URL cannot be reached: {str(error).strip()}", "start it, or correct DATABASE_URL")]
+    finally:
+        database.close_all()
 
 
 def check_whole(db, path):
@@ -150,38 +167,38 @@ def check_whole(db, path):
         yield look(f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long", "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start")
 
 
-def check_schema(db):
-    applied, known = keeping.list_applied(db), models.list_migrations()
+def check_schema(applied):
+    known = models.list_migrations()
     newer, pending = sorted(set(applied) - set(known)), [name for name in known if name not in applied]
     if newer:
         yield wrong(f"the schema is of a newer version (it has {newer[0]})", "install that version, or restore a backup made before the upgrade")
     elif pending:
-        yield look(f"the schema lacks {', '.join(pending)}", "the next start brings it up to date, and keeps a copy of the present one")
+        yield look(f"the schema lacks {', '.join(pending)}", "the next start brings it up to date, and keeps a copy of a present app.db")
     else:
         yield fine(f"the schema is {known[-1]}, the newest")
 
 
-def _check_contents(db, config, now):
-    if "0001_begin" not in keeping.list_applied(db):
+def _check_contents(execute, applied, config, now):
+    if "0001_begin" not in applied:
         return
     running = keeping.is_in_use(config.data_dir)
     yield fine("a server is running here") if running else look("no server is running here", "`make run` starts one")
-    yield from check_clock(db, now)
-    yield from check_jobs(db, config, now, running)
-    yield from check_receipts(db)
+    yield from check_clock(execute, now)
+    yield from check_jobs(execute, config, now, running)
+    yield from check_receipts(execute)
 
 
-def check_clock(db, now):
-    newest = max(at or 0 for at, in db.execute("SELECT MAX(created_at) FROM post UNION ALL SELECT MAX(heartbeat_at) FROM job"))
+def check_clock(execute, now):
+    newest = max(at or 0 for at, in execute("SELECT MAX(created_at) FROM post UNION ALL SELECT MAX(heartbeat_at) FROM job"))
     if now < max(FIRST_DAY, newest - CLOCK_MS):
         yield wrong(f"the clock says {_when(now)}, and what is stored here says {_when(max(newest, FIRST_DAY))}", "set the clock: timedatectl set-ntp true")
     else:
         yield fine(f"the clock says {_when(now)}")
 
 
-def check_jobs(db, config, now, running):
-    began = db.execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now                # nothing can have gone well before
-    rows = {row[0]: row[1:] for row in db.execute("SELECT name, state, heartbeat_at, last_success_at, last_error FROM job")}
+def check_jobs(execute, config, now, running):
+    began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now                # nothing can have gone well before
+    rows = {row[0]: row[1:] for row in execute("SELECT name, state, heartbeat_at, last_success_at, last_error FROM job")}
     for name, seconds in (("observer", config.observer_interval_seconds), ("scout", config.scout_interval_seconds), ("paper", config.paper_interval_seconds)):
         if seconds:
             yield check_job(name, seconds, rows.get(name), began, now, running)
@@ -202,8 +219,8 @@ def check_job(name, seconds, row, began, now, running):
     return wrong(text, advice) if now - (success_at or began) > PATIENCE else look(text, advice)
 
 
-def check_receipts(db):
-    stuck = db.execute("SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR problem IS NOT NULL)", (STUCK_AFTER,)).fetchone()
+def check_receipts(execute):
+    stuck = execute("SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR problem IS NOT NULL)", (STUCK_AFTER,)).fetchone()
     if stuck[0]:
         yield look(f"{stuck[0]} receipts are listed and no endpoint gives a usable one{f' ({stuck[1]})' if stuck[1] else ''}: their wallets stay `partial`",
                    "name another endpoint in SOLANA_RPC_URLS; they are asked for again by themselves")

@@ -1,21 +1,20 @@
 """The background jobs: which process runs them, when, and what health tells of them.
 
-Every worker calls `start`; exactly one holds the lock and runs the jobs, another takes over within a second of its death (the kernel
-frees the lock of a killed process). The work itself is done under a second lock, so that the command line can do a pass of its own
-beside a running server.
+Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another takes over within seconds of its death (whoever
+keeps the lock frees it). Nothing a job writes is stored once its process has lost the lock. The work itself is done under a second lock, so that the
+command line can do a pass of its own beside a running server.
 """
 import contextlib
-import fcntl
 import json
 import logging
 import threading
 import time
 
 import models
-from models import Job
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
+from sharing import Share
 
 TAKEOVER_SECONDS = 0.5
 GRACE = 5.0                            # seconds that a running pass is given when the process ends
@@ -23,82 +22,122 @@ log = logging.getLogger("candor.jobs")
 
 
 @contextlib.contextmanager
-def working(config):
-    """Alone at work in DATA_DIR: waits for whoever is observing or rebuilding there now."""
-    with open(config.data_dir / "work.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def working(shared=False):
+    """Alone at work on what is observed, or beside others who share it out: waits for whoever is observing or rebuilding now."""
+    lock = models.database.lock("work")
+    try:
+        lock.take(wait=True, shared=shared)
+        with models.database.guarding(lock.check):
+            yield
+    finally:
+        lock.release()
 
 
 class Jobs:
     """The jobs of one process, a thread each."""
 
     def __init__(self, config):
-        self.config, self._threads, self._ending = config, [], threading.Event()
-        self._lock = open(config.data_dir / "jobs.lock", "w")
+        self.config, self._lock, self._ending = config, models.database.lock("jobs"), threading.Event()
+        self._share = Share(config.observer_interval_seconds) if config.observers == "shared" else None
+        self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
 
     def start(self):
-        self._spawn(self._lead)
+        self._threads += self._begin(self._list_own(), self._ending)
+        self._threads[0].start()
 
     def stop(self):
         self._ending.set()
+        end = time.monotonic() + GRACE
         for thread in self._threads:
-            thread.join(GRACE)
-        self._lock.close()
+            thread.join(max(0.0, end - time.monotonic()))
+        self._lock.release()
+        if self._share:
+            with contextlib.suppress(models.OperationalError), models.database.connection_context():
+                self._share.leave()
 
-    def _spawn(self, work, *args):
-        thread = threading.Thread(target=work, args=args, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _begin(self, work, ending, check=None):
+        threads = [threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True) for job in work]
+        for thread in threads:
+            thread.start()
+        return threads
 
-    def _lead(self):
-        """Wait for the lock; then this process runs the jobs."""
-        while not self._take_lock():
-            if self._ending.wait(TAKEOVER_SECONDS):
-                return
-        for job in self._list_jobs():
-            self._spawn(self._repeat, *job)
+    # ---- one of all processes -----------------------------------------------------------------------------------------------
+    def _take_turns(self):
+        """Wait for the lock; while this process holds it, run the jobs."""
+        while not self._ending.is_set():
+            if self._take_lock():
+                self._lead()
+            self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self):
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
+            return self._lock.take()
+        except models.OperationalError:                   # the database cannot be reached: for nobody, or for this process alone
             return False
 
+    def _lead(self):
+        ending = threading.Event()
+        threads = self._begin(self._list_jobs(), ending, self._lock.check)
+        while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
+            pass
+        ending.set()
+        for thread in threads:
+            thread.join()                                 # before this process asks for the lock again
+
+    def _is_leading(self):
+        try:
+            self._lock.check()
+            return True
+        except models.OperationalError:
+            log.error("this process lost the lock of the jobs: it stops running them")
+            self._lock.release()
+            return False
+
+    # ---- the jobs -----------------------------------------------------------------------------------------------------------
     def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]"""
-        config, observer = self.config, Observer(self.config)
-        return [("observer", config.observer_interval_seconds, lambda now: run_observer(config, observer, now)),
+        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...] of the one process that leads"""
+        config, observer = self.config, Observer(self.config)              # a new one: the last one's memory is of another time
+        return [*([] if self._share else [self._observe(observer)]),
                 ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
                 ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
-    def _repeat(self, name, seconds, tick):
+    def _list_own(self):
+        """The same, of every process."""
+        return [self._observe(Observer(self.config, share=self._share))] if self._share else []
+
+    def _observe(self, observer):
+        return "observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now)
+
+    def _repeat(self, ending, check, name, seconds, tick):
         """Run a job every so many seconds, late runs at once and none twice. By the monotonic clock: the wall clock may be set back."""
         due = time.monotonic()
-        while not self._ending.wait(max(0.0, due - time.monotonic())):
+        while not ending.wait(max(0.0, due - time.monotonic())):
             due = time.monotonic() + (seconds or TAKEOVER_SECONDS)
-            if self._run(name, tick if seconds else None) and not seconds:
+            if self._run(name, tick if seconds else None, check) and not seconds:
                 return
 
-    def _run(self, name, tick):
+    def _run(self, name, tick, check):
         """One pass, or without a tick the word that the job is off; whether it went well. A fault of ours goes to the log with its stack."""
         try:
-            with models.database.connection_context():
+            with models.database.connection_context(), models.database.guarding(check):
                 problem, details = tick(_now()) if tick else (None, None)
                 models.note_job(name, "failing" if problem else "ok" if tick else "off", _now(), problem, details)
             return True
         except Exception as error:
             log.exception("job %s failed", name)
-            with contextlib.suppress(models.OperationalError), models.database.connection_context():
+            with contextlib.suppress(models.OperationalError), models.database.connection_context(), models.database.guarding(check):
                 models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
             return False
 
 
-def run_observer(config, observer, now):
+def run_observer(observer, now):
     """One pass; (problem or None, details for health)."""
-    with working(config):
-        more = observer.run_tick(now)
+    share = observer.share
+    with working(shared=share is not None):
+        if share:
+            observer.forget_others(share.renew())
+        with models.database.guarding(share and share.check):
+            more = observer.run_tick(now)
     return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
 
 

@@ -44,10 +44,16 @@ def _refusing():
         raise Refused(f"the database cannot be copied: {error}") from None
 
 
+def _need_file(config, instead):
+    if config.database_url:
+        raise Refused(f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead} (docs/scale.md)")
+
+
 # ---- backing up ---------------------------------------------------------------------------------------------------------
 @_refusing()
 def store_backup(config, target):
     """Write a checked copy of the instance's database to the file `target` (mode 0600): Holding. An older backup there is replaced."""
+    _need_file(config, "pg_dump --format=custom")
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}: nothing to back up")
     if not target.parent.is_dir():
@@ -149,6 +155,7 @@ def restore_backup(config, source, replace, now):
     The new file is whole and in place before anything else moves. Between the two renames there is no database: a start then would begin
     an empty one beside the kept one; no other moment of dying loses anything.
     """
+    _need_file(config, "pg_restore")
     with alone(config.data_dir):
         if not source.exists():
             raise Refused(f"there is no file {source}")
@@ -231,12 +238,25 @@ def _lock(door):
 def migrate(config):
     """Bring the schema up to date: (names applied, the copy made before or None). Refused where the database is damaged or newer."""
     database, copy = models.connect(config), None
+    if config.database_url:
+        return _migrate_server(database), None
     if config.database_path.exists() and _is_ours(config.database_path):
         pending = _list_pending(config.database_path)
         if pending:
             copy = config.data_dir / f"app.db.before-{pending[0]}"
             store_copy(config.database_path, copy)
     return models.migrate(database), copy
+
+
+def _migrate_server(database):
+    try:
+        with database.connection_context():
+            newer = sorted(set(models.list_applied(database)) - set(models.list_migrations()))
+        if newer:
+            raise Refused(f"the database was written by a newer version of Candor (it has {newer[0]}): install that version")
+        return models.migrate(database)
+    except models.OperationalError as error:
+        raise Refused(f"the database of DATABASE_URL cannot be used: {str(error).strip()}") from None
 
 
 def _list_pending(path):

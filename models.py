@@ -1,4 +1,4 @@
-"""Tables, constraints and short named writes. Everything that only SQLite can do stands in `SQLite` below.
+"""Tables, constraints and short named writes. What only one engine can do stands in `SQLite` below and in postgresql.py, which have the same verbs.
 
 Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are integers (they fit a signed
 64-bit column); raw token amounts are u64 and do not, so they are decimal text inside JSON or zero-padded text columns.
@@ -37,6 +37,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     STRICT tables know four types only, so the column types of other databases are mapped here.
     """
 
+    engine = "sqlite"
     field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
 
     def __init__(self, path, busy_seconds=5):
@@ -118,9 +119,51 @@ class SQLite(PooledDatabase, APSWDatabase):
             self.execute_sql("PRAGMA secure_delete = 0")
         self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    @contextlib.contextmanager
+    def guarding(self, check):
+        """Nothing to guard against: a FileLock is held until the process lets go of it."""
+        yield
+
+    def lock(self, name):
+        return FileLock(Path(self.database).with_name(f"{name}.lock"))
+
+    @staticmethod
+    def is_busy(error):
+        """Did the database stay locked, or is the disk full?"""
+        return isinstance(error, OperationalError) and not isinstance(error.__context__, apsw.SQLError)
+
     @staticmethod
     def version():
         return apsw.sqlite_lib_version()
+
+    def journal(self):
+        return self.execute_sql("PRAGMA journal_mode").fetchone()[0]
+
+    def list_sizes(self):
+        """[(what, bytes), ...]"""
+        paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
+        return [(path.name, path.stat().st_size) for path in paths if path.exists()]
+
+
+class FileLock:
+    """A lock of all processes that share a folder; the kernel frees it when its process dies."""
+
+    def __init__(self, path):
+        self._file = open(path, "w")
+
+    def take(self, wait=False, shared=False):
+        """Whether it is held now, by us alone or with others who share it."""
+        try:
+            fcntl.flock(self._file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            return True
+        except BlockingIOError:
+            return False
+
+    def check(self):
+        """It cannot be lost."""
+
+    def release(self):
+        self._file.close()
 
 
 def _bind(cursor, number, value):
@@ -130,13 +173,30 @@ def _bind(cursor, number, value):
 
 
 def connect(config):
-    """Bind the models to this process's database and return it; connections open on first use, one a thread."""
-    if config.database_url:
-        raise BadSetting("DATABASE_URL must be empty: this version keeps everything in SQLite")
+    """Bind the models to this process's database and return it; connections open on first use, one a thread. BadSetting where DATABASE_URL cannot be used."""
+    made = make_database(config)
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     enter(config.data_dir)
-    database.initialize(SQLite(config.database_path))
+    if database.obj is not None:
+        database.close_idle()
+    database.initialize(made)
     return database.obj
+
+
+def make_database(config):
+    """The database of these settings, bound to nothing."""
+    return open_postgresql(config.database_url) if config.database_url else SQLite(config.database_path)
+
+
+def open_postgresql(url):
+    """The database of a URL. Its driver is imported only where there is one."""
+    try:
+        from postgresql import PostgreSQL
+    except ModuleNotFoundError as missing:
+        if missing.name.partition(".")[0] != "psycopg":
+            raise
+        raise BadSetting("DATABASE_URL needs a package that is not installed: .venv/bin/pip install --requirement requirements-postgres.txt") from None
+    return PostgreSQL(url)
 
 
 def enter(data_dir):
@@ -161,15 +221,21 @@ def list_migrations():
     return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
+def list_applied(db):
+    """Names of the migrations this open database has seen, in order."""
+    return sorted(name for name, in db.execute_sql("SELECT name FROM schema_migration")) if db.table_exists("schema_migration") else []
+
+
 def migrate(db=None):
-    """Apply what is missing of migrations/, in order; the names of those applied."""
-    with (db or database.obj).connection_context():
-        return Runner(db or database.obj, str(MIGRATIONS), table_name="schema_migration").up()
+    """Apply what is missing of migrations/, in order and all or nothing; the names of those applied. Who else wants to waits, and finds nothing to do."""
+    db = db or database.obj
+    with db.connection_context(), db.atomic():
+        return Runner(db, str(MIGRATIONS), table_name="schema_migration").up()
 
 
 @contextlib.contextmanager
 def writing():
-    """One short IMMEDIATE transaction. Nothing slow belongs inside: no network, no rendering."""
+    """One short transaction, alone among the writers. Nothing slow belongs inside: no network, no rendering."""
     with database.atomic():
         yield
 
@@ -182,8 +248,8 @@ def erasing():
 
 
 def is_busy(error):
-    """Did the database stay locked, or is the disk full? Then nothing was stored and the caller may retry."""
-    return isinstance(error, OperationalError) and not isinstance(error.__context__, apsw.SQLError)
+    """Could the database not be reached or written just now? Then nothing was stored and the caller may retry."""
+    return database.is_busy(error)
 
 
 def new_uid(prefix):
@@ -253,8 +319,15 @@ class Session(Base):
 
 
 # ---- what is watched --------------------------------------------------------------------------------------------------
+class Watcher(Base):
+    """A process that observes a share of the wallets (OBSERVERS=shared). Its leases end together, when it was not heard of for too long."""
+
+    name = TextField(primary_key=True)
+    until = BigIntegerField()                                 # ms by the database's clock
+
+
 class Wallet(Base):
-    """A public address that is or was observed, and what observation made of it. The last five columns are derived by the fold."""
+    """A public address that is or was observed, and what observation made of it. The five columns before the last are derived by the fold."""
 
     id = AutoField()
     address = TextField(unique=True)
@@ -272,6 +345,7 @@ class Wallet(Base):
     positions = TextField(null=True)                          # JSON, the openPositions list of Bot
     last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
     realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
+    watcher = TextField(null=True)                            # name of the Watcher that holds its lease, where several observe
 
 
 class Attachment(Base):
@@ -443,7 +517,7 @@ class Arrival(Base):
     """What followers are told, in the order it became true here: a post, a trade, a post whose verification moved.
 
     A row is written in the transaction of what it tells and stays for ever, so that no id is used twice; a follower's cursor is one of them.
-    SQLite's single writer lets ids appear in their order; on a database with several, `store_arrival` must wait for the others.
+    There is one writer at a time, on every engine: so ids appear in their order.
     """
 
     id = AutoField()
@@ -717,7 +791,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Session, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, HourTotal, Post, Arrival, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, HourTotal, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 

@@ -64,11 +64,12 @@ class Watch:
 class Observer:
     """`run_tick` is one pass over the wallets that are due. Its memory is a cache: all it needs to go on is in the database."""
 
-    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet):
+    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, share=None):
         self.config, self.clock, self.say = config, clock, say
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
         self.rules = hashlib.sha256(f"{READING} {self.programs!r}".encode()).hexdigest()[:16]
+        self.share = share                                # sharing.Share, or None: all wallets
         self.problem = None                               # of the last tick, for health
         self._begun = 0.0                                 # of this look
         self._spare = 0                                   # requests that may still be made in this look where nothing is known to have moved
@@ -90,11 +91,18 @@ class Observer:
             self._forget()                                # the database may not hold what memory does: fold again from there
             raise
 
+    def forget_others(self, mine):
+        """What others write we do not hear of: only of the wallets `mine` (ids) anything is remembered."""
+        for wallet_id in self._watches.keys() - mine:
+            self.books.forget(wallet_id)
+            del self._watches[wallet_id]
+
     def _list_due(self, now):
         """Wallets whose time has come, longest overdue first. A time further ahead than any pause was set by a clock that ran wrong."""
         longest = int(1000 * max(LONGEST_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
-        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due).order_by(Wallet.due_at))
+        mine = [Wallet.watcher == self.share.name] if self.share else []
+        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due, *mine).order_by(Wallet.due_at))
 
     def _look(self, wallets, now):
         self._begun, span = self.clock(), max(2.0, self.config.observer_interval_seconds)
@@ -357,7 +365,7 @@ class Observer:
     def _fetch_slice(self, wallet, now, *which):
         due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)             # the latter: put off by a clock that ran wrong
         pending = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which)
-        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index, Sighting.id).limit(SLICE))
+        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id).limit(SLICE))
         for row in rows:
             self._fetch(wallet, row, now)
         return len(rows)
@@ -509,18 +517,19 @@ class Observer:
                 continue                                  # the gap stays, and is doubted again
             if receipt and receipt != parse_receipt(unpack(row.body)):
                 before, old = self._trouble_now(wallet), (row.body, row.endpoint)
-                self._replace_receipt(row, pack(raw), label, now)
+                self._replace_receipt(wallet, row, pack(raw), label, now)
                 if self._trouble_now(wallet) >= before:
-                    self._replace_receipt(row, *old, now)
+                    self._replace_receipt(wallet, row, *old, now)
 
     def _trouble_now(self, wallet):
         return len(self._book(wallet).gaps) + sum(verdict is False for verdict in self._verdicts(wallet).values())
 
-    def _replace_receipt(self, row, body, label, now):
+    def _replace_receipt(self, wallet, row, body, label, now):
         Receipt.update(body=body, endpoint=label, stored_at=now).where(Receipt.id == row.id).execute()
-        for sighting in list(Sighting.select().where(Sighting.signature == row.signature, Sighting.state == "stored")):
-            read_entries_again(Wallet.get_by_id(sighting.wallet_id), self.programs, [row.signature])
-            self._forget_wallet(sighting.wallet_id)
+        read_entries_again(wallet, self.programs, [row.signature])
+        self._forget_wallet(wallet.id)
+        others = Sighting.select(Sighting.wallet).where(Sighting.signature == row.signature, Sighting.state == "stored", Sighting.wallet != wallet.id)
+        Wallet.update(rules="").where(Wallet.id.in_(others)).execute()          # whoever observes them reads them again
 
     def _progress(self, wallet):
         addresses, watch, book = list(Address.select().where(Address.wallet == wallet.id)), self._watches[wallet.id], self._book(wallet)

@@ -1,4 +1,4 @@
-"""backup, restore, doctor: keeping an instance."""
+"""backup, restore, copy, doctor: keeping an instance."""
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +10,8 @@ def add_commands(commands):
     restore = add_command(commands, "restore", run_restore, "put a backup in place; no server may be running")
     restore.add_argument("file", metavar="FILE", type=Path)
     restore.add_argument("--replace", action="store_true", help="even where DATA_DIR holds data, which is kept aside")
+    copy = add_command(commands, "copy", run_copy, "move the instance to an empty PostgreSQL database, verified row by row; no server may be running")
+    copy.add_argument("--to", metavar="URL", required=True, help="postgresql://USER@HOST/DATABASE; PGPASSWORD or ~/.pgpass may hold the password")
     doctor = add_command(commands, "doctor", run_doctor, "what is wrong with this instance and what to do; exit 1 where something is")
     doctor.add_argument("--online", action="store_true", help="ask the Solana endpoints and the price providers, too")
 
@@ -25,6 +27,16 @@ def run_restore(config, args):
     holding, aside = keeping.restore_backup(config, args.file, args.replace, now_ms())
     kept = f"\nwhat was there before: {aside}" if aside else ""
     say(args, {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)}, f"restored {describe(holding)}{kept}")
+
+
+def run_copy(config, args):
+    import moving
+    tables, ledgers = moving.move(config, args.to)
+    lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
+    wallets = [f"ledger of {address}  {digest[:16]}" for address, digest in ledgers.items()]
+    rows = sum(one.rows for one in tables)
+    say(args, {"tables": [asdict(one) for one in tables], "ledgers": ledgers},
+        "\n".join([*lines, *wallets, f"{rows} rows copied, read back and found the same. Set DATABASE_URL to serve from there; {config.database_path} stays as it is."]))
 
 
 def describe(holding):

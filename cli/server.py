@@ -53,7 +53,7 @@ def run_observe(config, args):
     import jobs
     import observer
     refuse_demonstration(config)
-    with open_database(config), jobs.working(config):
+    with open_database(config), jobs.working():
         watcher = observer.Observer(config, say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True))
         coverages = observer.observe_once(watcher, now_ms())
     say(args, coverages, "\n".join(f"{address}: {c['state']}, {c['receipts']} receipts, {c['pending']} pending, {len(c['gaps'])} gaps" for address, c in coverages.items())
@@ -71,7 +71,7 @@ def run_rebuild(config, args):
     import models
     import observer
     from web import accounts
-    with open_database(config), jobs.working(config):
+    with open_database(config), jobs.working():
         wallets = list(models.Wallet.select())
         if args.bot:
             wallets = [wallet for wallet in wallets if wallet.bot_id == accounts.find_bot(args.bot).id]

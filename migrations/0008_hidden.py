@@ -1,5 +1,6 @@
 """What a retry of a hidden post is compared with: its words are not kept."""
+from peewee import TextField
 
 
 def up(migrator, db):
-    db.execute_sql("ALTER TABLE post ADD COLUMN hidden_hash TEXT")
+    migrator.migrate(migrator.add_column("post", "hidden_hash", TextField(null=True)))

@@ -3,18 +3,26 @@ import gzip
 import json
 from pathlib import Path
 
+import ground
 import pytest
 
-import config
 import models
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
 
+@pytest.fixture(autouse=True)
+def databases():
+    """What a test made on a server of databases is dropped after it."""
+    before = ground.count()
+    yield
+    ground.drop_since(before)
+
+
 @pytest.fixture
 def settings(tmp_path):
     """A Config over a folder of the test's own; no job runs."""
-    return config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)
+    return ground.settings_of(tmp_path / "data")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import ground
 from service import address
 from test_worker import ROOT, SETTINGS, Server
 
@@ -20,7 +21,7 @@ class Live(Server):
         self.environ = {"PATH": os.environ["PATH"], "CANDOR_URL": self.url, "CANDOR_KEY": self.key, "CANDOR_BOT": self.bot, "PYTHONWARNINGS": "error"}
 
     def command(self, *words):
-        environ = {**os.environ, **SETTINGS, "DATA_DIR": str(self.folder / "data")}
+        environ = {**os.environ, **SETTINGS, **ground.environ(self.folder / "data")}
         done = subprocess.run([sys.executable, "app.py", *words, "--json"], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,6 +1,7 @@
 """An observer over fake nodes and an empty database, with a clock that only the test moves. Everything the tests compare comes from the database."""
 import dataclasses
 
+import ground
 import orjson
 from node import FakeClock, connect
 
@@ -17,7 +18,7 @@ class Lookout:
     """Over what the database holds, or with `Lookout.begin` over an emptied one."""
 
     def __init__(self, config, *nodes):
-        models.database.execute_sql("PRAGMA synchronous = OFF")            # no power is cut in these tests
+        ground.hurry()
         self.config, self.nodes, self.clock = config, nodes, FakeClock()
         self.wallets = list(Wallet.select().order_by(Wallet.id))
         self.restart()

@@ -4,9 +4,9 @@ import hashlib
 import time
 
 import base58
+import ground
 import orjson
 
-import config
 import models
 from app import create_app
 from models import HourTotal, Trade, TradeMint, Wallet
@@ -28,8 +28,9 @@ def signature(name):
 
 class Service:
     def __init__(self, folder, **changes):
-        self.config = dataclasses.replace(config.load({"DATA_DIR": str(folder)}, dotenv=None), **{**GENEROUS, **changes})
+        self.config = dataclasses.replace(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
+        self.database = models.database.obj                   # others may be bound to the models later
         models.migrate()
         self.client = self.app.test_client()
 
@@ -38,7 +39,8 @@ class Service:
         while self.app.tail._watched:
             time.sleep(0.01)
         self.app.allowance.store.close()
-        models.database.close_all()
+        for database in (self.database, models.database):
+            database.close_all()
 
     # ---- people ---------------------------------------------------------------------------------------------------------
     def make_bot(self, name="Ada", wallet=None, owner=None):

@@ -2,6 +2,7 @@
 import random
 from dataclasses import replace
 
+import ground
 import orjson
 import pytest
 from hypothesis import HealthCheck, given
@@ -26,7 +27,7 @@ DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
 
 @pytest.fixture
 def empty(db):
-    db.execute_sql("PRAGMA synchronous = OFF")
+    ground.hurry()
 
     def make():
         for model in reversed(models.TABLES):
@@ -180,8 +181,9 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
 
 
 # ---- windows of time ------------------------------------------------------------------------------------------------------------
-SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN ABS(sol_change) END), 0), COUNT(*), SUM(realized = 'matched'), SUM(realized = 'partial'),
-SUM(realized = 'unmatched' AND flags NOT LIKE '%incomplete_history%'), SUM(COALESCE(result, 0) > 0) FROM trade WHERE kind IN ('buy', 'sell', 'swap') AND block_time >= ?"""
+SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
+SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched' AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
+SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap') AND block_time >= ?"""
 
 
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import ground
 import pytest
 from service import address, signature
 
@@ -19,10 +20,12 @@ SEED = "abandon ability able about above absent absorb abstract absurd abuse acc
 @pytest.fixture
 def cli(tmp_path, monkeypatch, capsys):
     """cli(*argv) -> (exit code, stdout, stderr), over a migrated database of its own."""
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    ground.enter(monkeypatch, tmp_path / "data")
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
+        if database.obj is not None:
+            database.close_all()                                # what the test itself asked is over
         try:
             code = app.main(list(argv))
         except SystemExit as left:
@@ -118,13 +121,13 @@ def test_a_bad_setting_is_named(cli, monkeypatch):
 
 
 def test_a_database_that_was_never_migrated_says_so(tmp_path, cli, monkeypatch):
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "fresh"))
+    ground.enter(monkeypatch, tmp_path / "fresh", migrated=False)
     code, _, err = cli("bot", "list")
     assert code == 1 and "migrate" in err
 
 
 def test_it_starts_at_once(tmp_path):
-    environ = {**os.environ, "DATA_DIR": str(tmp_path / "data")}
+    environ = {**os.environ, **ground.environ(tmp_path / "data")}
     took = []
     for _ in range(3):
         began = time.perf_counter()

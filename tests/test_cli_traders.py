@@ -12,7 +12,7 @@ def test_a_trader_from_nothing(cli):  # noqa: F811
     assert second["ownerId"] == made["ownerId"] and second["recoveryCode"] is None
     rows = shown(cli, "trader", "list")["data"]
     assert [(row["name"], row["family"], row["retired"]) for row in rows] == [("Ada Paper", "momentum", False), ("Bo", "flow", False)]
-    assert shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")["tone"] == "solemn" and '"tone":"solemn"' in Trader.get().voice
+    assert shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")["tone"] == "solemn" and '"tone":"solemn"' in Trader.get(Trader.uid == made["traderId"]).voice
 
 
 def test_a_review_on_the_command_line(cli):  # noqa: F811

@@ -10,7 +10,7 @@ import config
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 REFUSED = {"PORT": "99999", "BASE_URL": "ftp://x", "RPC_REQUESTS_PER_SECOND": "fast", "OBSERVER_INTERVAL_SECONDS": "-1", "SOLANA_RPC_URLS": "localhost:8899",
            "EXTRA_SWAP_PROGRAMS": "not-base58!", "ALLOWANCE": "120 per minute", "REGISTRATION": "maybe", "ALLOWED_HOSTS": "http://x", "WEB_CONCURRENCY": "0",
-           "THREADS": "many", "DATABASE_URL": "mysql://x", "RATELIMIT_STORAGE_URL": "memcached://x", "TRUSTED_PROXIES": "all", "LLM_BASE_URL": "x",
+           "THREADS": "many", "DATABASE_URL": "mysql://x", "OBSERVERS": "shared", "RATELIMIT_STORAGE_URL": "memcached://x", "TRUSTED_PROXIES": "all", "LLM_BASE_URL": "x",
            "MAX_WALLETS_PER_OWNER": "0", "MAX_RECEIPTS_PER_WALLET": "x", "IP_LIMIT_PER_MINUTE": "0", "DEXSCREENER_URL": "x"}
 
 

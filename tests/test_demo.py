@@ -14,6 +14,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from node import connect
+from service import Service
 
 import config
 import keeping
@@ -23,10 +25,8 @@ from chain.rpc import Refused
 from demo import cast, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price
 from demo.node import BadCall, Node, load_recording
-from node import connect
 from observer import Observer, observe_once
 from providers import parse_list, parse_pairs, parse_pools
-from service import Service
 from web import demonstration, posts
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,11 +7,11 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import ground
 import pytest
 from live import ROOT
 from service import Service, address, signature
 
-import config
 import models
 from books import trade_uid
 
@@ -32,7 +32,7 @@ def run_bot(folder, environ):
 
 def observe(live, name, slot, **more):
     """A trade of the live influencer's wallet, as observation stores it beside the server."""
-    with models.connect(config.load({"DATA_DIR": str(live.folder / "data")}, dotenv=None)).connection_context():
+    with models.connect(ground.settings_of(live.folder / "data")).connection_context():
         Service.observe_trade(None, address("live"), name, slot, uid=trade_uid(address("live"), signature(name)), **more)
     models.database.close_all()
 

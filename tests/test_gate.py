@@ -5,6 +5,7 @@ import logging
 import threading
 
 import apsw
+import ground
 import pytest
 from jsonschema import Draft202012Validator
 from service import NOW, Service, address, signature
@@ -132,10 +133,9 @@ def test_openapi_names_every_route_of_the_interface(service):
 
 # ---- busy, and better again ---------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def locked(monkeypatch):
+def locked():
     """Inside, somebody else writes to the database and takes his time."""
-    monkeypatch.setattr(database.obj, "busy_ms", 50)
-    database.execute_sql("PRAGMA busy_timeout = 50")
+    ground.wait_no_longer(50)
     begun, done = threading.Event(), threading.Event()
 
     def lock():
@@ -166,7 +166,7 @@ def full():
 def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
     key = callers["a publishing key"]
     service.post({"eventId": "before", "body": "b"}, key)
-    with locked(monkeypatch):
+    with locked():
         answer = service.post({"eventId": "during", "body": "b"}, key)
         reading = service.get("/api/v1/feed", key)
     assert (answer.status_code, answer.json["code"], answer.headers["Retry-After"]) == (503, "busy", "2")
@@ -174,6 +174,7 @@ def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
     assert service.post({"eventId": "during", "body": "b"}, key).status_code == 201
 
 
+@ground.sqlite_only
 def test_a_full_disk_is_busy_and_recovers(service, callers):
     key, body = callers["a publishing key"], {"body": "x" * 4000, "reason": "y" * 4000}
     with full():
@@ -188,7 +189,7 @@ def test_pages_are_busy_and_recover(service, monkeypatch):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
     Session.update(seen_at=Session.seen_at - 7_200_000).execute()      # due to be noted
-    with locked(monkeypatch):
+    with locked():
         during = [browser.send("/connect", name="During"), browser.send(f"/bots/{uid}/profile", name="During")]
         reading = [browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage", "/status")]
     assert [(page.status_code, page.headers["Retry-After"], page.mimetype) for page in during] == [(503, "2", "text/html")] * 2 and "Nothing was stored" in during[0].text
@@ -196,6 +197,7 @@ def test_pages_are_busy_and_recover(service, monkeypatch):
     assert browser.send("/connect", name="During").status_code == 200
 
 
+@ground.sqlite_only
 def test_pages_survive_a_full_disk(service):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
@@ -212,6 +214,7 @@ def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
     assert service.get("/api/v1/bots", callers["a read key"]).status_code == 500
 
 
+@ground.file_only
 def test_a_locked_allowance_is_busy(service, callers):
     other = apsw.Connection(str(service.config.ratelimit_path))
     service.app.allowance.store._open().set_busy_timeout(20)
@@ -223,6 +226,7 @@ def test_a_locked_allowance_is_busy(service, callers):
     assert service.get("/api/v1/feed", callers["a read key"]).status_code == 200
 
 
+@ground.file_only
 def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
     execute = service.app.allowance.store._open().execute
     execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').get}").fetchall()
@@ -230,6 +234,7 @@ def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
     assert set(codes) == {200} and execute("SELECT COUNT(*) FROM counted").get < 200
 
 
+@ground.file_only
 def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeypatch):
     def fail():
         raise apsw.CantOpenError("no such folder")
@@ -297,6 +302,7 @@ def test_no_secret_reaches_a_log_or_an_answer(service, callers, caplog):
         assert not [secret for secret in secrets if secret in shown], answer.status_code
 
 
+@ground.sqlite_only
 def test_no_file_of_the_instance_holds_a_key_or_a_code(tmp_path):
     service = Service(tmp_path / "data")
     made = service.make_bot()

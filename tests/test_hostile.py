@@ -53,8 +53,9 @@ def fill(service, text):
     models.store_arrival("post", post=post)
     Token.update(symbol=text, name=text).execute()
     checks = [{"key": "supply", "label": text, "status": "warn", "detail": text, "checkedAt": None}]
+    Token.delete().where(Token.mint == MINT).execute()
     Token.insert(mint=MINT, symbol=text, name=text, found_by="dexscreener", discovered_at=NOW, tracked_at=NOW, pair_url=text, checks=orjson.dumps(checks).decode(), quoted_at=NOW, absurd=text,
-                 source="dexscreener").on_conflict_replace().execute()
+                 source="dexscreener").execute()
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     Trader.update(name=text, bio=text, voice=voice).execute()
     closed(trader, 1, 5, symbol=text, mint=MINT, reason=text, marks=orjson.dumps([text]).decode(), pipeline=text)

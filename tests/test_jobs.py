@@ -90,7 +90,7 @@ def test_a_fault_is_told_logged_and_outlived(crew, caplog):
 def test_a_locked_database_is_outlived(crew, settings, caplog):
     """Somebody else writes for long: the pass fails, and the next one after it works."""
     caplog.set_level(logging.CRITICAL)
-    counts, holder = {}, models.SQLite(settings.database_path)
+    counts, holder = {}, models.make_database(settings)
     tick = counting(counts)
 
     def write(now):
@@ -99,11 +99,12 @@ def test_a_locked_database_is_outlived(crew, settings, caplog):
         return tick(now)
 
     with holder.connection_context():
-        holder.execute_sql("BEGIN IMMEDIATE")
+        holder.begin()
         crew({"job": (0.03, write)})
         time.sleep(0.3)
         assert counts["n"] == 0
-        holder.execute_sql("ROLLBACK")
+        holder.rollback()
+    holder.close_all()
     until(lambda: counts["n"] > 2, 20)
     until(lambda: row("job") and row("job").state == "ok")
 
@@ -148,10 +149,10 @@ def test_two_do_not_work_at_the_same_time(settings, db):
     order = []
 
     def other():
-        with jobs.working(settings):
+        with jobs.working():
             order.append("other")
 
-    with jobs.working(settings):
+    with jobs.working():
         thread = threading.Thread(target=other)
         thread.start()
         time.sleep(0.1)

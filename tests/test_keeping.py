@@ -9,17 +9,19 @@ import time
 from pathlib import Path
 
 import apsw
+import ground
 import pytest
+from service import NOW, Service
 
 import config
 import doctor
 import keeping
 import models
 from keeping import Refused
-from service import NOW, Service
 from web import posts
 
 ROOT = Path(__file__).resolve().parent.parent
+pytestmark = ground.sqlite_only
 
 
 def settings_for(folder):

@@ -1,4 +1,5 @@
 """The schema: migrations make what the models say, tables are strict, the database is set up to lose nothing."""
+import ground
 import peewee
 import pytest
 
@@ -26,11 +27,13 @@ def test_migrating_twice_does_nothing(db):
     assert models.migrate(db) == []
 
 
+@ground.sqlite_only
 def test_tables_are_strict(db):
     for name, sql in db.execute_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migration'"):
         assert sql.endswith("STRICT"), name
 
 
+@ground.sqlite_only
 def test_every_commit_reaches_the_disk(db):
     assert db.execute_sql("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)          # FULL

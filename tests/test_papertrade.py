@@ -5,9 +5,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import orjson
+import ground
 import pytest
 
-import config
 import models
 import paperbooks
 import papertrade
@@ -113,7 +113,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
 
 def test_two_databases_tell_the_same_story(tmp_path):
     def story(folder):
-        settings = config.load({"DATA_DIR": str(tmp_path / folder)}, dotenv=None)
+        settings = ground.settings_of(tmp_path / folder)
         database = models.connect(settings)
         models.migrate(database)
         with database.connection_context():
@@ -300,7 +300,7 @@ def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_pat
     stage.trader("The momentum trader")
     stage.play(RISE)
     stored = [[row.at, tell(row.kind, orjson.loads(row.facts))] for row in DiaryEntry.select().order_by(DiaryEntry.id)]
-    monkeypatch.setenv("DATA_DIR", str(stage.config.data_dir))
+    ground.enter(monkeypatch, stage.config.data_dir)
     record_market.main([str(tmp_path / "market.json")])
 
     def replayed(*more):

@@ -1,6 +1,7 @@
 """POST /api/v1/posts: one event is one post for ever, every refusal stores nothing, and only what was observed verifies."""
 import threading
 
+import ground
 import orjson
 import pytest
 from service import NOW, address, signature
@@ -187,6 +188,7 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
         posts.hide("post_nobody", NOW)
 
 
+@ground.sqlite_only
 def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
     """Long enough to fill pages of their own in the database."""
     words = {"body": "canary-body " * 300, "reason": "canary-reason " * 280, "symbol": "CANARYSYMBOL"}

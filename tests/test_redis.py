@@ -3,6 +3,7 @@ import sys
 import threading
 import time
 
+import ground
 import pytest
 from redisserver import PASSWORD
 from service import NOW, Service
@@ -55,7 +56,7 @@ def test_machines_share_one_allowance_exactly(tmp_path, storage_url):
     environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": storage_url}
     servers = [Server(tmp_path, **environ), Server(tmp_path, **environ)]
     try:
-        with models.connect(config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)).connection_context():
+        with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = accounts.create_bot(config.Config(), "Ada", NOW)
             keys = [made.publish_key.text, *(accounts.create_key(made.owner, "read", NOW).text for _ in range(4))]
         models.database.close_all()
@@ -137,6 +138,7 @@ def test_a_redis_without_room_is_busy(service, key, shared_redis):
 
 def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds the password or the URL."""
+    models.database.close_all()                                # an instance after another
     wrong = Service(tmp_path / "other", ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"))
     told = [one.text + one.advice for one in doctor.check_redis(wrong.config, NOW)]
     assert len(told) == 1 and "AuthenticationError" in told[0]

@@ -3,10 +3,10 @@ import json
 import time
 from types import SimpleNamespace
 
+import ground
 import pytest
 from peewee import fn
 
-import config
 import models
 import providers
 import scout
@@ -31,7 +31,7 @@ def market():
 @pytest.fixture
 def world(db, tmp_path, market):
     """A scout over an empty database; `world.tick()` is one pass, a minute after the last one on both clocks."""
-    settings = config.load({"DATA_DIR": str(tmp_path / "data"), "DEXSCREENER_URL": market.url, "GECKOTERMINAL_URL": market.url}, dotenv=None)
+    settings = ground.settings_of(tmp_path / "data", DEXSCREENER_URL=market.url, GECKOTERMINAL_URL=market.url)
     world = SimpleNamespace(now=NOW, market=market, node=FakeNode(), settings=settings, seconds=0.0)
 
     def tick(minutes=1):

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import ground
 import pytest
 from lookout import Lookout, ledger_of
 from node import FakeNode, ReplayNode
@@ -18,7 +19,6 @@ from story import address
 from test_observer import market
 from test_worker import Server
 
-import config
 import models
 from models import OperationalError, Receipt, Sighting, Trade, TradeMint, Wallet
 
@@ -41,7 +41,7 @@ def story(settings):
     with opened(settings):
         truth = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle().ledger()
         Lookout.begin(settings, wallets=[ADA, EVE])
-        models.database.execute_sql("VACUUM")
+        ground.shrink()
     return settings, chain, truth
 
 
@@ -79,7 +79,7 @@ def undisturbed(settings, chain):
 
 def check(settings, truth):
     with opened(settings):
-        assert models.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
+        ground.check()
         assert ledger_of([ADA, EVE]) == truth
 
 
@@ -97,7 +97,7 @@ def test_killed_at_any_moment(story):
             break
         kills += 1
         with opened(settings):
-            assert models.database.execute_sql("PRAGMA quick_check").fetchall() == [("ok",)]
+            ground.check()
         if kills == 25:
             break
     assert kills >= 5 and wait_for(fork(settings, chain)) == 0
@@ -110,7 +110,8 @@ def test_killed_between_any_two_writes(story):
 
     def ends_at(count):
         def prepare():
-            left, real = [count], models.SQLite.execute_sql
+            kind = type(models.database.obj)
+            left, real = [count], kind.execute_sql
 
             def execute(self, sql, params=None):
                 if not sql.startswith("SELECT"):
@@ -118,7 +119,7 @@ def test_killed_between_any_two_writes(story):
                     if left[0] == 0:
                         os.kill(os.getpid(), signal.SIGKILL)
                 return real(self, sql, params)
-            models.SQLite.execute_sql = execute
+            kind.execute_sql = execute
         return prepare
 
     kills = 0
@@ -131,7 +132,7 @@ def test_killed_between_any_two_writes(story):
 def test_the_command_killed_in_the_middle(tmp_path, shared, history):
     """`app.py observe --once` against the replay node, killed three times, then let through: as the oracle has it."""
     with ReplayNode(tmp_path) as node:
-        environ = {**os.environ, "DATA_DIR": str(tmp_path / "data"), "SOLANA_RPC_URLS": node.url, "RPC_REQUESTS_PER_SECOND": "200", "EXTRA_SWAP_PROGRAMS": history["venue"]}
+        environ = {**os.environ, **ground.environ(tmp_path / "data"), "SOLANA_RPC_URLS": node.url, "RPC_REQUESTS_PER_SECOND": "200", "EXTRA_SWAP_PROGRAMS": history["venue"]}
 
         def command(*argv):
             return subprocess.Popen([sys.executable, "app.py", *argv], cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -148,9 +149,9 @@ def test_the_command_killed_in_the_middle(tmp_path, shared, history):
         said = command("observe", "--once", "--json").communicate()[0]
         assert json.loads(said)[wallet]["state"] == "complete" and json.loads(said)[wallet]["receipts"] == 240
         assert node.stats()["calls"]["getTransaction"] <= 240 + 3
-        settings = config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)
+        settings = ground.settings_of(tmp_path / "data")
         with opened(settings):
-            assert models.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
+            ground.check()
             results = json.loads(Wallet.get(Wallet.address == wallet).results)
         want = json.loads((shared / "node" / "expected.json").read_text())["wallets"][wallet]["results"]
         assert {name: results[name] for name in want} == want
@@ -162,22 +163,23 @@ def test_locked_out_for_a_while(story):
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))
-        failed, other = 0, models.SQLite(settings.database_path)
-        models.database.connection().set_busy_timeout(10)
+        failed, other = 0, models.make_database(settings)
+        ground.wait_no_longer(10)
         for n in range(12):
             with other.connection_context():
                 if n % 2:
-                    other.execute_sql("BEGIN IMMEDIATE")
+                    other.begin()
                     with pytest.raises(OperationalError):
                         seen.look()
                     failed += 1
-                    other.execute_sql("ROLLBACK")
+                    other.rollback()
                 else:
                     seen.look()
         other.close_all()
         assert failed == 6 and seen.settle().ledger() == truth
 
 
+@ground.sqlite_only
 @pytest.mark.parametrize("pages", [0, 1, 3, 8])
 def test_the_database_may_not_grow(story, pages):
     """So many pages more and the disk is full; once there is room again everything goes on."""
@@ -194,6 +196,7 @@ def test_the_database_may_not_grow(story, pages):
         assert seen.settle().ledger() == truth
 
 
+@ground.sqlite_only
 def test_the_file_may_not_grow(story):
     """The same by the operating system, at sizes where the write-ahead log and the file itself hit the limit: the process fails or ends, the file stays sound."""
     settings, chain, truth = story
@@ -204,7 +207,7 @@ def test_the_file_may_not_grow(story):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         codes.add(wait_for(fork(settings, chain, prepare)))
         with opened(settings):
-            assert models.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
+            ground.check()
     assert 3 in codes and codes <= {0, 3} and wait_for(fork(settings, chain)) == 0
     check(settings, truth)
 
@@ -228,6 +231,7 @@ def holder_of(path):
     return int(held[0][4]) if held else None
 
 
+@ground.sqlite_only
 def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
     """Real gunicorn. The leader is killed with -9: another process holds the lock within two seconds."""
     server = Server(tmp_path, WEB_CONCURRENCY="2", OBSERVER_INTERVAL_SECONDS="1")
@@ -250,7 +254,7 @@ def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
 
 # ---- rebuild ----------------------------------------------------------------------------------------------------------------------
 def rebuild(settings):
-    done = subprocess.run([sys.executable, "app.py", "rebuild", "--json"], cwd=ROOT, env={**os.environ, "DATA_DIR": str(settings.data_dir)}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "app.py", "rebuild", "--json"], cwd=ROOT, env={**os.environ, **ground.environ(settings.data_dir)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

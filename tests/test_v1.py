@@ -2,6 +2,7 @@
 import base64
 import time
 
+import ground
 import pytest
 from service import NOW, address, signature
 
@@ -278,6 +279,7 @@ def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
 
 
 # ---- by which index ---------------------------------------------------------------------------------------------------------
+@ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
     """No list sorts or scans: what it costs does not grow with the table."""
     asked = []

@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import ground
 import pytest
 from service import GENEROUS, NOW
 
@@ -32,7 +33,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = open(folder / "server.log", "w+b")
-        environ = {**os.environ, **SETTINGS, "PORT": str(self.port), "DATA_DIR": str(folder / "data"), **environ}
+        environ = {**os.environ, **SETTINGS, "PORT": str(self.port), **ground.environ(folder / "data"), **environ}
         self.process = subprocess.Popen([sys.executable, "app.py", "run"], cwd=ROOT, env=environ, stdout=self.log, stderr=self.log, start_new_session=True)
         self.wait()
 
@@ -140,7 +141,7 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
     server = Server(tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url)
     try:
         import config
-        with models.connect(config.load({"DATA_DIR": str(tmp_path / "data")}, dotenv=None)).connection_context():
+        with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = accounts.create_bot(config.Config(), "Ada", NOW)
             ask = {"Authorization": f"Bearer {made.publish_key.text}"}
             codes = []

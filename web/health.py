@@ -20,7 +20,7 @@ WALLETS = """
 SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
 LAGGING = """
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s WHERE s.wallet_id = w.id AND s.state = 'pending') FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at LIMIT ?"""
+JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
 # Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all sightings are not pending.
 PENDING = """
 SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
@@ -35,7 +35,7 @@ def show_health():
     try:
         shown, status = check_health(current_app.config["CANDOR"], now), 200
     except PeeweeException:
-        shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, "sqlite": database.version(), "journal": None}, "version": VERSION}, 503
+        shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, database.engine: database.version(), "journal": None}, "version": VERSION}, 503
     store = current_app.allowance.store
     counting = tally.find_problem(store, now / 1000) is None
     if not counting and shown["status"] == "ok":              # pages are served; the keyed interface answers 503
@@ -53,7 +53,7 @@ def check_health(config, now):
     return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
             "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
-            "database": {"ok": True, "sqlite": database.version(), "journal": database.execute_sql("PRAGMA journal_mode").fetchone()[0]}, "version": VERSION}
+            "database": {"ok": True, database.engine: database.version(), "journal": database.journal()}, "version": VERSION}
 
 
 def _show_job(row, interval_seconds, now):

@@ -44,7 +44,7 @@ class Instance:
         self.config, self.now = config, now
 
     def collect(self):
-        yield gauge("info", "Always 1; the labels tell", [((VERSION, database.version()), 1)], ("version", "sqlite"))
+        yield gauge("info", "Always 1; the labels tell", [((VERSION, database.version()), 1)], ("version", database.engine))
         for name, help, sql in COUNTS:
             yield gauge(name, help, _one(sql))
         yield gauge("posts", "Posts of wallet mode by what observation made of them", [((status,), count) for status, count in _all(POSTS)], ("verification",))
@@ -61,7 +61,7 @@ class Instance:
         yield gauge("job_success_timestamp_seconds", "When a job last went well, Unix time", [((name,), at / 1000) for name, _, _, at in rows if at], ("job",))
 
     def _disk(self):
-        sizes = [((part.name,), part.stat().st_size) for part in sorted(self.config.data_dir.glob("app.db*")) if part.name in ("app.db", "app.db-wal")]
+        sizes = [((name,), size) for name, size in database.list_sizes()]
         yield gauge("database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",))
         yield gauge("disk_free_bytes", "Free on the disk of DATA_DIR", shutil.disk_usage(self.config.data_dir).free)
 

@@ -32,11 +32,11 @@ SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.st
 FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
 TOTALS = """
-SELECT c.period_id, COUNT(*), SUM(c.cash), SUM(c.cash > 0) FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
-WHERE c.closed_at IS NOT NULL AND (? IS NULL OR p.trader_id = ?) GROUP BY c.period_id"""
+SELECT c.period_id, COUNT(*), SUM(c.cash), COUNT(CASE WHEN c.cash > 0 THEN 1 END) FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
+WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP BY c.period_id"""
 OPEN = """
 SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price, c.marked_at, c.spent, c.cash, c.held, c.marks, c.pipeline
-FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL WHERE c.closed_at IS NULL AND (? IS NULL OR p.trader_id = ?) ORDER BY c.id"""
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
 CLOSES = """
 SELECT c.number, p.number, c.mint, c.symbol, c.decimals, c.opened_at, c.closed_at, c.reason, c.mid_sold - c.mid_bought, c.slippage, c.fees, c.rent, c.cash, c.spent,
        c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at
@@ -76,7 +76,7 @@ def _all(sql, values=()):
 def list_traders():
     """Every trader that plays, oldest first, as the interface's Trader."""
     totals, values = _read_totals(None), defaultdict(int)
-    for row in _all(OPEN, (None, None)):
+    for row in _all(OPEN, (None,)):
         values[row[0]] += _value(row)
     return [show_trader(row, totals.get(row[13], (0, 0, 0)), values[row[13]]) for row in _all(TRADERS + " WHERE t.retired_at IS NULL ORDER BY t.id")]
 
@@ -88,7 +88,7 @@ def find_trader(uid, now):
         return None
     row = found[0]
     ident, handle = row[0], row[2]
-    held, closes = _all(OPEN, (ident, ident)), _all(CLOSES, (ident, LATEST_CLOSES))
+    held, closes = _all(OPEN, (ident,)), _all(CLOSES, (ident, LATEST_CLOSES))
     shown = show_trader(row, _read_totals(ident).get(row[13], (0, 0, 0)), sum(map(_value, held)))
     return {**shown, "periods": [show_period(one) for one in _all(PERIODS, (ident,))], "positions": [show_position(handle, one, now) for one in held],
             "orders": [show_order(one) for one in _all(ORDERS, (ident,))], "closes": _show_closes(ident, handle, closes),
@@ -99,7 +99,7 @@ def find_trader(uid, now):
 
 def _read_totals(trader):
     """{period: (closes, net lamports, wins)} of open periods."""
-    return {period: (count, net, wins) for period, count, net, wins in _all(TOTALS, (trader, trader))}
+    return {period: (count, net, wins) for period, count, net, wins in _all(TOTALS, (trader,))}
 
 
 def _value(row):

@@ -76,7 +76,7 @@ def _select(head, conditions, tail):
 
 
 def _marks(values):
-    return ", ".join("?" * len(values))
+    return ", ".join("?" * len(values)) or "NULL"
 
 
 # ---- posts --------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def find_wallets(address=None, bot=None):
 
 def find_origins(uids):
     """{trade uid: (block time, signature)}: the purchases that sales were matched with."""
-    return {uid: row for uid, *row in _all(f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({', '.join('?' * len(uids))})", uids)}
+    return {uid: row for uid, *row in _all(f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({_marks(uids)})", uids)}
 
 
 def list_days(address):
@@ -248,9 +248,8 @@ def is_owner(owner_id, bot):
 def list_former_wallets(bot_ids):
     """{bot id: [address...]} of wallets held before, in order."""
     held = {}
-    marks = ", ".join("?" * len(bot_ids))
     for bot_id, address in _all(f"SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id "
-                                f"WHERE a.detached_at IS NOT NULL AND a.bot_id IN ({marks}) ORDER BY a.id", bot_ids):
+                                f"WHERE a.detached_at IS NOT NULL AND a.bot_id IN ({_marks(bot_ids)}) ORDER BY a.id", bot_ids):
         held.setdefault(bot_id, []).append(address)
     return held
 

@@ -364,7 +364,8 @@ class ObserverHealth(JobHealth):
 
 class DatabaseHealth(Shape):
     ok: bool
-    sqlite: str
+    sqlite: str | None = None
+    postgresql: str | None = None
     journal: str | None
 
 

@@ -128,15 +128,17 @@ def list_bots(asked):
 
 @blueprint.get("/bots/<uid>")
 def show_one_bot(uid):
+    return respond_json(current_app.kept.find(request.path, g.visit.version, lambda: orjson.dumps(find_bot(uid, current_app.config["CANDOR"].base_url))))
+
+
+def find_bot(uid, base_url):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
     former = queries.list_former_wallets([row[0]])
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    return respond({**show_bot(row, former.get(row[0], ()), current_app.config["CANDOR"].base_url),
-                    "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
-                    "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
-                    "openPositions": show_positions(orjson.loads(row[15] or "[]"))})
+    return {**show_bot(row, former.get(row[0], ()), base_url), "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
+            "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)], "openPositions": show_positions(orjson.loads(row[15] or "[]"))}
 
 
 def show_positions(positions):

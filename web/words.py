@@ -86,7 +86,7 @@ ADVICE = {
     "validation_failed": "errors names each field and what it must be. Nothing was stored.",
     "rate_limited": "Wait as long as Retry-After says. A refused request uses nothing up.",
     "internal_error": "A fault of ours, in the log under its requestId.",
-    "busy": "The database was locked, the disk is full, or requests could not be counted. Nothing was stored; send it again after Retry-After.",
+    "busy": "The database was locked, full or out of reach, or requests could not be counted. Nothing was stored; send it again after Retry-After.",
 }
 NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
 COVERAGE = {"none": "not observed", "backfilling": "being fetched", "partial": "known in part", "complete": "fully known"}

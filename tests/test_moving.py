@@ -1,0 +1,152 @@
+"""From one file to PostgreSQL: all rows, the same ledger, and nothing half."""
+import dataclasses
+
+import ground
+import orjson
+import pytest
+from lookout import Lookout, ledger_of
+from node import Chain, FakeNode
+from service import NOW, Service, address, signature
+
+import app
+import config
+import keeping
+import models
+import moving
+from keeping import Refused
+from models import Arrival, Token, Trade
+from web import accounts, posts, traders
+
+pytestmark = ground.postgresql_only
+
+
+@pytest.fixture
+def target(tmp_path):
+    """The URL of an empty database."""
+    return ground.url_of(tmp_path / "target", migrated=False)
+
+
+def file_settings(folder, **more):
+    return config.load({"DATA_DIR": str(folder), **more}, dotenv=None)
+
+
+def leave():
+    models.database.close_all()
+    models.leave()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """The settings of an instance in SQLite with a bit of everything; nobody uses it any more."""
+    settings = file_settings(tmp_path / "file")
+    models.migrate(models.connect(settings))
+    with models.database.connection_context():
+        made = accounts.create_bot(settings, "Ada", NOW, address("ada"))
+        accounts.create_key(made.owner, "read", NOW, "reader")
+        traders.create_trader("Tess", "momentum", NOW)
+        posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words, \\N and\ta tab\n\"quoted\" % ? \U0001F600"), NOW)
+        Service.observe_trade(None, address("ada"), "one", 10)
+        Service.observe_trade(None, address("ada"), "gone", 11)
+        Trade.delete().where(Trade.signature == signature("gone")).execute()
+        models.Receipt.create(signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW)
+        models.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
+    leave()
+    return settings
+
+
+def everything():
+    return {table.__name__: sorted(table.select().tuples(), key=repr) for table in models.TABLES}
+
+
+def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
+    tables, ledgers = moving.move(file, target)
+    assert {one.table: one.rows for one in tables if one.rows} == {
+        "owner": 2, "bot": 1, "key": 2, "wallet": 1, "attachment": 1, "address": 1, "receipt": 1, "trade": 1, "trade_mint": 1, "hour_total": 1, "post": 1, "arrival": 3, "token": 1,
+        "trader": 1, "period": 1} and list(ledgers) == [address("ada")]
+    with models.connect(file).connection_context():
+        before = everything()
+    leave()
+    with models.connect(dataclasses.replace(file, database_url=target)).connection_context():
+        assert everything() == before
+        assert Token.get().held is True
+        posts.publish(1, posts.PostBody(eventId="f", body="b"), NOW)
+        assert [row.id for row in Arrival.select().order_by(Arrival.id)] == [1, 2, 3, 4]
+    leave()
+
+
+def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, history, expected):
+    """Observed on SQLite and moved; and observed again from the beginning on PostgreSQL."""
+    def observe(settings):
+        models.migrate(models.connect(settings))
+        with models.database.connection_context():
+            seen = Lookout.begin(settings, FakeNode(Chain.recorded(history)), wallets=history["wallets"], extra_swap_programs=(history["venue"],)).settle()
+            return seen.ledger()
+
+    given = file_settings(tmp_path / "file")
+    told = observe(given)
+    leave()
+    _, ledgers = moving.move(given, target)
+    moved = dataclasses.replace(given, database_url=target)
+    with models.connect(moved).connection_context():
+        assert ledger_of(history["wallets"]) == told and set(ledgers) == set(history["wallets"])
+        assert {w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)["realizedLamports"] for w in expected} == {
+            w: want["results"]["realizedLamports"] for w, want in expected.items()}
+    leave()
+    assert observe(ground.settings_of(tmp_path / "again")) == told
+    leave()
+
+
+def test_a_target_that_is_not_empty_is_left_alone(file, tmp_path):
+    with pytest.raises(Refused, match="holds tables"):
+        moving.move(file, ground.url_of(tmp_path / "taken"))
+
+
+def test_a_row_that_comes_back_as_another_undoes_everything(file, target, monkeypatch):
+    """PostgreSQL stores no NUL, SQLite does."""
+    with models.connect(file).connection_context():
+        models.database.execute_sql("UPDATE token SET name = 'a' || char(0) || 'b'")
+    leave()
+    with pytest.raises(Refused, match="nothing was stored"):
+        moving.move(file, target)
+    empty = models.open_postgresql(target)
+    with empty.connection_context():
+        assert empty.get_tables() == []
+    empty.close_all()
+
+
+def test_nobody_may_be_using_it(file, target):
+    models.connect(file)
+    with pytest.raises(Refused, match="stop it first"):
+        moving.move(file, target)
+    leave()
+
+
+def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
+    later = [*models.list_migrations(), "9999_later"]
+    monkeypatch.setattr(models, "list_migrations", lambda: later)
+    with pytest.raises(Refused, match="app.py migrate"):
+        moving.move(file, target)
+
+
+def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(file.data_dir))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert app.main(["copy", "--to", target, "--json"]) == 0
+    said = orjson.loads(capsys.readouterr().out)
+    assert {one["table"] for one in said["tables"]} == {table._meta.table_name for table in models.TABLES} and list(said["ledgers"]) == [address("ada")]
+
+
+@pytest.mark.parametrize("url", ["postgresql://candor:canary%zz@127.0.0.1/x", "postgresql://candor:canary@127.0.0.1", "postgresql://candor:canary@127.0.0.1:1/x", "canary"])
+def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monkeypatch, capsys):
+    monkeypatch.setenv("DATA_DIR", str(file.data_dir))
+    assert app.main(["copy", "--to", url]) == 1
+    said = capsys.readouterr()
+    assert "canary" not in said.out + said.err and said.err
+
+
+def test_what_is_of_files_alone_names_the_server_s_own(file, target, tmp_path):
+    served = dataclasses.replace(file, database_url=target)
+    with pytest.raises(Refused, match="pg_dump"):
+        keeping.store_backup(served, tmp_path / "backup.db")
+    with pytest.raises(Refused, match="pg_restore"):
+        keeping.restore_backup(served, tmp_path / "backup.db", False, NOW)
