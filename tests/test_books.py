@@ -119,7 +119,19 @@ def test_a_refold_writes_only_what_differs(empty):
     changed = {s for s in before if after[s] != before[s]}
     assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
     rows = [dict(t) for t in Trade.select().dicts()]
-    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows], whole=True) == set()
+    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows]) == set()
+
+
+def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
+    """A start with many long pasts would take all the memory there is."""
+    wallet, again = empty(), Books()
+    entries = entries_of(market(length=20))
+    fold(wallet, entries)
+    assert again.take(wallet).count == len(entries) and again._kept[wallet.id].fresh == again._kept[wallet.id].gone == []
+    Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
+    again.forget(wallet.id)
+    again.take(wallet)
+    assert [row["signature"] for row in again._kept[wallet.id].fresh] == [entries[3].signature]
 
 
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
