@@ -42,7 +42,8 @@ def create_app(config=None):
     if config.metrics == "on":
         from web import metrics
         app.register_blueprint(metrics.blueprint)
-    app.wsgi_app = express.Express(app)
+    if not config.demonstration:                              # whose every answer says so, which Flask sees to
+        app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
     app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"))
