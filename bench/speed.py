@@ -1,6 +1,6 @@
 """How fast it is beside what the machine can do and what a user would pick instead: a table of ratios, measured side by side in one run.
 
-    python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only reads,beside,posts,ingest,growth,process]
+    python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only reads,engines,beside,posts,ingest,growth,process]
 
 FOLDER of --rivals is a virtual environment with requirements-bench.txt; without it the rows about FastAPI and Datasette are left out. --data keeps the seeded
 databases for the next run. What is compared is measured in turns, thrice, and the middle ratio is shown; every check of ours (host, key, allowance, log) is on.
@@ -8,6 +8,7 @@ databases for the next run. What is compared is measured in turns, thrice, and t
 import argparse
 import itertools
 import json
+import os
 import shutil
 import sqlite3
 import statistics
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlsplit, urlunsplit
 
 import apsw
 import requests
@@ -29,6 +30,7 @@ from bench.clients import ask, write_request
 from bench.seed import fill
 from web import accounts
 
+MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"         # where the history of ../shared/node trades
 THREADS = config.Config().threads + 400                       # as gunicorn.conf.py has it
@@ -102,7 +104,7 @@ class Meddler:
     def before(self, request):
         """The same request for ever, a commit before each."""
         while True:
-            self.connection.execute("UPDATE bot SET auto_post = 1 - auto_post WHERE id = (SELECT MIN(id) FROM bot)")
+            self.connection.execute(MEDDLING)
             yield request
 
 
@@ -155,6 +157,39 @@ def measure_rivals(given, seeded):
     tell("Datasette", show(heard["Datasette"]))
     return (tell("feed, warm / FastAPI", show(heard["feed, warm"]), compare(heard, "feed, warm", "FastAPI"), 1.0)
             + tell("feed, warm / Datasette", "", compare(heard, "feed, warm", "Datasette"), 4))
+
+
+# ---- the same reads on PostgreSQL ---------------------------------------------------------------------------------------------
+def measure_engines(given):
+    """Needs `tests/with-engines`. The instance is copied as `app.py copy` does it."""
+    server = os.environ.get("TEST_DATABASE_URL")
+    if not server:
+        print("skipped: PostgreSQL; run this under tests/with-engines")
+        return []
+    import moving
+    import psycopg
+    seeded = Seeded(given.data, SMALL)
+    with psycopg.connect(server, autocommit=True) as asked:
+        asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
+        asked.execute("CREATE DATABASE bench")
+    url = urlunsplit(urlsplit(server)._replace(path="/bench"))
+    moving.move(seeded.settings, url)
+    models.database.close_all()
+    with servers.candor(seeded.folder) as file, servers.candor(seeded.folder, DATABASE_URL=url) as postgresql, psycopg.connect(url, autocommit=True) as other:
+        measures = {}
+        for name, path in seeded.paths.items():
+            for engine, at in (("file", file), ("postgresql", postgresql)):
+                measures[f"{name}, warm", engine] = at.port, lambda path=path: itertools.repeat(seeded.request(path))
+        meddler, meddle = Meddler(seeded.file), lambda request: (other.execute(MEDDLING) and request for _ in itertools.count())
+        name, request = "feed, each read just invalidated", seeded.request(seeded.paths["feed"])
+        measures[name, "file"] = file.port, lambda: meddler.before(request)
+        measures[name, "postgresql"] = postgresql.port, lambda: meddle(request)
+        heard = race(measures, given.seconds)
+    missed = []
+    for name in dict.fromkeys(name for name, _ in heard):
+        one, two = heard[name, "file"], heard[name, "postgresql"]
+        missed += tell(f"{name}, SQLite / PostgreSQL", f"{show(two)} on PostgreSQL", statistics.median(a.rate / b.rate for a, b in zip(one, two)), most=2)
+    return missed
 
 
 # ---- reads beside the observer ------------------------------------------------------------------------------------------------
@@ -372,4 +407,4 @@ def measure_process(given):
     return missed
 
 
-PARTS = {"reads": measure_reads, "beside": measure_beside, "posts": measure_posts, "ingest": measure_ingest, "growth": measure_growth, "process": measure_process}
+PARTS = {"reads": measure_reads, "engines": measure_engines, "beside": measure_beside, "posts": measure_posts, "ingest": measure_ingest, "growth": measure_growth, "process": measure_process}
