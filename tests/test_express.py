@@ -142,9 +142,9 @@ def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
     assert models.database.data_version() == versions[0]
     Wallet.update(looked_at=1).execute()                       # our own
     versions.append(models.database.data_version())
-    stranger = models.SQLite(service.config.database_path)
+    stranger = models.make_database(service.config)
     stranger.execute_sql("UPDATE wallet SET looked_at = 2")
-    stranger.close()
+    stranger.close_all()
     versions.append(models.database.data_version())
     assert len(set(versions)) == 3
 
