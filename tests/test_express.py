@@ -31,6 +31,13 @@ def key(bot):
     return bot.publish_key.text
 
 
+@pytest.fixture(autouse=True)
+def one_moment(monkeypatch):
+    """No window of the allowance ends during a test."""
+    moment = time.time_ns()
+    monkeypatch.setattr("web.gate.time.time_ns", lambda: moment)
+
+
 def go_the_long_way(service, monkeypatch):
     front = service.app.wsgi_app
     assert isinstance(front.app, express.Express)
@@ -64,6 +71,35 @@ def test_both_ways_answer_count_and_log_alike(service, key, monkeypatch, caplog,
         assert caplog.records[-2].shown["requestId"] == answer.headers["X-Request-Id"] and int(answer.headers["RateLimit-Remaining"]) == after["minute"]
         seen.append((describe(answer), {name: before[name] - after[name] for name in before}, line))
     assert seen[0] == seen[1] == seen[2] and seen[0][1] == {"minute": 1, "hour": 1, "day": 1, "posts_minute": 0}
+
+
+POSTS = [b'{"eventId":"new","body":"hello"}', b'{"eventId":"0","body":"post 0","signature":"%b","mint":"%b"}' % (signature("one").encode(), MINT.encode()), b'{"eventId":"0","body":"another"}',
+         b"{", b"[]", b'{"body":"no event"}', b'{"eventId":"x","body":"","extra":1}', b'{"eventId":"x","body":"b","botId":"bot_other"}', b'"' + b"x" * 70_000 + b'"']
+
+
+@pytest.mark.parametrize("number", range(len(POSTS)))
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "0"}, {"Idempotency-Key": "\u00ff"}])
+def test_both_ways_take_posts_alike(service, key, monkeypatch, number, headers):
+    seen = []
+    for way in ("short", "long"):
+        if way == "long":
+            go_the_long_way(service, monkeypatch)
+            models.Arrival.delete().where(models.Arrival.post.in_(Post.select().where(Post.event_id == "new"))).execute()
+            Post.delete().where(Post.event_id == "new").execute()
+        before = remaining(service, key)
+        answer = service.post(POSTS[number], key, headers=headers)
+        after = remaining(service, key)
+        status, shown, told = describe(answer)
+        told = [pair for pair in told if pair[0] != "Content-Length"]
+        seen.append((status, {name: value for name, value in shown.items() if name not in ("id", "createdAt", "eventAt")}, told, {name: before[name] - after[name] for name in before}))
+    assert seen[0] == seen[1] and set(seen[0][3].values()) == {1}
+
+
+def test_a_read_key_posts_neither_way(service, bot, monkeypatch):
+    key = service.make_read_key(bot.owner)
+    short = describe(service.post(POSTS[0], key))
+    go_the_long_way(service, monkeypatch)
+    assert short == describe(service.post(POSTS[0], key)) and short[0] == 403
 
 
 @pytest.mark.parametrize("sent", [{}, {"Authorization": "Bearer cnd_read_x"}, {"Authorization": "Basic eA=="}, {"Host": "evil.example"}])

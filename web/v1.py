@@ -59,16 +59,16 @@ def kept_list(path):
 
         @functools.wraps(make)
         def view():
-            return respond_json(find_list(current_app, request, g.visit))
+            return respond_json(*find_list(current_app, request, g.visit))
         return blueprint.get(path)(view)
     return decorate
 
 
 def find_list(app, request, visit):
-    """The JSON of the list this request asks for, from what is kept or read anew."""
+    """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
     name = request.path, request.query_string, start_of_minute(visit.now)
     body = app.kept.find(name, visit.version, lambda: orjson.dumps(LISTS[request.path](Asked.by(app, request, visit.now))))
-    return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode())
+    return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
 
 
 def start_of_minute(now):
@@ -178,18 +178,25 @@ def show_one_post(uid):
 
 @blueprint.post("/posts")
 def publish():
-    if g.visit.caller.scope != "publish":
+    return respond_json(*store_post(current_app, request, g.visit))
+
+
+def store_post(app, request, visit):
+    """(JSON, status, headers) of the post this request publishes."""
+    caller = visit.caller
+    if caller.scope != "publish":
         raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
     if request.mimetype != "application/json":
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
-    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key())
-    if body.botId not in (None, g.visit.caller.bot_uid):
+    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key(request))
+    if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
-    done = posts.publish(g.visit.caller.bot_id, body, g.now, "api", g.visit.caller.key_id, sanitized)
-    return respond(show_post(queries.find_post(done.uid)), 200 if done.replayed else 201, {"Idempotent-Replayed": "true"} if done.replayed else None)
+    done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
+    shown = orjson.dumps(show_post(queries.find_post(done.uid)))
+    return (shown, 200, {"Idempotent-Replayed": "true"}) if done.replayed else (shown, 201, {})
 
 
-def read_idempotency_key():
+def read_idempotency_key(request):
     """The header as UTF-8 text, or None."""
     text = request.headers.get("Idempotency-Key")
     try:
@@ -258,3 +265,7 @@ def show_me():
     caller = g.visit.caller
     standing = current_app.allowance.look(list_limits(current_app.config["CANDOR"], caller.owner_id, posting=True), g.now / 1000)
     return respond({"kind": caller.scope, "keyId": caller.key_uid, "ownerId": caller.owner_uid, "botId": caller.bot_uid, "windows": show_windows(standing)})
+
+
+# What web.express does: a function of (app, request, visit) for each.
+SHORT = {**{("GET", path): find_list for path in LISTS}, ("POST", "/api/v1/posts"): store_post}
