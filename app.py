@@ -9,6 +9,7 @@ from keeping import Refused
 from web.problem import Problem
 
 MAX_BODY = 64 * 1024
+KEPT_ANSWERS, KEPT_CALLERS = 64, 4096                         # of at most some 150 KB, of some 1 KB
 
 
 def create_app(config=None):
@@ -17,7 +18,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, cards, casting, demonstration, errors, feeds, gate, guides, health, legacy, openapi, pages, sessions, stream, studio, v1, worker
+    from web import admission, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -32,6 +33,7 @@ def create_app(config=None):
     cards.init_app(app)
     if config.demonstration:
         demonstration.init_app(app)
+    app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)
     app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
     for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,
@@ -40,9 +42,11 @@ def create_app(config=None):
     if config.metrics == "on":
         from web import metrics
         app.register_blueprint(metrics.blueprint)
+    if not config.demonstration:                              # whose every answer says so, which Flask sees to
+        app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
-    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived)
+    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"))
     return app
 
 

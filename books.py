@@ -7,6 +7,8 @@ import hashlib
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 import orjson
 from peewee import chunked
@@ -20,7 +22,7 @@ from chain.kinds import TRADES
 from chain.ledger import Book
 from chain.receipts import parse_receipt, touches
 from chain.verify import judge
-from models import Address, Attachment, Bot, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
+from models import Address, Attachment, Bot, HourTotal, Post, Receipt, Sighting, Token, Trade, TradeMint, Wallet
 
 NOT_FOUND_AFTER = 10 * 60_000          # ms of chain time past a post's creation without its signature
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
@@ -29,18 +31,21 @@ MOST_AT_ONCE = 400                     # changed rows whose posts are looked aft
 
 @dataclass
 class Kept:
-    """A folded book and the rows made of it that are not written yet."""
+    """A folded book and what is not written yet: rows made of it, `gone` signatures whose rows it no longer has, running totals by the hour."""
 
     book: Book
     fresh: list = field(default_factory=list)
+    gone: list = field(default_factory=list)
     refolded: bool = True
+    hours: dict = field(default_factory=dict)             # hour -> running totals at its end
     first_time: int | None = None
     last_time: int | None = None
+    hour: int = 0
     place: tuple = (None, 0)
 
 
 class Books:
-    """The books of all wallets, folded. Kept in memory: what arrives at the head costs only itself."""
+    """The books of all wallets, folded. Kept in memory: what arrives at the head costs only itself. Of what is stored as it should be, nothing is kept."""
 
     def __init__(self):
         self._kept = {}
@@ -53,9 +58,9 @@ class Books:
         kept = self._kept.get(wallet.id)
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
             kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
-            new = list_entries(wallet.id)
-        for entry in order_entries(new, kept.book.seen):
-            _take(kept, entry)
+            _take_again(wallet, kept)
+        else:
+            kept.fresh += [_take(wallet, kept, entry) for entry in order_entries(new, kept.book.seen)]
         return kept.book
 
     def last_time(self, wallet_id):
@@ -69,32 +74,46 @@ class Books:
         `progress`: chain.coverage.Progress; None leaves the coverage as it was said last (nothing was looked at).
         """
         kept = self._kept[wallet.id]
-        rows = [_trade_row(wallet, place, booked) for place, booked in kept.fresh]
         with models.writing():
-            changed = replace_trades(wallet.id, rows, kept.refolded) if rows or kept.refolded else set()
+            changed = replace_trades(wallet.id, kept.fresh, kept.gone)
+            replace_hours(wallet.id, kept.hours, kept.refolded)
             _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
-        kept.fresh, kept.refolded = [], False
+        kept.fresh, kept.gone, kept.hours, kept.refolded = [], [], {}, False
 
 
 def _extends(book, new):
     return all(book.last_slot is None or entry.slot > book.last_slot for entry in new)
 
 
-def _take(kept, entry):
+def _take_again(wallet, kept):
+    """All stored entries, slot after slot: a wallet with a long past is folded without holding it."""
+    stored = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
+    for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
+        for row in [_take(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)]:
+            if stored.pop(row["signature"], None) != row["digest"]:
+                kept.fresh.append(row)
+    kept.gone = list(stored)
+
+
+def _take(wallet, kept, entry):
+    """Book an entry: its trade row."""
     slot, count = kept.place
     kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
     if entry.block_time is not None:
         kept.first_time = entry.block_time if kept.first_time is None else kept.first_time
-        kept.last_time = entry.block_time
-    kept.fresh.append((kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry)))
+        kept.last_time, kept.hour = entry.block_time, max(kept.hour, entry.block_time // 3600)
+    row = _trade_row(wallet, kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry))
+    kept.hours[kept.hour] = read_running(kept.book.totals)
+    return row
 
 
 def list_entries(wallet_id):
-    """All stored entries of a wallet, in no order."""
-    rows = Sighting.select(Sighting.entry, Sighting.tx_index).where(Sighting.wallet == wallet_id, Sighting.state == "stored").tuples()
-    return [Entry.load(text, tx_index) for text, tx_index in rows.iterator()]
+    """All stored entries of a wallet by slot, one after another."""
+    rows = Sighting.select(Sighting.entry, Sighting.tx_index).where(Sighting.wallet == wallet_id, Sighting.state == "stored").order_by(Sighting.slot).tuples()
+    for text, tx_index in rows.iterator():
+        yield Entry.load(text, tx_index)
 
 
 def trade_uid(address, signature):
@@ -122,29 +141,27 @@ def _json(value):
     return orjson.dumps(value).decode()
 
 
-def replace_trades(wallet_id, rows, whole):
-    """Write the rows that differ from the stored ones; with `whole`, drop stored ones that are not among them. Signatures that changed."""
-    stored = {signature: (number, digest) for signature, number, digest in
-              Trade.select(Trade.signature, Trade.id, Trade.digest).where(Trade.wallet == wallet_id, *_only(rows, whole)).tuples()}
-    differing = [row for row in rows if stored.pop(row["signature"], (None, None))[1] != row["digest"]]
-    if differing:
-        numbers = models.store_trades(differing)
-        _replace_mints([(numbers[row["signature"]], row) for row in differing])
-    if whole and stored:
-        Trade.delete().where(Trade.id.in_([number for number, _ in stored.values()])).execute()
-        return {row["signature"] for row in differing} | set(stored)
-    return {row["signature"] for row in differing}
+def replace_trades(wallet_id, rows, gone=()):
+    """Write the rows that differ from the stored ones, and drop those of the signatures `gone`. Signatures that changed."""
+    changed = set(gone)
+    for part in chunked(rows, models.ROWS_A_STATEMENT):
+        mine = (Trade.wallet == wallet_id) & Trade.signature.in_([row["signature"] for row in part])
+        stored = dict(Trade.select(Trade.signature, Trade.digest).where(mine).tuples())
+        differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
+        if differing:
+            numbers = models.store_trades(differing)
+            _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
+        changed |= {row["signature"] for row in differing}
+    for part in chunked(gone, models.ROWS_A_STATEMENT):
+        Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(part)).execute()
+    return changed
 
 
-def _only(rows, whole):
-    return [] if whole else [Trade.signature.in_([row["signature"] for row in rows])]
-
-
-def _replace_mints(numbered):
+def _replace_mints(wallet_id, numbered):
     """Which tokens these trades moved: [(id, row), ...]."""
     for part in chunked(numbered, models.ROWS_A_STATEMENT):
         TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
-        rows = [{"trade": number, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
+        rows = [{"trade": number, "wallet": wallet_id, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
         if rows:
             TradeMint.insert_many(rows).execute()
 
@@ -168,6 +185,21 @@ def distrust_trades(wallet_id):
         for number in marked:
             Trade.update(digest="").where(Trade.id == number).execute()
     return len(marked)
+
+
+# ---- running totals ---------------------------------------------------------------------------------------------------------
+RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning")
+read_running = attrgetter(*RUNNING)                       # of chain.ledger.Totals
+
+
+def replace_hours(wallet_id, hours, whole):
+    """Write the running totals, {hour: totals}, that differ from the stored ones; with `whole`, drop stored ones of other hours."""
+    mine = (HourTotal.wallet == wallet_id,) if whole else (HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(hours)))
+    stored = {hour: tuple(totals) for hour, *totals in HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING)).where(*mine).tuples()}
+    changed = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items() if stored.pop(hour, None) != totals]
+    for part in chunked(changed, models.ROWS_A_STATEMENT):
+        HourTotal.insert_many(part).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], preserve=[getattr(HourTotal, name) for name in RUNNING]).execute()
+    HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(stored))).execute()
 
 
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------

@@ -7,13 +7,16 @@ JSON columns hold text made by `orjson`; who writes a column names its shape bes
 import contextlib
 import datetime
 import fcntl
+import functools
 import os
 import secrets
+import threading
 from pathlib import Path
 
 import apsw
-from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
+from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
                     SQL, TextField, chunked)
+from peewee import __exception_wrapper__
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
@@ -39,7 +42,9 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def __init__(self, path, busy_seconds=5):
         self.busy_ms = int(busy_seconds * 1000)
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -16_000}
+        self._watch_lock, self._watch = threading.Lock(), None
+        self._turn, self._mine = threading.Lock(), threading.local()
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -2_000}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
     def _add_conn_hooks(self, conn):
@@ -52,6 +57,47 @@ class SQLite(PooledDatabase, APSWDatabase):
             return False
         except apsw.ConnectionClosedError:
             return True
+
+    def begin(self, lock_type=None):
+        """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep and look again, leaves the disk idle meanwhile."""
+        if not self._turn.acquire(timeout=self.busy_ms / 1000):
+            raise OperationalError("somebody else is writing")
+        self._mine.turn = True
+        try:
+            super().begin(lock_type)
+        except BaseException:
+            self._pass_on()
+            raise
+
+    def commit(self):
+        super().commit()
+        self._pass_on()
+
+    def rollback(self):
+        try:
+            super().rollback()
+        finally:
+            self._pass_on()
+
+    def _pass_on(self):
+        if getattr(self._mine, "turn", False):
+            self._mine.turn = False
+            self._turn.release()
+
+    def data_version(self):
+        """What changes with every commit of anybody. SQLite leaves out a connection's own (sqlite.org/pragma.html), hence one that never writes."""
+        with self._watch_lock, __exception_wrapper__:
+            if self._watch is None:
+                self._watch = apsw.Connection(self.database)
+                self._watch.set_busy_timeout(self.busy_ms)
+            return self._watch, self._watch.execute("PRAGMA data_version").get  # another connection counts anew
+
+    def close_all(self):
+        super().close_all()
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
 
     @contextlib.contextmanager
     def impatient(self):
@@ -160,11 +206,6 @@ def enter(data_dir):
     fcntl.flock(door, fcntl.LOCK_SH)
     leave()
     _door = door
-
-
-def stay():
-    """Whatever program this process becomes holds the door too, without a moment in between."""
-    os.set_inheritable(_door, True)
 
 
 def leave():
@@ -359,7 +400,7 @@ class Sighting(Base):
     """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it could not be taken in."""
 
     id = AutoField()
-    wallet = ForeignKeyField(Wallet, backref="sightings")
+    wallet = ForeignKeyField(Wallet, backref="sightings", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
@@ -415,13 +456,31 @@ class TradeMint(Base):
 
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
+    wallet = ForeignKeyField(Wallet, index=False)             # the trade's own
     mint = TextField()
     side = TextField(null=True)                               # buy | sell, for buys, sells and swaps
     slot = BigIntegerField()
     place = IntegerField(default=0)
 
     class Meta:
-        indexes = ((("mint", "slot", "place", "trade"), False), (("mint", "side", "slot", "place", "trade"), False))
+        indexes = ((("mint", "slot", "place", "trade", "side"), False), (("wallet", "mint", "slot", "place", "trade"), False), (("mint", "side", "wallet"), False))
+
+
+class HourTotal(Base):
+    """A wallet's running totals at the end of each hour in which something was booked: what a span of time saw is a difference of two. Derived."""
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    hour = IntegerField()                                     # since 1970; never before that of the receipt before
+    realized = BigIntegerField()                              # lamports, as volume
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "hour")
 
 
 class Post(Base):
@@ -451,7 +510,7 @@ class Post(Base):
     hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
-        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False))
+        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False), (("source", "id"), False))
 
 
 class Arrival(Base):
@@ -732,7 +791,7 @@ class Job(Base):
     details = TextField(default="{}")                         # JSON, the job's own
 
 
-TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, Post, Arrival, Job, Token, Snapshot,
+TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, HourTotal, Post, Arrival, Job, Token, Snapshot,
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
@@ -741,11 +800,24 @@ def utc_now():
     return datetime.datetime.now(datetime.UTC)
 
 
+def store_row(model, columns):
+    """Insert one row, {field: value}, and give its id. The SQL is made once: peewee takes ten times as long to make it as SQLite to carry it out."""
+    values = {**model._meta.get_default_dict(), **columns}
+    fields = model._meta.fields
+    return database.execute_sql(_insertion(model, tuple(values)), [fields[name].db_value(value) for name, value in values.items()]).fetchone()[0]
+
+
+@functools.cache
+def _insertion(model, names):
+    columns = ", ".join(f'"{model._meta.fields[name].column_name}"' for name in names)
+    return f'INSERT INTO "{model._meta.table_name}" ({columns}) VALUES ({", ".join("?" * len(names))}) RETURNING id'
+
+
 def store_post(**columns):
-    """A new Post, which arrives with it. IntegrityError where its event id is taken."""
-    post = Post.create(uid=new_uid("post"), **columns)
-    store_arrival("post", post=post)
-    return post
+    """The uid of a new Post, which arrives with it. IntegrityError where its event id is taken."""
+    uid = new_uid("post")
+    store_arrival("post", post=store_row(Post, {"uid": uid, **columns}))
+    return uid
 
 
 def store_trades(rows):
@@ -765,7 +837,7 @@ def store_trades(rows):
 
 def store_arrival(kind, **what):
     """Tell followers; inside the transaction that made it true."""
-    Arrival.insert(kind=kind, **what).execute()
+    store_row(Arrival, {"kind": kind, **what})
 
 
 def note_job(name, state, now, problem=None, details=None):

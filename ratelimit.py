@@ -3,10 +3,12 @@
 Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a refused request uses nothing up; `tally` keeps the counters.
 flask-limiter, which asks addresses and forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
 """
+import functools
 import ipaddress
 import logging
 from dataclasses import dataclass
 
+from limits import RateLimitItemPerMinute
 from limits.storage import Storage
 
 import tally
@@ -122,6 +124,13 @@ def list_limits(config, owner_id, posting=False):
     return limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)] if posting else limits
 
 
+def find_address_limit(config, network):
+    """The very counter in which flask-limiter counts an address (web.gate), for requests that are counted for their owner at the same time."""
+    item = RateLimitItemPerMinute(config.ip_limit_per_minute)
+    return Limit(item.key_for(network, "address"), "", 60, item.amount)
+
+
+@functools.lru_cache(4096)
 def network_of(address):
     """An IPv4 address itself, the /64 of an IPv6 one: whoever has one address of it has them all."""
     try:
@@ -139,9 +148,10 @@ def show_headers(standing):
     return {"RateLimit-Limit": str(tightest.most), "RateLimit-Remaining": str(tightest.remaining), "RateLimit-Reset": str(tightest.reset)}
 
 
-def show_policy(config):
+@functools.lru_cache
+def show_policy(allowance):
     """RateLimit-Policy: all windows every request counts in."""
-    return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in config.allowance)
+    return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
 
 
 def show_windows(standing):

@@ -21,7 +21,7 @@ from app import create_app
 from web import gate
 
 ROUNDS, OWNERS, BUDGET_US = 5000, 200, 60
-ADDRESS = "an address (flask-limiter, the same counters)"
+ADDRESS = "an address without a key (flask-limiter, the same counters)"
 
 
 def measure(act):
@@ -50,6 +50,7 @@ def measure_store(settings, folder):
     ask, post = (lambda n: ratelimit.list_limits(settings, n % OWNERS)), (lambda n: ratelimit.list_limits(settings, n % OWNERS, posting=True))
     rows = {"to look, without counting": measure(lambda n: allowance.look(ask(n), now)),
             "a request (3 windows)": measure(lambda n: allowance.take(ask(n), now)),
+            "a request and its address (4 windows)": measure(lambda n: allowance.take([ratelimit.find_address_limit(settings, "192.0.2.1"), *ask(n)], now)),
             "a post (4 windows)": measure(lambda n: allowance.take(post(n), now)),
             "a refused request": measure(lambda n: allowance.take(ratelimit.list_limits(settings, 0), now))}
     with writing_elsewhere(folder / "elsewhere.db"):
@@ -65,7 +66,7 @@ def measure_address(settings):
 
         def ask(n):
             gate.limiter.context.reset()
-            gate.limiter._check_request_limit()
+            gate.count_address()
 
         rows = measure(ask)
     app.allowance.store.close()

@@ -89,6 +89,6 @@ def store_one(bot, wallet, mint, number, now):
     trade = models.store_trade(uid=f"trade_{number}", wallet=wallet, signature=signature, slot=number, block_time=now // 1000, kind="buy", mint=mint,
                                token_changes=orjson.dumps([[mint, "1000", 3]]).decode(), sol_change=-5000, fee=5000, tip=0, rent=0, realized="not_applicable",
                                matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=str(number))
-    TradeMint.create(trade=trade, mint=mint, side="buy", slot=number)
+    TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
     models.store_post(bot=bot, source="bot", channel="api", event_id=f"seed {number}", body="What the chain does not say.", signature=signature, mint=mint, wallet=wallet,
                       status="verified", trade=trade, event_at=now, created_at=now)

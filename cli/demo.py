@@ -31,7 +31,7 @@ def run_demo(config, args):
     people = stage.fill_database(config, recording, [line for line in lines if line.at < 0], market)
     log = config.data_dir / "server.log"
     with open(log, "w") as said:
-        server = subprocess.Popen([sys.executable, *SERVE], cwd=ROOT, env=environ, stdout=said, stderr=said)
+        server = subprocess.Popen([sys.executable, "-m", "gunicorn", *SERVE], cwd=ROOT, env=environ, stdout=said, stderr=said)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         url = f"http://127.0.0.1:{config.port}"

@@ -1,4 +1,6 @@
 """run, migrate, observe, rebuild."""
+import contextlib
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -6,7 +8,7 @@ from pathlib import Path
 from cli import add_command, now_ms, open_database, say
 
 ROOT = Path(__file__).resolve().parent.parent
-SERVE = ["-m", "gunicorn", "--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"]      # for Python, in ROOT
+SERVE = ["--config", str(ROOT / "gunicorn.conf.py"), "app:create_app()"]         # gunicorn's arguments, in ROOT
 
 
 def add_commands(commands):
@@ -27,7 +29,9 @@ def run_migrate(config, args):
 
 
 def run_server(config, args):
-    """Become gunicorn; gunicorn.conf.py says how it serves."""
+    """Go on as gunicorn, in this process, for starting another would import everything again; gunicorn.conf.py says how it serves."""
+    from gunicorn.app.wsgiapp import WSGIApplication
+
     import keeping
     import models
     import tally
@@ -36,8 +40,15 @@ def run_server(config, args):
     keeping.migrate(config)
     models.database.close_all()
     os.chdir(ROOT)
-    models.stay()
-    os.execv(sys.executable, [sys.executable, *SERVE])
+    sys.argv[1:] = SERVE
+    share_heaps()
+    WSGIApplication(prog="candor").run()
+
+
+def share_heaps():
+    """Two heaps for all threads: glibc makes each of them one of its own, which was a tenth of the server's memory (mallopt(3), M_ARENA_MAX)."""
+    with contextlib.suppress(AttributeError):                 # another libc
+        ctypes.CDLL(None).mallopt(-8, 2)
 
 
 def refuse_demonstration(config):

@@ -9,7 +9,7 @@ import orjson
 
 import models
 from app import create_app
-from models import TradeMint, Wallet
+from models import HourTotal, Trade, TradeMint, Wallet
 from web import accounts
 
 NOW = 1_793_880_000_000                                       # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
@@ -79,7 +79,8 @@ class Service:
                    "mint": mint, "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(), "sol_change": sol, "fee": 5000, "tip": 0, "rent": 0,
                    "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name, **more}
         trade = models.store_trades([columns])[columns["signature"]]
-        TradeMint.create(trade=trade, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
+        TradeMint.create(trade=trade, wallet=wallet, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
+        sum_hours(wallet)
         return trade
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
@@ -91,3 +92,18 @@ class Service:
         Wallet.update(results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()).where(Wallet.address == wallet).execute()
 
 
+
+
+def sum_hours(wallet):
+    """Running totals of the trades observed so far, as the fold keeps them."""
+    sums = dict.fromkeys(("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"), 0)
+    for trade in Trade.select().where(Trade.wallet == wallet).order_by(Trade.block_time, Trade.slot, Trade.place):
+        is_trade = trade.kind in ("buy", "sell", "swap")
+        sums["trades"] += is_trade
+        sums["volume"] += abs(trade.sol_change) if is_trade and trade.kind != "swap" else 0
+        sums["realized"] += trade.result or 0
+        sums["winning"] += (trade.result or 0) > 0
+        if trade.realized != "not_applicable" and "incomplete_history" not in trade.flags:
+            sums[trade.realized] += 1
+        hour = {"wallet": wallet, "hour": (trade.block_time or 0) // 3600}
+        HourTotal.insert(**hour, **sums).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], update=sums).execute()

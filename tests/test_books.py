@@ -19,6 +19,7 @@ from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
 from models import Post, Sighting, Trade, TradeMint, Wallet
+from web import queries
 
 ADA, PROGRAMS = address("ada"), table()
 DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
@@ -118,7 +119,19 @@ def test_a_refold_writes_only_what_differs(empty):
     changed = {s for s in before if after[s] != before[s]}
     assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
     rows = [dict(t) for t in Trade.select().dicts()]
-    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows], whole=True) == set()
+    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows]) == set()
+
+
+def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
+    """A start with many long pasts would take all the memory there is."""
+    wallet, again = empty(), Books()
+    entries = entries_of(market(length=20))
+    fold(wallet, entries)
+    assert again.take(wallet).count == len(entries) and again._kept[wallet.id].fresh == again._kept[wallet.id].gone == []
+    Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
+    again.forget(wallet.id)
+    again.take(wallet)
+    assert [row["signature"] for row in again._kept[wallet.id].fresh] == [entries[3].signature]
 
 
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
@@ -177,3 +190,33 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
         Sighting.update(entry=replace(e, kind="lending").dump()).where(Sighting.signature == e.signature).execute()
     fold(wallet, [])
     assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
+
+
+# ---- windows of time ------------------------------------------------------------------------------------------------------------
+SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
+SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched' AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
+SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap') AND block_time >= ?"""
+
+
+@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
+    """Running totals by the hour against adding up all trades: folded at once, in parts, late, and again by a new process."""
+    wallet, begin = empty(), BEGIN // 1000
+    entries = [replace(entry, block_time=begin + n * 1_700) for n, entry in enumerate(entries_of(market(seed)))]
+    first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
+    books = Books()
+    for part in ([e for e, early in zip(entries, first) if early], [e for e, early in zip(entries, first) if not early]):
+        store(wallet, part)
+        books.take(wallet)
+        books.publish(wallet, DONE, BEGIN)
+        check_windows(begin, len(entries))
+    models.HourTotal.delete().execute()                        # as a database that has just got the table
+    fold(wallet, [])
+    check_windows(begin, len(entries))
+
+
+def check_windows(begin, count):
+    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {begin - 10**6}:
+        want = tuple(int(value or 0) for value in models.database.execute_sql(SUMS, (since,)).fetchone())
+        assert next(iter(queries.find_totals_since(since).values()), (0,) * 7) == want

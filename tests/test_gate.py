@@ -12,7 +12,7 @@ from service import NOW, Service, address, signature
 from test_studio import Browser
 
 from models import Bot, Key, Post, Session, database
-from web import accounts, gate, openapi
+from web import accounts, gate, headers, openapi
 from web.keys import make_key
 from web.logs import JsonLines
 from web.problem import Problem
@@ -79,7 +79,7 @@ def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
                service.get("/api/v1/bots", callers["a read key"]), service.post(b"{", callers["a publishing key"])]
     assert [answer.status_code for answer in answers] == [200, 200, 404, 404, 405, 401, 200, 421, 500, 400]
     for answer in answers:
-        assert answer.headers["X-Request-Id"].startswith("req_") and answer.headers["Content-Security-Policy"] == gate.CONTENT_POLICY
+        assert answer.headers["X-Request-Id"].startswith("req_") and answer.headers["Content-Security-Policy"] == headers.CONTENT_POLICY
         assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["X-Frame-Options"] == "DENY" and "Set-Cookie" not in answer.headers
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == len(answers)
 

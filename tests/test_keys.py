@@ -43,7 +43,7 @@ def test_only_the_hash_is_stored(service):
 
 
 def find(text, now=NOW):
-    return auth.find_caller(text, now)
+    return auth.find_caller(text, now, auth.find_key)
 
 
 def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):

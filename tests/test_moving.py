@@ -61,7 +61,7 @@ def everything():
 def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
     tables, ledgers = moving.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
-        "owner": 2, "bot": 1, "key": 2, "wallet": 1, "attachment": 1, "address": 1, "receipt": 1, "trade": 1, "trade_mint": 1, "post": 1, "arrival": 3, "token": 1,
+        "owner": 2, "bot": 1, "key": 2, "wallet": 1, "attachment": 1, "address": 1, "receipt": 1, "trade": 1, "trade_mint": 1, "hour_total": 1, "post": 1, "arrival": 3, "token": 1,
         "trader": 1, "period": 1} and list(ledgers) == [address("ada")]
     with models.connect(file).connection_context():
         before = everything()

@@ -337,7 +337,7 @@ def service_trades(db):
         trade = models.Trade.create(uid=name, wallet=wallet, signature=name, slot=1, block_time=at // 1000, kind="buy", mint="MintA",
                                     token_changes="[]", sol_change=-1, fee=1, tip=0, rent=0,
                                     realized="not_applicable", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=name)
-        models.TradeMint.create(trade=trade, mint="MintA", side="buy", slot=1)
+        models.TradeMint.create(trade=trade, wallet=wallet, mint="MintA", side="buy", slot=1)
     return buy
 
 

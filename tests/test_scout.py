@@ -153,7 +153,7 @@ def trade(mint, side, seconds, number):
     wallet = models.Wallet.get_or_none() or models.Wallet.create(address="w", bot=bot, created_at=0)
     row = Trade.create(uid=f"t{number}", wallet=wallet, signature=str(number), slot=number, block_time=seconds, kind="buy", token_changes="[]", sol_change=0, fee=0, tip=0, rent=0,
                        realized="matched", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest="")
-    TradeMint.create(trade=row, mint=mint, side=side, slot=number)
+    TradeMint.create(trade=row, wallet=wallet, mint=mint, side=side, slot=number)
 
 
 def test_what_observed_wallets_trade_is_priced_and_what_they_merely_hold_is_named(world):

@@ -204,7 +204,7 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
     crew = [threading.Thread(target=take, args=(events, 1)) for events in waiting]
     [thread.start() for thread in crew]
     time.sleep(0.05)
-    assert service.app.wsgi_app.places._value == service.config.threads
+    assert service.app.wsgi_app.places.qsize() == service.config.threads
     with database.connection_context():
         assert len(database._in_use) <= 2                     # this thread's, and for a moment the one that looks
     post(service, key, 1)
@@ -270,7 +270,7 @@ def publish(bots, count, made, pause=0.0):
         for number in range(count):
             with models.writing():
                 made.append(models.store_post(bot=bots[number % len(bots)].bot, source="bot", channel="api", event_id=str(next(NUMBERS)), body="b",
-                                              event_at=NOW, created_at=NOW).uid)
+                                              event_at=NOW, created_at=NOW))
             time.sleep(pause)
 
 

@@ -1,12 +1,12 @@
 """In front of Flask: at most THREADS requests are worked on at once, and none of them waits for a slow client."""
 import io
+import queue
 import secrets
-import threading
 from http import HTTPStatus
 
 import orjson
 
-from web.gate import SECURITY_HEADERS
+from web.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
 PLACE_SECONDS, BUSY_SECONDS = 10, 2
 
@@ -15,12 +15,16 @@ class Admission:
     """WSGI middleware over `app` with so many places; who finds none within ten seconds hears 503.
 
     The body is read before a place is taken, up to one byte more than is allowed (the application then says so). What the application
-    streams after it has answered holds no place. `arrived(environ)` is told when the request is here whole.
+    streams after it has answered holds no place. `arrived(environ)` is told when the request is here whole. Every answer gets the headers
+    that all answers carry here, once for Flask and whoever answers in front of it, unless it brought its own.
     """
 
-    def __init__(self, app, places, longest_body, arrived):
+    def __init__(self, app, places, longest_body, arrived, https):
+        self.constant = {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
         self.app, self.longest_body, self.arrived = app, longest_body, arrived
-        self.places = threading.BoundedSemaphore(places)
+        self.places = queue.SimpleQueue()                     # of tokens; unlike threading's semaphores it is written in C, and half of what they cost was theirs
+        for _ in range(places):
+            self.places.put(None)
 
     def __call__(self, environ, start_response):
         try:
@@ -28,12 +32,14 @@ class Admission:
         except OSError:                                       # the client went away, or its chunks are malformed
             return refuse(start_response, 400, "bad_request", "the body did not arrive whole", {"Connection": "close"})
         self.arrived(environ)
-        if not self.places.acquire(timeout=PLACE_SECONDS):
+        try:
+            self.places.get(timeout=PLACE_SECONDS)
+        except queue.Empty:
             return refuse(start_response, 503, "busy", "too many requests are being worked on", {"Retry-After": str(BUSY_SECONDS)})
         try:
-            return self.app(environ, start_response)
+            return self.app(environ, lambda status, headers, problem=None: start_response(status, add_missing(headers, self.constant), problem))
         finally:
-            self.places.release()
+            self.places.put(None)
 
 
 def has_body(environ):

@@ -10,9 +10,8 @@ from web.problem import Problem
 
 COARSE_MS = 60_000
 FIND_CALLER = """
-SELECT k.id, k.uid, k.scope, k.hash, k.last_used_at, o.id, o.uid, b.id, b.uid
-FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
-WHERE k.hash = ? AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ?)"""
+SELECT k.hash, k.expires_at, k.last_used_at, k.id, k.uid, k.scope, o.id, o.uid, b.id, b.uid
+FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id WHERE k.hash = ? AND k.revoked_at IS NULL"""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
 INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
 
@@ -30,27 +29,33 @@ class Caller:
     bot_uid: str | None
 
 
-def authenticate(header, now):
-    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one."""
+def authenticate(header, now, find):
+    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one. `find`: find_key, or what it gave for this state of the database."""
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise Problem("missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE)
-    caller = find_caller(text.strip(), now)
+    caller = find_caller(text.strip(), now, find)
     if caller is None:
         raise Problem("invalid_key", "this key is unknown, revoked or expired", headers=INVALID)
     return caller
 
 
-def find_caller(text, now):
-    """The Caller of a working key, or None. A text that cannot be a key costs no look-up."""
-    if not is_well_formed(text):
-        return None
+def find_caller(text, now, find):
+    """The Caller of a working key, or None."""
     digest = hash_secret(text)
-    row = database.execute_sql(FIND_CALLER, (digest, now)).fetchone()
-    if row is None or not hmac.compare_digest(row[3], digest):
+    row = find(text, digest)
+    if not row or not hmac.compare_digest(row[0], digest):
         return None
-    _note_use(row[0], row[4], now)
-    return Caller(row[0], row[1], row[2], *row[5:])
+    expires_at, last_used_at, key_id = row[1:4]
+    if expires_at is not None and expires_at <= now:
+        return None
+    _note_use(key_id, last_used_at, now)
+    return Caller(*row[3:])
+
+
+def find_key(text, digest):
+    """(hash, expires at, last used at, members of Caller...) of a key that was not revoked, or None. A text that cannot be a key costs no look-up."""
+    return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()
 
 
 def _note_use(key_id, last_used_at, now):

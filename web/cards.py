@@ -1,7 +1,7 @@
 """What other sites show of a post or an influencer: the card a link unfolds to (Open Graph), and /embed/{id}, the one page that may be framed."""
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, current_app, g, request
+from flask import Blueprint, Response, current_app, request
 
 from web import timeline, words
 from web.problem import Problem
@@ -64,5 +64,4 @@ def show_embedded(uid):
     html = current_app.jinja_env.get_template("embed.html").render(post=post, trust=words.trust_of(post), config=config, gone=GONE)
     response = Response(html, headers={"Content-Security-Policy": FRAMED_POLICY, "Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "no-cache"})
     response.add_etag()
-    g.framable = True
     return response.make_conditional(request)

@@ -32,7 +32,7 @@ def wants_json():
 def answer(problem):
     status, title = CODES[problem.code]
     shown = {"type": f"/docs/errors#{problem.code}", "title": title, "status": status, "detail": problem.detail, "code": problem.code,
-             "requestId": g.request_id, **({"errors": problem.errors} if problem.errors else {}), **problem.more}
+             "requestId": g.visit.request_id, **({"errors": problem.errors} if problem.errors else {}), **problem.more}
     if wants_json():
         response = Response(orjson.dumps(shown), status, content_type="application/problem+json")
     else:
@@ -64,10 +64,10 @@ def answer_database(error):
 
 
 def answer_busy(error):
-    log.error("busy", exc_info=error, extra={"shown": {"requestId": g.request_id}})
+    log.error("busy", exc_info=error, extra={"shown": {"requestId": g.visit.request_id}})
     return answer(Problem("busy", "what is kept here could not be written or read just now; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
 
 
 def answer_unexpected(error):
-    log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.request_id}})
+    log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.visit.request_id}})
     return answer(Problem("internal_error", "something went wrong here; the request id finds it in the log"))

@@ -1,23 +1,21 @@
-"""The door: what every request passes (host, address, key, allowance: in this order) and what every answer carries."""
+"""The door: what every request passes (host, address, key, allowance: in this order) and what every answer tells of it."""
 import logging
-import secrets
+import random
 import time
+from dataclasses import dataclass, field
 
 from flask import current_app, g, request
-from flask_limiter import ApplicationLimit, Limiter
+from flask_limiter import Limiter
 
 import ratelimit
 import tally
+from models import database
 from ratelimit import Limit
 from web import auth
 from web.problem import Problem
 
-CONTENT_POLICY = ("default-src 'none'; connect-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
-                  "frame-ancestors 'none'")
-SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
+KEYED = "v1"                                                  # the blueprint whose routes ask for a key
+VISIT = "candor.visit"                                        # in a WSGI environ: what a shorter way hands over
 access_log = logging.getLogger("candor.access")
 
 
@@ -44,8 +42,12 @@ def limited(window, whose):
                    headers={"Retry-After": str(window.reset)}, window=window.name)
 
 
-limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window", application_limits=[
-    ApplicationLimit(lambda: f"{settings().ip_limit_per_minute}/minute", scope="address", on_breach=refuse("your address", "address"))])
+limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
+
+
+@limiter.shared_limit(lambda: f"{settings().ip_limit_per_minute}/minute", "address", on_breach=refuse("your address", "address"))
+def count_address():
+    """Count a request of this address; Problem 429 once there were too many."""
 
 
 @limiter.shared_limit(lambda: f"{settings().failed_auth_per_minute}/minute", "failed", on_breach=refuse("failed attempts from your address", "address"))
@@ -59,38 +61,77 @@ def init_app(app, config):
     app.allowance = ratelimit.Allowance(tally.open_store(config))
     app.config.update(RATELIMIT_STORAGE_URI="allowance:", RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
                       RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere")
-    app.before_request(begin)
-    app.before_request(check_host)
-    limiter.init_app(app)                                     # counts the address, before any key is looked at
+    app.before_request(enter)
+    app.extensions["limiter"] = {limiter}                     # as if its hooks were there: they look for limits of every request, and ours are asked by name
+    limiter.init_app(app)
     app.after_request(finish)
 
 
-def begin():
-    g.request_id, g.now, g.began, g.standing, g.caller = f"req_{secrets.token_hex(12)}", time.time_ns() // 1_000_000, time.perf_counter(), None, None
+@dataclass(slots=True)
+class Visit:
+    """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the door found out. `failed`: what a shorter way met (web.express)."""
+
+    request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")  # unique, not secret: the system's randomness would cost a system call
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    began: float = field(default_factory=time.perf_counter)
+    version: object = None                                    # of the database
+    caller: auth.Caller | None = None
+    standing: ratelimit.Standing | None = None                # the owner's
+    failed: Exception | None = None
 
 
-def check_host():
-    """A page of another site that made its name point here (DNS rebinding) still sends its own name."""
-    host = request.host.lower()
-    name = host[:host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if name not in settings().allowed_hosts:
+def enter():
+    begin()
+    if not is_served(settings(), request.host):
         raise Problem("misdirected_request", "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS")
+    if request.blueprint != KEYED:
+        count_address()
+
+
+def begin():
+    g.visit = request.environ.get(VISIT) or Visit()
+    g.now = g.visit.now
+
+
+def is_served(config, host):
+    """A page of another site that made its name point here (DNS rebinding) still sends its own name."""
+    host = host.lower()
+    return (host[:host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]) in config.allowed_hosts
 
 
 def check_key():
-    """The gate of /api/v1: a working key with allowance left. Sets `g.caller` and `g.standing`; /me costs nothing."""
+    """The gate of /api/v1: a working key with allowance left. /me costs nothing."""
+    visit = g.visit
+    if visit.failed:
+        raise visit.failed
     try:
-        g.caller = auth.authenticate(request.headers.get("Authorization", ""), g.now)
+        identify(current_app, visit, request.headers.get("Authorization", ""))
     except Problem:
+        count_address()
         note_failure()
         raise
-    limits = ratelimit.list_limits(settings(), g.caller.owner_id, posting=request.method == "POST")
+    limits = ratelimit.list_limits(settings(), visit.caller.owner_id, posting=request.method == "POST")
     if request.endpoint == "v1.show_me":
-        g.standing = current_app.allowance.look(limits, g.now / 1000)
+        count_address()
+        visit.standing = current_app.allowance.look(limits, visit.now / 1000)
         return
-    g.standing = current_app.allowance.take(limits, g.now / 1000)
-    if not g.standing.admitted:
-        raise limited(g.standing.tightest, "this account")
+    address = count_keyed(current_app, visit, request.remote_addr, limits)
+    if not visit.standing.admitted:
+        raise limited(visit.standing.tightest, "this account") if address.remaining else limited(address, "your address")
+
+
+def identify(app, visit, header):
+    """Find the caller of the header `Authorization`; Problem 401 without a working key. Keys are read once for every version of the database."""
+    visit.version = database.data_version()
+    visit.caller = auth.authenticate(header, visit.now, lambda text, digest: app.callers.find(digest, visit.version, lambda: auth.find_key(text, digest)))
+
+
+def count_keyed(app, visit, address, limits):
+    """Count the visit for its address and in its owner's `limits`, in all or in none; flask-limiter would take longer than all the rest. The address's Window."""
+    by_address = ratelimit.find_address_limit(app.config["CANDOR"], ratelimit.network_of(address))
+    standing = app.allowance.take([by_address, *limits], visit.now / 1000)
+    visit.standing = ratelimit.Standing(standing.admitted, standing.windows[1:])
+    return standing.windows[0]
 
 
 def check_creation(owner_id=None):
@@ -111,22 +152,18 @@ def check_posting(owner_id):
 
 
 def finish(response):
-    response.headers["X-Request-Id"] = g.request_id
-    for name, value in SECURITY_HEADERS.items():
-        response.headers.setdefault(name, value)
-    if g.get("framable"):
-        del response.headers["X-Frame-Options"]
-    if settings().base_url.startswith("https:"):
-        response.headers["Strict-Transport-Security"] = "max-age=31536000"
-    if g.standing is not None:
-        response.headers.update(ratelimit.show_headers(g.standing))
-        response.headers["RateLimit-Policy"] = ratelimit.show_policy(settings())
-    note_answer(response)
+    response.headers.extend(list_headers(settings(), g.visit))
+    note_answer(g.visit, request.method, request.url_rule and request.url_rule.rule, response.status_code)
     return response
 
 
-def note_answer(response):
+def list_headers(config, visit):
+    """What an answer tells of its request: its id and, to who came with a key, how the allowance stands."""
+    told = {"X-Request-Id": visit.request_id}
+    return {**told, **ratelimit.show_headers(visit.standing), "RateLimit-Policy": ratelimit.show_policy(config.allowance)} if visit.standing else told
+
+
+def note_answer(visit, method, route, status):
     """One line a request: the route, never the path or the query, which may hold whatever somebody pasted."""
-    access_log.info("request", extra={"shown": {
-        "requestId": g.request_id, "method": request.method, "route": request.url_rule.rule if request.url_rule else None, "status": response.status_code,
-        "ms": round((time.perf_counter() - g.began) * 1000, 1), "key": g.caller and g.caller.key_uid}})
+    access_log.info("request", extra={"shown": {"requestId": visit.request_id, "method": method, "route": route, "status": status,
+                                                "ms": round((time.perf_counter() - visit.began) * 1000, 1), "key": visit.caller and visit.caller.key_uid}})

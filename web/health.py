@@ -21,12 +21,12 @@ SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment
 LAGGING = """
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s WHERE s.wallet_id = w.id AND s.state = 'pending') FROM wallet w
 JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
+# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all sightings are not pending.
 PENDING = """
-SELECT COUNT(*) FROM attachment a JOIN sighting s ON s.wallet_id = a.wallet_id AND s.state = 'pending' WHERE a.detached_at IS NULL"""
-
+SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
 REFUSED = """
-SELECT w.address, s.signature, s.slot, s.problem FROM attachment a JOIN wallet w ON w.id = a.wallet_id JOIN sighting s ON s.wallet_id = w.id AND s.state = 'pending'
-WHERE a.detached_at IS NULL AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
+SELECT w.address, s.signature, s.slot, s.problem FROM attachment a CROSS JOIN wallet w CROSS JOIN sighting s
+WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.detached_at IS NULL AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
 
 
 @blueprint.get("/api/health")

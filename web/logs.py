@@ -3,6 +3,8 @@ import json
 import logging
 from datetime import UTC, datetime
 
+encode = json.JSONEncoder(ensure_ascii=True, default=str).encode
+
 
 class JsonLines(logging.Formatter):
     """{"at", "level", "logger", "message", ...what the record carries as `shown`, "trace" for an exception}."""
@@ -12,7 +14,7 @@ class JsonLines(logging.Formatter):
                 "logger": record.name, "message": record.getMessage(), **getattr(record, "shown", {})}
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=True, default=str)
+        return encode(line)
 
 
 CONFIG = {

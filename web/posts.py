@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from chain.verify import judge
-from models import Attachment, Bot, Post, Trade, Wallet, erasing, store_arrival, store_post, writing
+from models import Post, database, erasing, store_arrival, store_post, writing
 from web.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from web.problem import Problem, invalid
 
@@ -123,29 +123,33 @@ def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False):
     """
     try:
         with writing():
-            return Published(_store(bot_id, body, now, channel, key_id, sanitized).uid, replayed=False)
+            return Published(_store(bot_id, body, now, channel, key_id, sanitized), replayed=False)
     except IntegrityError:
         return Published(_find_same(bot_id, body).uid, replayed=True)
 
 
+WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
+TRADE_OF = "SELECT id, kind, flags, token_changes, block_time FROM trade WHERE wallet_id = ? AND signature = ?"
+
+
 def _store(bot_id, body, now, channel, key_id, sanitized):
-    wallet = Wallet.select().join(Attachment).where(Attachment.bot == bot_id, Attachment.detached_at.is_null()).first()
-    trade = wallet and body.signature and Trade.get_or_none(Trade.wallet == wallet, Trade.signature == body.signature)
+    wallet = (database.execute_sql(WALLET_OF, (bot_id,)).fetchone() or (None,))[0]
     return store_post(bot=bot_id, source="bot", channel=channel, key=key_id, event_id=body.eventId, body=body.body, mint=body.mint,
                       symbol=body.symbol, signature=body.signature, reason=body.reason, sanitized=sanitized, wallet=wallet, created_at=now,
-                      **_judged(body, wallet, trade, now))
+                      **_judged(body, wallet, now))
 
 
-def _judged(body, wallet, trade, now):
+def _judged(body, wallet, now):
     """Where verification stands at creation: only an observed trade of the attached wallet can say more than `pending`."""
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
+    trade = database.execute_sql(TRADE_OF, (wallet, body.signature)).fetchone()
     if not trade:
         return {"status": "pending", "event_at": now}
-    mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
-    status, reason = judge(trade.kind, orjson.loads(trade.flags), mints, body.mint)
-    verified = status == "verified" and trade.block_time is not None
-    return {"status": status, "status_reason": reason, "trade": trade, "checked_at": now, "event_at": trade.block_time * 1000 if verified else now}
+    trade_id, kind, flags, token_changes, block_time = trade
+    status, reason = judge(kind, orjson.loads(flags), {mint for mint, _, _ in orjson.loads(token_changes)}, body.mint)
+    verified = status == "verified" and block_time is not None
+    return {"status": status, "status_reason": reason, "trade": trade_id, "checked_at": now, "event_at": block_time * 1000 if verified else now}
 
 
 def _find_same(bot_id, body):

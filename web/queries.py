@@ -14,6 +14,11 @@ SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint
 """
+POST_STATE = """
+SELECT p.id, b.name, COALESCE(p.symbol, s.symbol), p.status, t.uid, p.checked_at, p.status_reason, p.event_at, p.hidden_at, t.token_changes
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id LEFT JOIN token s ON s.mint = p.mint
+"""
+state_of_post = itemgetter(0, 3, 7, 11, 12, 13, 14, 15, 21, 22)             # the same columns of a row of POST
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
        t.fee, t.tip, t.rent, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
@@ -23,6 +28,9 @@ TRADE_OF_MINT = TRADE_COLUMNS + "FROM trade_mint m JOIN trade t ON t.id = m.trad
 ACTIVITY = """
 SELECT m.slot, m.place, m.trade_id, m.side, b.uid, b.name, w.address, t.token_changes, t.sol_change, t.block_time, t.signature, t.uid
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id
+"""
+TRADERS_OF_MINT = """
+SELECT COUNT(*) FROM wallet w WHERE EXISTS (SELECT 1 FROM trade_mint m WHERE m.mint = ? AND m.side = ? AND m.wallet_id = w.id)
 """
 BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at, b.retired_at, w.address, a.attached_at, a.ownership,
@@ -34,16 +42,21 @@ SELECT b.id, b.uid, b.name, b.handle, w.id, w.address, w.results, w.coverage
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL LEFT JOIN wallet w ON w.id = a.wallet_id
 WHERE b.retired_at IS NULL ORDER BY b.id
 """
-TOTALS_SINCE = """
+RUNNING_TOTALS = """
+SELECT h.wallet_id, h.realized, h.volume, h.trades, h.matched, h.partial, h.unmatched, h.winning
+FROM attachment a JOIN hour_total h ON h.wallet_id = a.wallet_id AND h.hour = (SELECT MAX(l.hour) FROM hour_total l WHERE l.wallet_id = a.wallet_id AND l.hour < ?)
+WHERE a.detached_at IS NULL
+"""
+TOTALS_BETWEEN = """
 SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*),
        COUNT(CASE WHEN t.realized = 'matched' THEN 1 END), COUNT(CASE WHEN t.realized = 'partial' THEN 1 END),
        COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END), COUNT(CASE WHEN t.result > 0 THEN 1 END)
-FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? GROUP BY t.wallet_id
+FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.block_time < ? GROUP BY t.wallet_id
 """
-DAYS = """
-SELECT t.block_time / 86400, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0), COUNT(*), COUNT(t.result)
-FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?) AND t.kind IN ('buy', 'sell', 'swap') AND t.block_time IS NOT NULL
-GROUP BY t.block_time / 86400 ORDER BY 1
+NO_TOTALS, END_OF_TIME = (0,) * 7, 2**31
+HOURS = """
+SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial FROM hour_total h
+WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
 """
 
 
@@ -71,6 +84,11 @@ def list_posts(limit, before=None, bot=None, mint=None, source=None):
     """Newest first; `before`: the id they must be below. `bot`: its uid."""
     sql, values = _select(POST, [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)], "ORDER BY p.id DESC LIMIT ?")
     return _all(sql, [*values, limit])
+
+
+def list_post_states(limit, before):
+    """(id, ...all that can change of what a post shows), newest first, below the id `before`: half of what reading the posts takes."""
+    return _all(f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?", (before, limit))
 
 
 def _post_filters(bot, mint, source):
@@ -106,7 +124,7 @@ def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
 
 def _list_trades(limit, before, up_to, wallet_id, mint):
     head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
-    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, ("t.wallet_id = ?", wallet_id) if wallet_id else None,
+    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, (f"{key[0]}.wallet_id = ?", wallet_id) if wallet_id else None,
                                  (f"({key}) < (?, ?, ?)", *before) if before else None, ("+t.id <= ?", up_to) if up_to is not None else None],
                           "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
     return _all(sql, [*values, limit])
@@ -131,7 +149,11 @@ def find_origins(uids):
 
 def list_days(address):
     """[(days since 1970, realised, volume, trades, sells with a result), ...] of a wallet, in order; lamports and counts."""
-    return _all(DAYS, (address,))
+    ends, days, before = {hour // 24: totals for hour, *totals in _all(HOURS, (address,))}, [], (0, 0, 0, 0)
+    for day, totals in ends.items():
+        days.append((day, *(total - old for total, old in zip(totals, before))))
+        before = totals
+    return [row for row in days if row[3]]
 
 
 def list_activity(mint, limit, before=None):
@@ -143,8 +165,7 @@ def list_activity(mint, limit, before=None):
 
 def count_sides(mint):
     """{"buy": wallets that bought it, "sell": wallets that sold it}."""
-    return dict(_all("SELECT m.side, COUNT(DISTINCT t.wallet_id) FROM trade_mint m JOIN trade t ON t.id = m.trade_id "
-                     "WHERE m.mint = ? AND m.side IS NOT NULL GROUP BY m.side", (mint,)))
+    return {side: _one(TRADERS_OF_MINT, (mint, side))[0] for side in ("buy", "sell")}
 
 
 def count_tracked():
@@ -239,5 +260,22 @@ def list_competitors():
 
 
 def find_totals_since(block_time):
-    """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what happened since this Unix second."""
-    return {row[0]: row[1:] for row in _all(TOTALS_SINCE, (block_time,))}
+    """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what happened since this Unix second, for wallets held now.
+
+    Running totals of now, less those at the full hour that is nearest, and what lies between: no more than half an hour's trades are added up.
+    """
+    hour = (block_time + 1_800) // 3_600
+    first, end = sorted((block_time, hour * 3_600))
+    now, before, between = _find_running(END_OF_TIME), _find_running(hour), _find_rows(TOTALS_BETWEEN, (first, end))
+    sign = 1 if first == block_time else -1
+    return {wallet: tuple(total - old + sign * part for total, old, part in zip(totals, before.get(wallet, NO_TOTALS), between.get(wallet, NO_TOTALS)))
+            for wallet, totals in now.items()}
+
+
+def _find_running(hour):
+    """{wallet id: totals} at the end of the last hour before this one."""
+    return _find_rows(RUNNING_TOTALS, (hour,))
+
+
+def _find_rows(sql, values):
+    return {key: row for key, *row in _all(sql, values)}

@@ -14,7 +14,7 @@ Signature = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$", descr
 
 
 class Shape(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)      # built where the document is asked for, not at every start
 
 
 class FieldError(Shape):

@@ -4,6 +4,7 @@ import secrets
 from urllib.parse import urlsplit
 
 from flask import current_app, g, request, session
+from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect
 from peewee import OperationalError
 
@@ -16,10 +17,18 @@ COARSE_MS = 3_600_000
 csrf = CSRFProtect()
 
 
+class Cookies(SecureCookieSessionInterface):
+    """Flask's own; for those who send no cookie, as bots do, it makes no signer."""
+
+    def open_session(self, app, request):
+        return super().open_session(app, request) if "Cookie" in request.headers else self.session_class()
+
+
 def init_app(app):
     """The checks run where forms are taken (`check_sender`), not on the keyed interface."""
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, PERMANENT_SESSION_LIFETIME=LIFETIME_MS // 1000)
     csrf.init_app(app)
+    app.session_interface = Cookies()
 
 
 def check_sender():

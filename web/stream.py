@@ -30,10 +30,10 @@ log = logging.getLogger("candor")
 
 @v1.blueprint.get("/stream")
 def open_stream():
-    after = v1.read_since(SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID"))
+    after = v1.read_since(v1.Asked.by(current_app, request, g.now), SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID"))
     newest = queries.find_newest("arrival")
     tail = current_app.tail
-    listener = tail.join(g.caller.key_id, newest)
+    listener = tail.join(g.visit.caller.key_id, newest)
     frames = tail.follow(listener, newest if after is None else after)
     response = Response(hurry(frames, request.environ.get("gunicorn.socket")), content_type="text/event-stream",
                         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

@@ -1,89 +1,144 @@
 """/api/v1: every route needs a key; read, validate, ask, answer."""
+import functools
+from dataclasses import dataclass
+
 import orjson
 from flask import Blueprint, Response, current_app, g, request
+from werkzeug.datastructures import MultiDict
 
 from ratelimit import list_limits, show_windows
 from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
+from web.kept import Written
 from web.problem import Problem, invalid
 from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
+UNKEPT = {"Cache-Control": "no-store"}
+MINUTE = 60_000
+WRITTEN_POSTS = 4096                                          # of some 1 KB
 LATEST = 20                                                   # trades and posts in the detail of a bot
 
 
 def respond(shown, status=200, headers=None):
-    return Response(orjson.dumps(shown), status, headers={"Cache-Control": "no-store", **(headers or {})}, content_type="application/json")
+    return respond_json(orjson.dumps(shown), status, headers)
 
 
-def respond_list(data, limit, next_cursor=None, **more):
-    return respond({"data": data, "nextCursor": next_cursor, "limit": limit, "asOf": show_time(g.now), **more})
+def respond_json(body, status=200, headers=None):
+    return Response(body, status, headers={**UNKEPT, **(headers or {})}, content_type="application/json")
+
+
+def show_list(data, limit, next_cursor=None, **more):
+    return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
+
+
+# ---- lists that are kept ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Asked:
+    """What a list is made from, beside the database: the query's arguments, the time in ms, the secret of cursors, the instance's address."""
+
+    args: MultiDict
+    now: int
+    secret: str
+    base_url: str
+
+    @classmethod
+    def by(cls, app, request, now):
+        return cls(request.args, now, app.secret_key, app.config["CANDOR"].base_url)
+
+
+LISTS = {}                                                    # path -> what makes its list of an Asked
+
+
+def kept_list(path):
+    """The GET of a list that the function makes of an Asked, as a dict. It is kept until anything is written (web.kept) and for a minute at most, for
+    windows of time move on; `asOf` is always now. (web.express answers it too.)"""
+    def decorate(make):
+        LISTS[blueprint.url_prefix + path] = make
+
+        @functools.wraps(make)
+        def view():
+            return respond_json(*find_list(current_app, request, g.visit))
+        return blueprint.get(path)(view)
+    return decorate
+
+
+def find_list(app, request, visit):
+    """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
+    name = request.path, request.query_string, start_of_minute(visit.now)
+    body = app.kept.find(name, visit.version, lambda: orjson.dumps(LISTS[request.path](Asked.by(app, request, visit.now))))
+    return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
+
+
+def start_of_minute(now):
+    return now - now % MINUTE
 
 
 # ---- what a query may say -------------------------------------------------------------------------------------------------
-def read_address(name):
+def read_address(asked, name):
     """A base58 address of the query, or None where it is not given."""
-    text = request.args.get(name)
+    text = asked.args.get(name)
     if text is not None and not is_base58(text, 32):
         raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
     return text
 
 
-def read_choice(name, allowed, default):
-    text = request.args.get(name, default)
+def read_choice(asked, name, allowed, default):
+    text = asked.args.get(name, default)
     if text not in allowed:
         raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
     return text
 
 
-def read_cursor(scope, size):
+def read_cursor(asked, scope, size):
     """The position the query's cursor stands for, or None without one."""
-    text = request.args.get("cursor")
+    text = asked.args.get("cursor")
     if text is None:
         return None
-    position = paging.read_cursor(current_app.secret_key, scope, text)
+    position = paging.read_cursor(asked.secret, scope, text)
     if len(position) != size:
         raise Problem("invalid_cursor", "this cursor belongs to `since`")
     return position
 
 
-def read_since(scope, find_arrival, resumed=None):
+def read_since(asked, scope, find_arrival, resumed=None):
     """The arrival after which `since` (or what is `resumed` instead) asks: a newestCursor or the id of an item; None without it."""
-    text = resumed or request.args.get("since")
+    text = resumed or asked.args.get("since")
     if text is None:
         return None
-    if "cursor" in request.args:
+    if "cursor" in asked.args:
         raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
     known = find_arrival(text)
-    return paging.read_cursor(current_app.secret_key, ("since", *scope), text)[0] if known is None else known
+    return paging.read_cursor(asked.secret, ("since", *scope), text)[0] if known is None else known
 
 
-def write_cursor(scope, position):
-    return paging.write_cursor(current_app.secret_key, scope, position)
+def write_cursor(asked, scope, position):
+    return paging.write_cursor(asked.secret, scope, position)
 
 
 # ---- influencers ----------------------------------------------------------------------------------------------------------
-@blueprint.get("/bots")
-def list_bots():
-    limit, position = paging.read_limit(request.args), read_cursor(("bots",), 1)
+@kept_list("/bots")
+def list_bots(asked):
+    limit, position = paging.read_limit(asked.args), read_cursor(asked, ("bots",), 1)
     rows, more = paging.cut_page(queries.list_bots(limit + 1, position and position[0]), limit)
     former = queries.list_former_wallets([row[0] for row in rows])
-    base_url = current_app.config["CANDOR"].base_url
-    return respond_list([show_bot(row, former.get(row[0], ()), base_url) for row in rows], limit, write_cursor(("bots",), rows[-1][:1]) if more else None)
+    return show_list([show_bot(row, former.get(row[0], ()), asked.base_url) for row in rows], limit, write_cursor(asked, ("bots",), rows[-1][:1]) if more else None)
 
 
 @blueprint.get("/bots/<uid>")
 def show_one_bot(uid):
+    return respond_json(current_app.kept.find(request.path, g.visit.version, lambda: orjson.dumps(find_bot(uid, current_app.config["CANDOR"].base_url))))
+
+
+def find_bot(uid, base_url):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
     former = queries.list_former_wallets([row[0]])
     wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    return respond({**show_bot(row, former.get(row[0], ()), current_app.config["CANDOR"].base_url),
-                    "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
-                    "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
-                    "openPositions": show_positions(orjson.loads(row[15] or "[]"))})
+    return {**show_bot(row, former.get(row[0], ()), base_url), "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
+            "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)], "openPositions": show_positions(orjson.loads(row[15] or "[]"))}
 
 
 def show_positions(positions):
@@ -92,17 +147,25 @@ def show_positions(positions):
 
 
 # ---- posts ----------------------------------------------------------------------------------------------------------------
-@blueprint.get("/feed")
-def list_feed():
-    limit, scope = paging.read_limit(request.args), ("feed",)
-    after = read_since(scope, queries.find_post_arrival)
+@kept_list("/feed")
+def list_feed(asked):
+    limit, scope = paging.read_limit(asked.args), ("feed",)
+    after = read_since(asked, scope, queries.find_post_arrival)
     if after is not None:
         arrived = queries.list_posts_since(limit, after)
-        return respond_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)))
-    position, (newest, last, _) = read_cursor(scope, 1), queries.find_head()
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, position[0] if position else last + 1), limit)
-    return respond_list([show_post(row) for row in rows], limit, write_cursor(scope, rows[-1][:1]) if more else None,
-                        newestCursor=write_cursor(("since", *scope), (newest,)))
+        return show_list([show_post(row) for _, row in arrived], limit, newestCursor=write_cursor(asked, ("since", *scope), (arrived[-1][0] if arrived else after,)))
+    position, (newest, last, _) = read_cursor(asked, scope, 1), queries.find_head()
+    states, more = paging.cut_page(queries.list_post_states(limit + 1, position[0] if position else last + 1), limit)
+    return show_list(written_posts.list(states), limit, write_cursor(asked, scope, states[-1][:1]) if more else None,
+                     newestCursor=write_cursor(asked, ("since", *scope), (newest,)))
+
+
+def write_posts(ids):
+    """{state: JSON} of these posts as they are now."""
+    return {queries.state_of_post(row): orjson.Fragment(orjson.dumps(show_post(row))) for row in queries.find_posts(ids).values()}
+
+
+written_posts = Written(WRITTEN_POSTS, write_posts)
 
 
 @blueprint.get("/posts/<uid>")
@@ -115,18 +178,25 @@ def show_one_post(uid):
 
 @blueprint.post("/posts")
 def publish():
-    if g.caller.scope != "publish":
+    return respond_json(*store_post(current_app, request, g.visit))
+
+
+def store_post(app, request, visit):
+    """(JSON, status, headers) of the post this request publishes."""
+    caller = visit.caller
+    if caller.scope != "publish":
         raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
     if request.mimetype != "application/json":
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
-    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key())
-    if body.botId not in (None, g.caller.bot_uid):
+    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key(request))
+    if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
-    done = posts.publish(g.caller.bot_id, body, g.now, "api", g.caller.key_id, sanitized)
-    return respond(show_post(queries.find_post(done.uid)), 200 if done.replayed else 201, {"Idempotent-Replayed": "true"} if done.replayed else None)
+    done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
+    shown = orjson.dumps(show_post(queries.find_post(done.uid)))
+    return (shown, 200, {"Idempotent-Replayed": "true"}) if done.replayed else (shown, 201, {})
 
 
-def read_idempotency_key():
+def read_idempotency_key(request):
     """The header as UTF-8 text, or None."""
     text = request.headers.get("Idempotency-Key")
     try:
@@ -143,53 +213,59 @@ def show_trades(rows):
     return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes)]
 
 
-@blueprint.get("/trades")
-def list_trades():
-    limit, wallet, mint, bot = paging.read_limit(request.args), read_address("wallet"), read_address("mint"), request.args.get("botId")
+@kept_list("/trades")
+def list_trades(asked):
+    limit, wallet, mint, bot = paging.read_limit(asked.args), read_address(asked, "wallet"), read_address(asked, "mint"), asked.args.get("botId")
     scope = ("trades", wallet, mint, bot)
     wallets = queries.find_wallets(wallet, bot) if wallet or bot else None
     ids = None if wallets is None else [wallet_id for wallet_id, _ in wallets]
     coverage = show_coverage(True, wallets[0][1]) if wallets and len(wallets) == 1 else None
-    after = read_since(scope, queries.find_trade_arrival)
+    after = read_since(asked, scope, queries.find_trade_arrival)
     if after is not None:
         arrived = queries.list_trades_since(limit, after, ids, mint)
-        return respond_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(("since", *scope), (arrived[-1][0] if arrived else after,)),
+        return show_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(asked, ("since", *scope), (arrived[-1][0] if arrived else after,)),
                             coverage=coverage)
-    position, (newest, _, last) = read_cursor(scope, 3), queries.find_head()
+    position, (newest, _, last) = read_cursor(asked, scope, 3), queries.find_head()
     rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
-    return respond_list(show_trades(rows), limit, write_cursor(scope, rows[-1][:3]) if more else None,
-                        newestCursor=write_cursor(("since", *scope), (newest,)), coverage=coverage)
+    return show_list(show_trades(rows), limit, write_cursor(asked, scope, rows[-1][:3]) if more else None,
+                        newestCursor=write_cursor(asked, ("since", *scope), (newest,)), coverage=coverage)
 
 
-@blueprint.get("/activity")
-def list_activity():
-    limit, mint = paging.read_limit(request.args), read_address("mint")
+@kept_list("/activity")
+def list_activity(asked):
+    limit, mint = paging.read_limit(asked.args), read_address(asked, "mint")
     if mint is None:
         raise Problem("invalid_parameter", "mint is required: base58 of 32 bytes")
     scope = ("activity", mint)
-    rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(scope, 3)), limit)
+    rows, more = paging.cut_page(queries.list_activity(mint, limit + 1, read_cursor(asked, scope, 3)), limit)
     sides = queries.count_sides(mint)
-    return respond_list([show_activity(row, mint) for row in rows], limit, write_cursor(scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
+    return show_list([show_activity(row, mint) for row in rows], limit, write_cursor(asked, scope, rows[-1][:3]) if more else None, mint=mint, symbol=market.find_symbols([mint]).get(mint),
                         buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
 
 
-@blueprint.get("/leaderboard")
-def show_leaderboard():
-    limit = paging.read_limit(request.args)
-    sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
-    entries = leaderboard.list_entries(sort, window, g.now)
-    return respond_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
+@kept_list("/leaderboard")
+def show_leaderboard(asked):
+    limit = paging.read_limit(asked.args)
+    sort, window = read_choice(asked, "sort", leaderboard.SORTS, "pnl"), read_choice(asked, "window", tuple(leaderboard.WINDOWS), "all")
+    entries = leaderboard.list_entries(sort, window, start_of_minute(asked.now))
+    return show_list(leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window)
 
 
 @blueprint.get("/market")
-def list_market():
-    limit, scope = paging.read_limit(request.args), ("market",)
-    entries, last = market.list_market(g.now, limit, read_cursor(scope, 2))
-    return respond_list(entries, limit, write_cursor(scope, last) if last else None, **({} if entries else {"note": market.explain_empty(g.now)}))
+def list_market():                                            # not kept: a quote goes stale at its second
+    asked = Asked.by(current_app, request, g.now)
+    limit, scope = paging.read_limit(asked.args), ("market",)
+    entries, last = market.list_market(asked.now, limit, read_cursor(asked, scope, 2))
+    more = {} if entries else {"note": market.explain_empty(asked.now)}
+    return respond({**show_list(entries, limit, write_cursor(asked, scope, last) if last else None, **more), "asOf": show_time(asked.now)})
 
 
 @blueprint.get("/me")
 def show_me():
-    caller = g.caller
+    caller = g.visit.caller
     standing = current_app.allowance.look(list_limits(current_app.config["CANDOR"], caller.owner_id, posting=True), g.now / 1000)
     return respond({"kind": caller.scope, "keyId": caller.key_uid, "ownerId": caller.owner_uid, "botId": caller.bot_uid, "windows": show_windows(standing)})
+
+
+# What web.express does: a function of (app, request, visit) for each.
+SHORT = {**{("GET", path): find_list for path in LISTS}, ("POST", "/api/v1/posts"): store_post}

@@ -1,0 +1,110 @@
+"""Servers for as long as a block lasts, each a process of its own on a free port of loopback."""
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.streams import SETTINGS
+
+ROOT = Path(__file__).resolve().parent.parent
+NODE = ROOT.parent / "shared" / "node" / "replay.py"
+GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
+
+
+@dataclass(frozen=True)
+class Server:
+    port: int
+    pid: int
+    seconds: float                                            # from exec to the first answer
+
+    def read_memory(self):
+        """Resident bytes of the process and its children: [(name, bytes), ...]."""
+        return [(str(pid), _read_rss(pid)) for pid in self.list_pids()]
+
+    def read_cpu(self):
+        """Seconds of CPU that it and its children took so far."""
+        return sum(sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for pid in self.list_pids()) / os.sysconf("SC_CLK_TCK")
+
+    def list_pids(self):
+        children = " ".join(path.read_text() for path in Path(f"/proc/{self.pid}/task").glob("*/children"))
+        return [self.pid, *map(int, children.split())]
+
+
+def _read_rss(pid):
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def serving(command, path, folder=ROOT, **settings):
+    """A Server. `command`: a list in which PORT stands for its port; `path`: what it answers with 200 once it is ready."""
+    port = find_port()
+    began = time.perf_counter()
+    process = subprocess.Popen([part.replace("PORT", str(port)) for part in command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, **SETTINGS, "PYTHONPATH": str(ROOT), "PORT": str(port), **settings})
+    try:
+        _wait(process, port, path)
+        yield Server(port, process.pid, time.perf_counter() - began)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def find_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait(process, port, path):
+    """Until it answers. Asked every 5 ms, so that starting is timed as exactly."""
+    while True:
+        if process.poll() is not None:
+            raise RuntimeError(f"a server ended with {process.returncode}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as asked:
+            asked.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+            if asked.recv(16)[9:12] == b"200":
+                return
+        time.sleep(0.005)
+
+
+# ---- which ----------------------------------------------------------------------------------------------------------------
+def candor(folder, **settings):
+    return serving([sys.executable, "app.py", "run"], "/api/health", DATA_DIR=str(folder), **settings)
+
+
+def bare(app, path, threads, **settings):
+    """A bare Flask of bench.rivals under the settings of gunicorn.conf.py, from a folder where gunicorn does not find that file itself."""
+    return serving([sys.executable, "-c", GUNICORN, "--bind", "127.0.0.1:PORT", "--worker-class", "gthread", "--threads", str(threads), "--keep-alive", "30", f"bench.rivals:{app}()"],
+                   path, ROOT / "bench", **settings)
+
+
+def fastapi(rivals, database):
+    return serving([str(rivals / "bin" / "python"), "-m", "uvicorn", "--factory", "bench.rivals:fastapi_feed", "--port", "PORT", "--no-access-log", "--log-level", "error"],
+                   "/feed", DATABASE=str(database))
+
+
+def datasette(rivals, database):
+    return serving([str(rivals / "bin" / "datasette"), "serve", str(database), "--port", "PORT", "--setting", "num_sql_threads", "2"], "/-/versions.json")
+
+
+@contextlib.contextmanager
+def replay_node(folder, *options):
+    """The address of ../shared/node/replay.py with its history; None where it is not."""
+    if not NODE.exists():
+        print(f"skipped: {NODE} is not here")
+        yield None
+        return
+    ready = Path(folder) / "node.addr"
+    process = subprocess.Popen([sys.executable, str(NODE), "--port", "0", "--ready-file", str(ready), *options], stdout=subprocess.DEVNULL)
+    try:
+        while not (ready.exists() and ready.read_text().strip()):
+            time.sleep(0.05)
+        yield ready.read_text().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        ready.unlink()

@@ -1,0 +1,411 @@
+"""How fast it is beside what the machine can do and what a user would pick instead: a table of ratios, measured side by side in one run.
+
+    python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only reads,engines,beside,posts,ingest,growth,process]
+
+FOLDER of --rivals is a virtual environment with requirements-bench.txt; without it the rows about FastAPI and Datasette are left out. --data keeps the seeded
+databases for the next run. What is compared is measured in turns, thrice, and the middle ratio is shown; every check of ours (host, key, allowance, log) is on.
+"""
+import argparse
+import itertools
+import json
+import os
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import quote_plus, urlsplit, urlunsplit
+
+import apsw
+import requests
+
+import config
+import models
+from bench import rivals as rival
+from bench import servers
+from bench.clients import ask, write_request
+from bench.seed import fill
+from web import accounts
+
+MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
+ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
+VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"         # where the history of ../shared/node trades
+THREADS = config.Config().threads + 400                       # as gunicorn.conf.py has it
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="bench speed")
+    parser.add_argument("--rivals", type=Path)
+    parser.add_argument("--large", type=int, default=1_000_000)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", default=",".join(PARTS))
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        given.data = given.data or Path(folder)
+        print("| what | measured | ratio | target |\n|---|---|---|---|", flush=True)
+        missed = [missed for name in given.only.split(",") for missed in PARTS[name](given)]
+    print(f"\nmissed: {', '.join(missed) or 'nothing'}")
+    return 0
+
+
+def tell(what, measured, ratio=None, least=None, most=None):
+    """Print a row; [what] where the target is missed, else []."""
+    target = f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
+    print(f"| {what} | {measured} | {'' if ratio is None else f'{ratio:.2f}'} | {target} |", flush=True)
+    return [what] if ratio is not None and (least is not None and ratio < least or most is not None and ratio > most) else []
+
+
+# ---- data -------------------------------------------------------------------------------------------------------------------
+class Seeded:
+    """A folder with so many trades and as many posts, and keys for it."""
+
+    def __init__(self, parent, count):
+        self.folder, began = parent / f"seed-{count}", time.perf_counter()
+        self.settings = config.load({"DATA_DIR": str(self.folder)}, dotenv=None)
+        fresh = not self.folder.exists()
+        database = models.connect(self.settings)
+        models.migrate(database)
+        with database.connection_context():
+            if fresh:
+                made = fill(self.settings, count, count)
+                (self.folder / "made.json").write_text(json.dumps({**made, "seconds": time.perf_counter() - began}))
+            self.made = json.loads((self.folder / "made.json").read_text())
+            self._make_keys()
+        database.close_all()
+        self.file = self.folder / "app.db"
+        self.paths = {"feed": "/api/v1/feed?limit=100", "trades": "/api/v1/trades?limit=100", "trades of a token": f"/api/v1/trades?limit=100&mint={self.made['mint']}",
+                      "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}", "leaderboard": "/api/v1/leaderboard?limit=100",
+                      "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d", "bots": "/api/v1/bots?limit=100", "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
+                      "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}"}
+        self.pages = {"the page of the feed": "/", "the page of a bot": f"/bots/{self.made['bots'][0]}", "health": "/api/health", "the page of a token": f"/tokens/{self.made['mint']}",
+                      "the page of the leaderboard": "/leaderboard", "its page for 7 days": "/leaderboard?window=7d"}
+
+    def _make_keys(self):
+        now, bot = time.time_ns() // 1_000_000, models.Bot.get(models.Bot.uid == self.made["bots"][0])
+        models.Key.update(revoked_at=now).where(models.Key.revoked_at.is_null()).execute()
+        self.read, self.publish = accounts.create_key(bot.owner, "read", now).text, accounts.create_key(bot.owner, "publish", now, bot=bot).text
+
+    def request(self, path):
+        return write_request("GET", path, [("Authorization", f"Bearer {self.read}")])
+
+
+class Meddler:
+    """Somebody else's commits, so that nothing kept is still right. It waits for no disk."""
+
+    def __init__(self, file):
+        self.connection = apsw.Connection(str(file))
+        self.connection.set_busy_timeout(5000)
+        self.connection.execute("PRAGMA synchronous = OFF").fetchall()
+
+    def before(self, request):
+        """The same request for ever, a commit before each."""
+        while True:
+            self.connection.execute(MEDDLING)
+            yield request
+
+
+def race(measures, seconds):
+    """{name: [Heard, ...]} of `measures`, {name: (port, requests of a client)}, in turns."""
+    heard = {name: [] for name in measures}
+    for _ in range(ROUNDS):
+        for name, (port, make) in measures.items():
+            heard[name].append(ask(port, make, CLIENTS, seconds))
+    wrong = {name: sum(one.wrong for one in rounds) for name, rounds in heard.items()}
+    assert not any(wrong.values()), wrong
+    return heard
+
+
+def compare(heard, name, other):
+    """The middle ratio of their rates."""
+    return statistics.median(one.rate / two.rate for one, two in zip(heard[name], heard[other]))
+
+
+def show(rounds):
+    rate, p50, p99 = (statistics.median(values) for values in zip(*((one.rate, one.percentile(50), one.percentile(99)) for one in rounds)))
+    return f"{rate:,.0f}/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+
+
+# ---- reads -----------------------------------------------------------------------------------------------------------------
+def measure_reads(given):
+    seeded = Seeded(given.data, SMALL)
+    with servers.bare("flask_ok", "/ok", THREADS) as bare, servers.candor(seeded.folder) as ours:
+        meddler = Meddler(seeded.file)
+        measures = {"a bare Flask, \"ok\"": (bare.port, lambda: itertools.repeat(write_request("GET", "/ok")))}
+        for name, path in seeded.paths.items():
+            measures[f"{name}, warm"] = ours.port, lambda path=path: itertools.repeat(seeded.request(path))
+        measures["feed, each read just invalidated"] = ours.port, lambda: meddler.before(seeded.request(seeded.paths["feed"]))
+        heard = race(measures, given.seconds)
+    (basis, rounds), *others = heard.items()
+    missed = tell(basis, show(rounds))
+    for name, rounds in others:
+        least = 0.5 if name == "feed, warm" else 0.3 if "invalidated" in name else None
+        missed += tell(f"{name} / bare Flask", show(rounds), compare(heard, name, basis), least)
+    return missed + (measure_rivals(given, seeded) if given.rivals else [])
+
+
+def measure_rivals(given, seeded):
+    sql = quote_plus(" ".join(rival.FEED.split()))
+    with servers.candor(seeded.folder) as ours, servers.fastapi(given.rivals, seeded.file) as fastapi, servers.datasette(given.rivals, seeded.file) as datasette:
+        heard = race({"feed, warm": (ours.port, lambda: itertools.repeat(seeded.request(seeded.paths["feed"]))),
+                      "FastAPI": (fastapi.port, lambda: itertools.repeat(write_request("GET", "/feed"))),
+                      "Datasette": (datasette.port, lambda: itertools.repeat(write_request("GET", f"/app.json?sql={sql}&_shape=array")))}, given.seconds)
+    tell("FastAPI + uvicorn, async, sqlite3, orjson, no checks", show(heard["FastAPI"]))
+    tell("Datasette", show(heard["Datasette"]))
+    return (tell("feed, warm / FastAPI", show(heard["feed, warm"]), compare(heard, "feed, warm", "FastAPI"), 1.0)
+            + tell("feed, warm / Datasette", "", compare(heard, "feed, warm", "Datasette"), 4))
+
+
+# ---- the same reads on PostgreSQL ---------------------------------------------------------------------------------------------
+def measure_engines(given):
+    """Needs `tests/with-engines`. The instance is copied as `app.py copy` does it."""
+    server = os.environ.get("TEST_DATABASE_URL")
+    if not server:
+        print("skipped: PostgreSQL; run this under tests/with-engines")
+        return []
+    import moving
+    import psycopg
+    seeded = Seeded(given.data, SMALL)
+    with psycopg.connect(server, autocommit=True) as asked:
+        asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
+        asked.execute("CREATE DATABASE bench")
+    url = urlunsplit(urlsplit(server)._replace(path="/bench"))
+    moving.move(seeded.settings, url)
+    models.database.close_all()
+    with servers.candor(seeded.folder) as file, servers.candor(seeded.folder, DATABASE_URL=url) as postgresql, psycopg.connect(url, autocommit=True) as other:
+        measures = {}
+        for name, path in seeded.paths.items():
+            for engine, at in (("file", file), ("postgresql", postgresql)):
+                measures[f"{name}, warm", engine] = at.port, lambda path=path: itertools.repeat(seeded.request(path))
+        meddler, meddle = Meddler(seeded.file), lambda request: (other.execute(MEDDLING) and request for _ in itertools.count())
+        name, request = "feed, each read just invalidated", seeded.request(seeded.paths["feed"])
+        measures[name, "file"] = file.port, lambda: meddler.before(request)
+        measures[name, "postgresql"] = postgresql.port, lambda: meddle(request)
+        heard = race(measures, given.seconds)
+    missed = []
+    for name in dict.fromkeys(name for name, _ in heard):
+        one, two = heard[name, "file"], heard[name, "postgresql"]
+        missed += tell(f"{name}, SQLite / PostgreSQL", f"{show(two)} on PostgreSQL", statistics.median(a.rate / b.rate for a, b in zip(one, two)), most=2)
+    return missed
+
+
+# ---- reads beside the observer ------------------------------------------------------------------------------------------------
+def measure_beside(given):
+    """The same server before and while it takes in a history, all of which is there at once."""
+    seeded = Seeded(given.data, SMALL)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "data"
+        shutil.copytree(seeded.folder, copy)
+        with servers.replay_node(folder, "--tip-start", "1") as url:
+            if url is None:
+                return []
+            attach_wallets(copy)
+            with servers.candor(copy, SOLANA_RPC_URLS=url, RPC_REQUESTS_PER_SECOND="2000", EXTRA_SWAP_PROGRAMS=VENUE, OBSERVER_INTERVAL_SECONDS="0.2") as ours:
+                make, ports = (lambda: itertools.repeat(seeded.request(seeded.paths["feed"]))), ours.port
+                quiet = [ask(ports, make, CLIENTS, given.seconds) for _ in range(ROUNDS)]
+                before = count_receipts(copy)
+                requests.post(url + "/control", json={"tip": None}, timeout=5)
+                busy = [ask(ports, make, CLIENTS, given.seconds) for _ in range(ROUNDS)]
+                taken = count_receipts(copy) - before
+    took = given.seconds * ROUNDS
+    tell("feed, warm, nothing else going on", show(quiet))
+    return tell("feed beside the observer / alone, p99", f"{show(busy)}; {taken / took:.0f} receipts/s taken in meanwhile",
+                statistics.median(one.percentile(99) for one in busy) / statistics.median(one.percentile(99) for one in quiet), most=2)
+
+
+def attach_wallets(folder):
+    settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
+    database = models.connect(settings)
+    with database.connection_context():
+        models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()        # the node knows nothing of the seeded ones
+        for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
+            accounts.create_bot(settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address)
+    database.close_all()
+
+
+def count_receipts(folder):
+    with sqlite3.connect(folder / "app.db") as database:
+        return database.execute("SELECT COUNT(*) FROM receipt").fetchone()[0]
+
+
+# ---- posts -----------------------------------------------------------------------------------------------------------------
+def measure_posts(given):
+    """Durable posts over HTTP beside raw inserts of the same rows over HTTP: sqlite3, FULL, a transaction each."""
+    seeded, numbers = Seeded(given.data, SMALL), itertools.count()
+    run = f"{time.time_ns()}"
+
+    def post(headers):
+        while True:
+            body = json.dumps({"eventId": f"{run} {next(numbers)}", "body": "Sold into strength; the receipt is on its way."}).encode()
+            yield write_request("POST", "/api/v1/posts" if headers else "/posts", [("Content-Type", "application/json"), *headers], body)
+
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(seeded.folder, Path(folder) / "raw")
+        shutil.copytree(seeded.folder, Path(folder) / "ours")
+        with (servers.bare("insert_posts", "/ready", THREADS, DATABASE=f"{folder}/raw/app.db") as raw, servers.candor(f"{folder}/ours") as ours):
+            heard = {"raw": [], "ours": []}
+            for _ in range(ROUNDS):
+                heard["raw"].append(ask(raw.port, lambda: post([]), WRITERS, given.seconds, 201))
+                heard["ours"].append(ask(ours.port, lambda: post([("Authorization", f"Bearer {seeded.publish}")]), WRITERS, given.seconds, 201))
+    assert not sum(one.wrong for one in heard["raw"] + heard["ours"])
+    tell("raw inserts over HTTP, 8 clients", show(heard["raw"]))
+    return tell("durable posts / raw inserts", show(heard["ours"]), compare(heard, "ours", "raw"), 0.5)
+
+
+# ---- ingest ----------------------------------------------------------------------------------------------------------------
+def measure_ingest(given):
+    """All wallets of the history: observed from nothing, against the same receipts fetched, parsed and inserted one by one, and against parsing and inserting alone."""
+    from observer import Observer, observe_once
+    with tempfile.TemporaryDirectory() as folder:
+        with servers.replay_node(folder) as url:
+            if url is None:
+                return []
+            ratios, floors, shown = [], [], []
+            for turn in range(ROUNDS):
+                data = Path(folder) / f"data{turn}"
+                settings = config.load({"DATA_DIR": str(data), "SOLANA_RPC_URLS": url, "RPC_REQUESTS_PER_SECOND": "10000", "EXTRA_SWAP_PROGRAMS": VENUE}, dotenv=None)
+                database = models.connect(settings)
+                models.migrate(database)
+                attach_wallets(data)
+                requests.post(url + "/control", json={"reset": True}, timeout=5)
+                database = models.connect(settings)
+                with database.connection_context():
+                    began = time.perf_counter()
+                    observe_once(Observer(settings), time.time_ns() // 1_000_000)
+                    observed = time.perf_counter() - began
+                    signatures = [row[0] for row in models.Receipt.select(models.Receipt.signature).distinct().order_by(models.Receipt.signature).tuples()]
+                    size = settings.database_path.stat().st_size / len(signatures)
+                database.close_all()
+                calls = requests.get(url + "/stats", timeout=5).json()["calls"]
+                fetched, bodies = fetch_all(url, signatures, Path(folder) / f"one{turn}.db")
+                floor = insert_all(bodies, Path(folder) / f"floor{turn}.db")
+                count = len(signatures)
+                ratios.append(fetched / observed)
+                floors.append(floor / observed)
+                shown.append((count / observed, count / fetched, count / floor, calls["getTransaction"] / count, sum(calls.values()) / count, size))
+    ours, one, floor, asked, all_calls, size = (statistics.median(values) for values in zip(*shown))
+    tell("receipts fetched, parsed, inserted one by one", f"{one:,.0f}/s")
+    tell("receipts parsed and inserted, the floor", f"{floor:,.0f}/s", statistics.median(floors))
+    tell("bytes of the database a receipt, with all that is derived", f"{size:,.0f}")
+    tell("calls of getTransaction a receipt; all calls a receipt", f"{asked:.3f}; {all_calls:.2f}")
+    return tell("receipts observed / one by one", f"{ours:,.0f}/s", statistics.median(ratios), 0.25)
+
+
+def fetch_all(url, signatures, file):
+    """(seconds, the answers' bytes) of getting and storing them one by one over one connection."""
+    line, store, bodies, began = requests.Session(), open_store(file), [], time.perf_counter()
+    for number, signature in enumerate(signatures):
+        asked = {"jsonrpc": "2.0", "id": number, "method": "getTransaction", "params": [signature, {"encoding": "json", "commitment": "finalized", "maxSupportedTransactionVersion": 1}]}
+        bodies.append(line.post(url, json=asked, timeout=10).content)
+        insert(store, bodies[-1])
+    return time.perf_counter() - began, bodies
+
+
+def insert_all(bodies, file):
+    store, began = open_store(file), time.perf_counter()
+    for body in bodies:
+        insert(store, body)
+    return time.perf_counter() - began
+
+
+def open_store(file):
+    store = sqlite3.connect(file, isolation_level=None)
+    store.execute("PRAGMA journal_mode=WAL")
+    store.execute("PRAGMA synchronous=FULL")
+    store.execute("CREATE TABLE receipt (signature TEXT PRIMARY KEY, slot INTEGER, body BLOB)")
+    return store
+
+
+def insert(store, body):
+    receipt = json.loads(body)["result"]
+    store.execute("INSERT INTO receipt VALUES (?, ?, ?)", (receipt["transaction"]["signatures"][0], receipt["slot"], body))
+
+
+# ---- growth ----------------------------------------------------------------------------------------------------------------
+def measure_growth(given):
+    """Every list and page with nothing kept, one after another, in a small and a large instance in turns."""
+    small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
+    with servers.candor(small.folder) as one, servers.candor(large.folder) as other:
+        missed = []
+        for name in [*small.paths, *small.pages]:
+            took = {}
+            for _ in range(ROUNDS):
+                for seeded, server in ((small, one), (large, other)):
+                    path = {**seeded.paths, **seeded.pages}[name]
+                    meddler = Meddler(seeded.file)
+                    heard = ask(server.port, lambda: meddler.before(seeded.request(path)), 1, given.seconds / 3)
+                    assert not heard.wrong, path
+                    took.setdefault(seeded, []).append(heard.percentile(50))
+            before, after = statistics.median(took[small]), statistics.median(took[large])
+            missed += tell(f"{name}, {given.large:,} against {SMALL:,}, p50", f"{before:.2f} ms, {after:.2f} ms", after / before, most=1.3)
+    measure_rebuild(large)
+    for seeded, count in ((small, SMALL), (large, given.large)):
+        tell(f"bytes a trade with its sighting and a post, {count:,} each", f"{seeded.file.stat().st_size / count:,.0f}")
+        tell("filled", f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s")
+    return missed
+
+
+def measure_rebuild(seeded):
+    """Of the first wallet, from its stored entries, as `app.py rebuild` does it but for reading the receipts' originals, which seeding leaves out."""
+    from observer import Observer, rebuild
+    database = models.connect(seeded.settings)
+    with database.connection_context():
+        wallet = models.Wallet.select().order_by(models.Wallet.id).first()
+        count, began = models.Trade.select().where(models.Trade.wallet == wallet).count(), time.perf_counter()
+        (_, _, changed, sums), = rebuild(Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000)
+        took = time.perf_counter() - began
+    database.close_all()
+    assert not changed and not sums
+    tell(f"rebuild of a wallet with {count:,} trades", f"{took:.1f} s, {count / took:,.0f} trades/s")
+
+
+# ---- the process -------------------------------------------------------------------------------------------------------------
+IMPORT = """
+import contextlib, importlib, sys
+for name in sys.argv[1].split():
+    with contextlib.suppress(ImportError):                    # some are parts of others, under a name of their own
+        importlib.import_module(name)
+"""
+IMPORTED = """
+import sys, os, json
+os.environ["DATA_DIR"] = sys.argv[1]
+import app
+app.create_app()
+import jobs, gunicorn.app.wsgiapp, gunicorn.workers.gthread
+print(json.dumps([name for name, module in sys.modules.items() if "site-packages" in (getattr(module, "__file__", None) or "")]))
+"""
+
+
+def measure_process(given):
+    seeded, paths = Seeded(given.data, given.large), None
+    loaded = json.loads(subprocess.run([sys.executable, "-c", IMPORTED, str(seeded.folder)], cwd=servers.ROOT, capture_output=True, check=True).stdout)
+    ratios, shown = [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", IMPORT, " ".join(loaded)], check=True)
+        importing = time.perf_counter() - began
+        with servers.candor(seeded.folder) as ours:
+            ratios.append(ours.seconds / importing)
+            shown.append((ours.seconds, importing))
+    started, importing = (statistics.median(values) for values in zip(*shown))
+    missed = tell("from exec to the first answer / importing the libraries it imports", f"{started:.2f} s, {importing:.2f} s", statistics.median(ratios), most=1.5)
+    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
+        with servers.candor(seeded.folder, OBSERVER_INTERVAL_SECONDS="15", **({"SOLANA_RPC_URLS": url} if url else {})) as ours:
+            paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
+            began = time.perf_counter()
+            while time.perf_counter() - began < 20 * given.seconds:
+                ask(ours.port, lambda: (seeded.request(next(paths)) for _ in itertools.count()), CLIENTS, given.seconds)
+            memory = ours.read_memory()
+            largest = max(size for _, size in memory) / 2**20
+            missed += tell(f"memory after {20 * given.seconds:.0f} s of all lists and pages with {given.large:,} trades, observing 50 wallets, MB", " + ".join(f"{size / 2**20:.0f}" for _, size in memory), largest, most=120)
+    with servers.candor(seeded.folder) as ours:
+        before = ours.read_cpu()
+        time.sleep(60)
+        tell("an idle minute, without jobs", f"{1000 * (ours.read_cpu() - before):.0f} ms of CPU")
+    return missed
+
+
+PARTS = {"reads": measure_reads, "engines": measure_engines, "beside": measure_beside, "posts": measure_posts, "ingest": measure_ingest, "growth": measure_growth, "process": measure_process}

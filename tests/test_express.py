@@ -1,0 +1,231 @@
+"""The short way in front of Flask says what the long way says, and what is kept is never out of date."""
+import logging
+import threading
+import time
+
+import orjson
+import pytest
+from service import NOW, address, signature
+
+import models
+from models import Bot, Post, Token, Trade, Wallet
+from web import accounts, express, kept, posts
+
+WALLET, MINT = address("wallet"), address("mint")
+LISTS = ["/api/v1/feed", "/api/v1/feed?limit=2", "/api/v1/trades?limit=1", f"/api/v1/trades?wallet={WALLET}", f"/api/v1/activity?mint={MINT}", "/api/v1/leaderboard?sort=volume&window=7d", "/api/v1/bots"]
+REFUSED = ["/api/v1/feed?limit=0", "/api/v1/feed?cursor=x", "/api/v1/activity", "/api/v1/leaderboard?sort=luck", "/api/v1/trades?wallet=x", "/api/v1/feed?since=x&cursor=y"]
+
+
+@pytest.fixture
+def bot(service):
+    made = service.make_bot("Ada", WALLET)
+    service.observe_trade(WALLET, "one", 10)
+    service.observe_trade(WALLET, "two", 11, kind="sell", raw=-500)
+    for number in range(3):
+        service.post({"eventId": str(number), "body": f"post {number}", "signature": signature("one"), "mint": MINT}, made.publish_key.text)
+    return made
+
+
+@pytest.fixture
+def key(bot):
+    return bot.publish_key.text
+
+
+@pytest.fixture(autouse=True)
+def one_moment(monkeypatch):
+    """No window of the allowance ends during a test."""
+    moment = time.time_ns()
+    monkeypatch.setattr("web.gate.time.time_ns", lambda: moment)
+
+
+def go_the_long_way(service, monkeypatch):
+    front = service.app.wsgi_app
+    assert isinstance(front.app, express.Express)
+    monkeypatch.setattr(front, "app", front.app.long_way)
+
+
+def describe(answer):
+    """All of an answer but what belongs to its moment."""
+    changing = ("X-Request-Id", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After")
+    shown = {name: value for name, value in (answer.json or {}).items() if name not in ("asOf", "requestId")}
+    return answer.status_code, shown, sorted((name, value) for name, value in answer.headers if name not in changing)
+
+
+def remaining(service, key):
+    return {window["window"]: window["remaining"] for window in service.get("/api/v1/me", key).json["windows"]}
+
+
+# ---- the same as the long way ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", LISTS + REFUSED)
+def test_both_ways_answer_count_and_log_alike(service, key, monkeypatch, caplog, path):
+    caplog.set_level(logging.INFO, "candor.access")
+    seen = []
+    for way in ("short", "short, kept", "long"):
+        if way == "long":
+            go_the_long_way(service, monkeypatch)
+        caplog.clear()
+        before = remaining(service, key)
+        answer = service.get(path, key)
+        after = remaining(service, key)
+        line = {name: value for name, value in caplog.records[-2].shown.items() if name not in ("ms", "requestId")}
+        assert caplog.records[-2].shown["requestId"] == answer.headers["X-Request-Id"] and int(answer.headers["RateLimit-Remaining"]) == after["minute"]
+        seen.append((describe(answer), {name: before[name] - after[name] for name in before}, line))
+    assert seen[0] == seen[1] == seen[2] and seen[0][1] == {"minute": 1, "hour": 1, "day": 1, "posts_minute": 0}
+
+
+POSTS = [b'{"eventId":"new","body":"hello"}', b'{"eventId":"0","body":"post 0","signature":"%b","mint":"%b"}' % (signature("one").encode(), MINT.encode()), b'{"eventId":"0","body":"another"}',
+         b"{", b"[]", b'{"body":"no event"}', b'{"eventId":"x","body":"","extra":1}', b'{"eventId":"x","body":"b","botId":"bot_other"}', b'"' + b"x" * 70_000 + b'"']
+
+
+@pytest.mark.parametrize("number", range(len(POSTS)))
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "0"}, {"Idempotency-Key": "\u00ff"}])
+def test_both_ways_take_posts_alike(service, key, monkeypatch, number, headers):
+    seen = []
+    for way in ("short", "long"):
+        if way == "long":
+            go_the_long_way(service, monkeypatch)
+            models.Arrival.delete().where(models.Arrival.post.in_(Post.select().where(Post.event_id == "new"))).execute()
+            Post.delete().where(Post.event_id == "new").execute()
+        before = remaining(service, key)
+        answer = service.post(POSTS[number], key, headers=headers)
+        after = remaining(service, key)
+        status, shown, told = describe(answer)
+        told = [pair for pair in told if pair[0] != "Content-Length"]
+        seen.append((status, {name: value for name, value in shown.items() if name not in ("id", "createdAt", "eventAt")}, told, {name: before[name] - after[name] for name in before}))
+    assert seen[0] == seen[1] and set(seen[0][3].values()) == {1}
+
+
+def test_a_read_key_posts_neither_way(service, bot, monkeypatch):
+    key = service.make_read_key(bot.owner)
+    short = describe(service.post(POSTS[0], key))
+    go_the_long_way(service, monkeypatch)
+    assert short == describe(service.post(POSTS[0], key)) and short[0] == 403
+
+
+@pytest.mark.parametrize("sent", [{}, {"Authorization": "Bearer cnd_read_x"}, {"Authorization": "Basic eA=="}, {"Host": "evil.example"}])
+def test_whoever_is_not_let_in_meets_the_same_refusal(service, key, monkeypatch, sent):
+    ask = {"Authorization": f"Bearer {key}", **sent} if "Host" in sent else sent
+    short = describe(service.get("/api/v1/feed", headers=ask))
+    go_the_long_way(service, monkeypatch)
+    assert short == describe(service.get("/api/v1/feed", headers=ask)) and short[0] in (401, 421)
+
+
+def test_a_used_up_allowance_uses_nothing_up(tmp_path):
+    from service import Service
+    service = Service(tmp_path / "data", allowance=(("minute", 3), ("hour", 100), ("day", 100)))
+    key = service.make_bot().publish_key.text
+    assert [service.get("/api/v1/feed", key).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+    assert remaining(service, key) | {"posts_minute": 0} == {"minute": 0, "hour": 97, "day": 97, "posts_minute": 0}
+    service.close()
+
+
+def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monkeypatch, caplog):
+    monkeypatch.setattr("web.queries.list_bots", lambda *_: {}["canary"])
+    before = remaining(service, key)["hour"]
+    answer = service.get("/api/v1/bots", key)
+    assert (answer.status_code, answer.json["code"]) == (500, "internal_error") and before - remaining(service, key)["hour"] == 1
+    assert [record.shown["requestId"] for record in caplog.records if record.levelname == "ERROR"] == [answer.json["requestId"]]
+
+
+def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
+    assert service.get("/api/v1/feed", key).status_code == 200
+    accounts.revoke_key(bot.publish_key.key.uid, NOW)
+    assert service.get("/api/v1/feed", key).status_code == 401
+
+
+# ---- never out of date --------------------------------------------------------------------------------------------------------
+def change_name():
+    Bot.update(name="Grace").execute()
+    return "botName", "Grace"
+
+
+def judge():
+    Post.update(status="mismatch", status_reason="another token", checked_at=NOW + 5).execute()
+    return "verification", {"status": "mismatch", "tradeId": "trade_one", "checkedAt": "2026-11-05T12:00:00.005Z", "reason": "another token"}
+
+
+def hide():
+    posts.hide(Post.get(Post.event_id == "2").uid, NOW)
+    return "body", None
+
+
+def learn_the_symbol():
+    Token.insert(mint=MINT, symbol="CAT", found_by="wallets", discovered_at=NOW).execute()
+    return "symbol", "CAT"
+
+
+def fold_again():
+    Trade.update(token_changes=orjson.dumps([[MINT, "1", 3], [address("other"), "2", 3]]).decode()).where(Trade.uid == "trade_one").execute()
+    return "tokenAddresses", [MINT, address("other")]
+
+
+@pytest.mark.parametrize("change", [change_name, judge, hide, learn_the_symbol, fold_again])
+def test_a_change_shows_at_once(service, key, change):
+    before = service.get("/api/v1/feed", key).json["data"][0]
+    field, value = change()
+    after = service.get("/api/v1/feed", key).json["data"][0]
+    assert before[field] != value and after[field] == value and after["id"] == before["id"]
+
+
+def test_every_post_says_what_reading_it_alone_says(service, key):
+    for _ in range(2):
+        assert service.get("/api/v1/feed", key).json["data"] == [service.get(f"/api/v1/posts/{uid}", key).json for uid, in Post.select(Post.uid).order_by(Post.id.desc()).tuples()]
+
+
+# ---- what is kept ---------------------------------------------------------------------------------------------------------------
+def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
+    versions = [models.database.data_version()]
+    assert models.database.data_version() == versions[0]
+    Wallet.update(looked_at=1).execute()                       # our own
+    versions.append(models.database.data_version())
+    stranger = models.make_database(service.config)
+    stranger.execute_sql("UPDATE wallet SET looked_at = 2")
+    stranger.close_all()
+    versions.append(models.database.data_version())
+    assert len(set(versions)) == 3
+
+
+def test_kept_until_the_version_changes_and_no_longer():
+    reads, store = iter("abc"), kept.Kept(2)
+    assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == ["a", "a", "b", "b", "c"]
+
+
+def test_the_least_used_goes_first():
+    store = kept.Kept(2)
+    assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == ["x!", "y!", "x!", "z!", "x!"]
+    assert store.find("x", 1, lambda: "again") == "x!" and store.find("y", 1, lambda: "again") == "again"
+
+
+def test_who_waits_takes_the_reading_that_began_after_it_came():
+    store, entered, go_on, got, readings = kept.Kept(2), threading.Event(), threading.Event(), [], []
+
+    def slowly():
+        entered.set()
+        assert go_on.wait(5)
+        return "slow"
+
+    crew = [threading.Thread(target=lambda: got.append(store.find("x", "version 1", slowly)))]
+    crew[0].start()
+    assert entered.wait(5)
+    crew += [threading.Thread(target=lambda n=n: got.append(store.find("x", f"version {n}", lambda: readings.append(n) or "quick"))) for n in (2, 3, 4)]
+    [thread.start() for thread in crew[1:]]
+    deadline = time.monotonic() + 5
+    while repr(store._turns) != "count(5)" and time.monotonic() < deadline:           # until each has come: a turn for every one of them and for the reading
+        time.sleep(0.001)
+    go_on.set()
+    [thread.join() for thread in crew]
+    assert sorted(got) == ["quick", "quick", "quick", "slow"] and len(readings) == 1
+
+
+def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
+    store = kept.Kept(2)
+    with pytest.raises(ZeroDivisionError):
+        store.find("x", 1, lambda: 1 / 0)
+    assert store.find("x", 1, lambda: "read") == "read"
+
+
+def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
+    asked = []
+    written = kept.Written(3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids})
+    assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list([(2, "as it was"), (3, "as it was")]) == ["<2>", "<3>"]
+    assert written.list([(9, "changed since")]) == ["<9>"] and asked == [[1, 2], [3], [9]] and len(written._kept) <= 3

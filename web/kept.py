@@ -1,0 +1,69 @@
+"""What was read is kept until anybody writes to the database: the one place that decides when it is read anew."""
+import itertools
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Place:
+    """A value, the version of the database and the turn before which it was read; who reads it anew holds the lock."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    version: object = None
+    turn: int = -1
+    value: object = None
+
+
+class Kept:
+    """At most so many values, the least used go first. A commit of any kind ends them all, whoever made it: no writer has to remember them."""
+
+    def __init__(self, places):
+        self.places = places
+        self._lock, self._kept, self._turns = threading.Lock(), OrderedDict(), itertools.count()
+
+    def peek(self, name, version):
+        """The value kept under this name for this version of the database (models: data_version), or None."""
+        place = self._kept.get(name)
+        return place.value if place and place.version == version else None
+
+    def find(self, name, version, read):
+        """The value kept under this name, else what read() gives. `version`: of the database, asked for before anything is read.
+
+        One reads at a time. Whoever waits for that takes the next reading that begins after it came, its own or another's: many who come at once, each after
+        another commit, cause two readings and not one each.
+        """
+        place, came = self._place(name), next(self._turns)
+        with place.lock:
+            if place.version != version and place.turn < came:
+                turn, value = next(self._turns), read()
+                place.version, place.turn, place.value = version, turn, value
+            return place.value
+
+    def _place(self, name):
+        with self._lock:
+            place = self._kept[name] = self._kept.pop(name, None) or Place()
+            while len(self._kept) > self.places:
+                self._kept.popitem(last=False)
+        return place
+
+
+class Written:
+    """What rows show as, each under its state: the row's id and all that can change of it. So what is kept is never out of date; at most so many, the oldest go first.
+
+    `write(ids)`: {state: what it shows as} of the rows as they are now.
+    """
+
+    def __init__(self, places, write):
+        self.places, self.write, self._kept = places, write, {}
+
+    def list(self, states):
+        """What each of the rows in these states shows as; one that has changed since it was asked for, as it is now."""
+        missing = [state[0] for state in states if state not in self._kept]
+        new = self.write(missing) if missing else {}
+        now = {state[0]: shown for state, shown in new.items()}
+        shown = [self._kept.get(state) or now[state[0]] for state in states]
+        self._kept.update(new)
+        while len(self._kept) > self.places:
+            self._kept.pop(next(iter(self._kept)), None)
+        return shown
