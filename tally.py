@@ -80,10 +80,17 @@ class File:
         return execute
 
     def _open(self):
-        """No power cut is worth an fsync here, hence `synchronous=OFF`."""
-        connection = apsw.Connection(str(self.path))
+        """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes a new file a WAL, SQLite waits for nobody: that is asked again."""
+        connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_MS / 1000
         connection.set_busy_timeout(BUSY_MS)
-        connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA).fetchall()
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA).fetchall()
+                break
+            except apsw.BusyError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
         self._connection = connection
         return connection
 

@@ -3,6 +3,7 @@ import dataclasses
 import multiprocessing
 import threading
 
+import apsw
 import pytest
 from limits import RateLimitItemPerMinute
 from limits.storage import storage_from_string
@@ -118,6 +119,17 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(FIFTY, "address")
     assert not again.take(limits(120, 2000), NOON).admitted and left(again.look(limits(120, 2000), NOON)) == {"minute": 0, "hour": 1880}
     again.store.close()
+
+
+def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
+    other = apsw.Connection(str(tmp_path / "ratelimit.db"))
+    other.execute("BEGIN EXCLUSIVE; CREATE TABLE t (x)")
+    made = threading.Timer(0.3, other.execute, ["COMMIT"])
+    made.start()
+    allowance = Allowance(tally.File(tmp_path / "ratelimit.db"))
+    assert allowance.take(limits(), NOON).admitted
+    made.join()
+    allowance.store.close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database, whatever its name says " * 100, b"", b"SQLite format 3\0" + b"\xff" * 5000])
