@@ -26,7 +26,6 @@ limit_request_field_size = 8190
 def post_worker_init(worker):
     import jobs
     jobs.start(_config)
-    worker.settle()
 
 
 def worker_exit(server, worker):

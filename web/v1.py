@@ -6,6 +6,7 @@ import orjson
 from flask import Blueprint, Response, current_app, g, request
 from werkzeug.datastructures import MultiDict
 
+from models import database
 from ratelimit import list_limits, show_windows
 from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
@@ -67,8 +68,13 @@ def kept_list(path):
 def find_list(app, request, visit):
     """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
     name = request.path, request.query_string, start_of_minute(visit.now)
-    body = app.kept.find(name, visit.version, lambda: orjson.dumps(LISTS[request.path](Asked.by(app, request, visit.now))))
+    body = app.kept.find(name, visit.version, lambda: read_list(Asked.by(app, request, visit.now), LISTS[request.path]))
     return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
+
+
+def read_list(asked, make):
+    database.settle()
+    return orjson.dumps(make(asked))
 
 
 def start_of_minute(now):

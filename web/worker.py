@@ -1,6 +1,5 @@
 """The gunicorn worker: requests that dribble in are cut off, and what cannot be parsed is refused without a word of it reaching log or answer."""
 import logging
-import os
 import socket
 import threading
 import time
@@ -60,16 +59,6 @@ class Worker(ThreadWorker):
     def init_process(self):
         patience.start()
         super().init_process()
-
-    def settle(self):
-        """Keep the threads that answer on one processor; those that began before (jobs) stay free.
-
-        Only one of them runs Python at any time. Spread over processors they wake each other at every system call, for nothing: half as many answers a second
-        (docs/performance.md). Workers and instances take different processors.
-        """
-        if hasattr(os, "sched_setaffinity"):
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {allowed[(self.ppid + self.age) % len(allowed)]})
 
     def handle(self, conn):
         patience.begin(conn.sock)
