@@ -173,6 +173,7 @@ def measure_engines(given):
         asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
         asked.execute("CREATE DATABASE bench")
     url = urlunsplit(urlsplit(server)._replace(path="/bench"))
+    models.leave()                                            # seeding came in by the door, too
     moving.move(seeded.settings, url)
     models.database.close_all()
     with servers.candor(seeded.folder) as file, servers.candor(seeded.folder, DATABASE_URL=url) as postgresql, psycopg.connect(url, autocommit=True) as other:
