@@ -24,7 +24,7 @@ from playhouse.pool import PooledDatabase
 from config import BadSetting
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-ROWS_A_STATEMENT, SETTLE_SECONDS = 200, 0.01
+ROWS_A_STATEMENT = 200
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
 _door = None
@@ -68,11 +68,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         except BaseException:
             self._pass_on()
             raise
-
-    def settle(self):
-        """Let whoever is writing in this process finish, for a moment: what is read meanwhile is out of date before it is shown, and reading holds the writer up."""
-        if self._turn.acquire(timeout=SETTLE_SECONDS):
-            self._turn.release()
 
     def commit(self):
         super().commit()

@@ -153,9 +153,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         finally:
             self._mine.checks = before
 
-    def settle(self):
-        """The server's processes hold nobody up."""
-
     def erasing(self):
         """What was overwritten stays in PostgreSQL's files until it is vacuumed away there."""
         return contextlib.nullcontext()

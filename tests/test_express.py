@@ -224,6 +224,30 @@ def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
     assert store.find("x", 1, lambda: "read") == "read"
 
 
+def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever():
+    underway, begun, go_on, done = kept.Underway(), threading.Event(), threading.Event(), []
+
+    def write():
+        with underway.writing():
+            begun.set()
+            assert go_on.wait(5)
+            done.append("written")
+
+    underway.wait(5)                                          # for nobody
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert begun.wait(5)
+    underway.wait(0.01)
+    assert done == []
+    threading.Timer(0.02, go_on.set).start()
+    underway.wait(5)
+    assert done == ["written"] and not underway._writings
+    with pytest.raises(ZeroDivisionError), underway.writing():
+        1 / 0
+    assert not underway._writings
+    writer.join()
+
+
 def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
     asked = []
     written = kept.Written(3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids})

@@ -1,6 +1,8 @@
 """What was read is kept until anybody writes to the database: the one place that decides when it is read anew."""
+import contextlib
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -67,3 +69,27 @@ class Written:
         while len(self._kept) > self.places:
             self._kept.pop(next(iter(self._kept)), None)
         return shown
+
+
+class Underway:
+    """Writing that goes on in this process. What is read meanwhile is out of date before it is shown, and reading holds the writer up: so who reads anew waits for it."""
+
+    def __init__(self):
+        self._writings = set()                                # a lock of each, held until it is done
+
+    @contextlib.contextmanager
+    def writing(self):
+        done = threading.Lock()
+        with done:
+            self._writings.add(done)
+            try:
+                yield
+            finally:
+                self._writings.discard(done)
+
+    def wait(self, seconds):
+        """Until what had begun by now is done, so long at most; what begins meanwhile is not waited for."""
+        end = time.monotonic() + seconds
+        for done in tuple(self._writings):
+            if done.acquire(timeout=max(0, end - time.monotonic())):
+                done.release()

@@ -6,7 +6,6 @@ import orjson
 from flask import Blueprint, Response, current_app, g, request
 from werkzeug.datastructures import MultiDict
 
-from models import database
 from ratelimit import list_limits, show_windows
 from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
@@ -19,6 +18,7 @@ blueprint.before_request(gate.check_key)
 UNKEPT = {"Cache-Control": "no-store"}
 MINUTE = 60_000
 WRITTEN_POSTS = 4096                                          # of some 1 KB
+WAIT_SECONDS = 0.01                                           # for posts, before a list is read anew
 LATEST = 20                                                   # trades and posts in the detail of a bot
 
 
@@ -67,13 +67,12 @@ def kept_list(path):
 
 def find_list(app, request, visit):
     """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
-    name = request.path, request.query_string, start_of_minute(visit.now)
-    body = app.kept.find(name, visit.version, lambda: read_list(Asked.by(app, request, visit.now), LISTS[request.path]))
+    body = app.kept.find((request.path, request.query_string), (visit.version, start_of_minute(visit.now)), lambda: read_list(app, Asked.by(app, request, visit.now), LISTS[request.path]))
     return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
 
 
-def read_list(asked, make):
-    database.settle()
+def read_list(app, asked, make):
+    app.underway.wait(WAIT_SECONDS)
     return orjson.dumps(make(asked))
 
 
@@ -197,8 +196,9 @@ def store_post(app, request, visit):
     body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key(request))
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
-    done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
-    shown = orjson.dumps(show_post(queries.find_post(done.uid)))
+    with app.underway.writing():
+        done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
+        shown = orjson.dumps(show_post(queries.find_post(done.uid)))
     return (shown, 200, {"Idempotent-Replayed": "true"}) if done.replayed else (shown, 201, {})
 
 
