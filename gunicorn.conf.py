@@ -26,6 +26,7 @@ limit_request_field_size = 8190
 def post_worker_init(worker):
     import jobs
     jobs.start(_config)
+    worker.keep_together()
 
 
 def worker_exit(server, worker):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import ground
 import pytest
@@ -18,7 +19,7 @@ from service import GENEROUS, NOW
 import models
 from bench.harm import spoil
 from web import accounts
-from web.worker import Patience
+from web.worker import LINGER_MS, Patience, Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {**{name.upper(): str(value) for name, value in GENEROUS.items() if name != "allowance"}, "ALLOWANCE": "1000000/minute", "OBSERVER_INTERVAL_SECONDS": "0",
@@ -155,6 +156,39 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
         server.stop()
     lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
     assert {line["logger"] for line in lines} >= {"candor.access", "gunicorn.error"} and made.publish_key.text not in str(lines)
+
+
+def test_a_connection_is_answered_again_and_again(server):
+    """At once, after longer than anybody lingers, and two requests sent together."""
+    request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with server.connect() as connection, connection.makefile("rb") as answers:
+        for pause, times in ((0, 1), (0, 1), (3 * LINGER_MS / 1000, 1), (0, 2)):
+            time.sleep(pause)
+            connection.sendall(request * times)
+            for _ in range(times):
+                assert answers.readline().startswith(b"HTTP/1.1 200 ")
+                assert json.loads(answers.read(int(http.client.parse_headers(answers)["Content-Length"])))["status"]
+
+
+@pytest.mark.parametrize("kept, alive, connections, sent, answered", [(True, True, 9, b"GET", 2), (False, True, 9, b"GET", 1), (True, False, 9, b"GET", 1), (True, True, 10, b"GET", 1), (True, True, 9, b"", 1)])
+def test_the_next_request_is_waited_for_while_there_is_a_thread_for_each_connection(kept, alive, connections, sent, answered):
+    ours, theirs = socket.socketpair()
+    theirs.sendall(sent)
+    answers = []
+    worker = SimpleNamespace(alive=alive, nr_conns=connections, cfg=SimpleNamespace(threads=10), answer=lambda conn: answers.append(ours.recv(9) if answers else b"first") or kept and len(answers) < 2)
+    Worker.handle(worker, SimpleNamespace(sock=ours))
+    assert len(answers) == answered
+    ours.close(), theirs.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor, or none to choose here")
+def test_what_answers_stays_on_one_processor_and_jobs_do_not(server):
+    server.get("/api/health")
+    children = [int(pid) for path in Path(f"/proc/{server.process.pid}/task").glob("*/children") for pid in path.read_text().split()]
+    tasks = [int(path.name) for pid in children for path in Path(f"/proc/{pid}/task").iterdir()]
+    places = [os.sched_getaffinity(task) for task in tasks]
+    assert len({frozenset(place) for place in places if len(place) == 1}) == 1 and all(len(os.sched_getaffinity(pid)) == 1 for pid in children)
+    assert any(place == os.sched_getaffinity(0) for place in places)
 
 
 def test_patience_ends():

@@ -1,5 +1,7 @@
 """The gunicorn worker: requests that dribble in are cut off, and what cannot be parsed is refused without a word of it reaching log or answer."""
 import logging
+import os
+import select
 import socket
 import threading
 import time
@@ -10,7 +12,7 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from web.admission import show_refusal
 
-ARRIVAL_SECONDS = 15
+ARRIVAL_SECONDS, LINGER_MS = 15, 20
 STATUS = {errors.LimitRequestLine: 414, errors.LimitRequestHeaders: 431, errors.UnsupportedTransferCoding: 501, errors.ExpectationFailed: 417}
 log = logging.getLogger("candor")
 
@@ -60,7 +62,25 @@ class Worker(ThreadWorker):
         patience.start()
         super().init_process()
 
+    def keep_together(self):
+        """Keep the threads that answer on one processor; those that began before (jobs) stay free.
+
+        Only one of them runs Python at any time. Spread over processors they wake each other at every system call, for nothing: half as many answers a second
+        (docs/performance.md). Workers and instances take different processors.
+        """
+        if hasattr(os, "sched_setaffinity"):                  # Linux
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {allowed[(self.ppid + self.age) % len(allowed)]})
+
     def handle(self, conn):
+        """Answer what comes over this connection. While there is a thread for each, the next request is waited for here, a moment: it would go to the thread that
+        polls, and from there to another one."""
+        kept = self.answer(conn)
+        while kept is True and self.alive and self.nr_conns < self.cfg.threads and comes(conn.sock):
+            kept = self.answer(conn)
+        return kept
+
+    def answer(self, conn):
         patience.begin(conn.sock)
         try:
             return super().handle(conn)
@@ -92,6 +112,13 @@ class Worker(ThreadWorker):
             client.sendall(write_refusal(status, code))
         except OSError:                                       # nobody is there to read it
             return
+
+
+def comes(connection):
+    """Does something come over it within LINGER_MS? (select.select knows 1,024 descriptors only.)"""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(LINGER_MS))
 
 
 def write_refusal(status, code):
