@@ -31,13 +31,13 @@ MOST_AT_ONCE = 400                     # changed rows whose posts are looked aft
 
 @dataclass
 class Kept:
-    """A folded book and what is not written yet: rows made of it, `gone` signatures whose rows it no longer has, running totals by the hour."""
+    """A folded book and what is not written yet: rows made of it, running totals by the hour, and what is stored of both that it no longer has."""
 
     book: Book
     fresh: list = field(default_factory=list)
     gone: list = field(default_factory=list)
-    refolded: bool = True
     hours: dict = field(default_factory=dict)             # hour -> running totals at its end
+    gone_hours: list = field(default_factory=list)
     first_time: int | None = None
     last_time: int | None = None
     hour: int = 0
@@ -76,11 +76,11 @@ class Books:
         kept = self._kept[wallet.id]
         with models.writing():
             changed = replace_trades(wallet.id, kept.fresh, kept.gone)
-            replace_hours(wallet.id, kept.hours, kept.refolded)
+            replace_hours(wallet.id, kept.hours, kept.gone_hours)
             _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
-        kept.fresh, kept.gone, kept.hours, kept.refolded = [], [], {}, False
+        kept.fresh, kept.gone, kept.hours, kept.gone_hours = [], [], {}, []
 
 
 def _extends(book, new):
@@ -95,6 +95,9 @@ def _take_again(wallet, kept):
             if stored.pop(row["signature"], None) != row["digest"]:
                 kept.fresh.append(row)
     kept.gone = list(stored)
+    hours = dict(list_hours(wallet.id))
+    kept.gone_hours = list(hours.keys() - kept.hours.keys())
+    kept.hours = {hour: totals for hour, totals in kept.hours.items() if hours.get(hour) != totals}
 
 
 def _take(wallet, kept, entry):
@@ -192,14 +195,19 @@ RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "w
 read_running = attrgetter(*RUNNING)                       # of chain.ledger.Totals
 
 
-def replace_hours(wallet_id, hours, whole):
-    """Write the running totals, {hour: totals}, that differ from the stored ones; with `whole`, drop stored ones of other hours."""
-    mine = (HourTotal.wallet == wallet_id,) if whole else (HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(hours)))
-    stored = {hour: tuple(totals) for hour, *totals in HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING)).where(*mine).tuples()}
-    changed = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items() if stored.pop(hour, None) != totals]
-    for part in chunked(changed, models.ROWS_A_STATEMENT):
+def list_hours(wallet_id):
+    """The stored ones of a wallet: (hour, totals), one after another."""
+    rows = HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING)).where(HourTotal.wallet == wallet_id).tuples()
+    return ((hour, tuple(totals)) for hour, *totals in rows.iterator())
+
+
+def replace_hours(wallet_id, hours, gone):
+    """Write the running totals {hour: totals} and drop those of the hours `gone`."""
+    rows = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items()]
+    for part in chunked(rows, models.ROWS_A_STATEMENT):
         HourTotal.insert_many(part).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], preserve=[getattr(HourTotal, name) for name in RUNNING]).execute()
-    HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(list(stored))).execute()
+    for part in chunked(gone, models.ROWS_A_STATEMENT):
+        HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(part)).execute()
 
 
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from chain.kinds import TRADES
 from chain.receipts import WRAPPED_SOL
 
 
-@dataclass
+@dataclass(slots=True)
 class Lot:
     """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that brought it; None where none was observed."""
 
@@ -33,7 +33,7 @@ class Lot:
         return Slice(self, quantity, cost)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slice:
     lot: Lot
     amount: int
@@ -81,7 +81,7 @@ class Totals:
     overhead: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
     """The last that a receipt said of an own account."""
 

@@ -216,6 +216,21 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     check_windows(begin, len(entries))
 
 
+def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
+    wallet = empty()
+    fold(wallet, [replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries_of(market(7)))])
+    rows = models.HourTotal.select().order_by(models.HourTotal.hour)
+    right = list(rows.tuples())
+    assert len(right) > 5
+    hours = [row.hour for row in rows]
+    models.HourTotal.update(volume=1).where(models.HourTotal.hour == hours[1]).execute()
+    models.HourTotal.delete().where(models.HourTotal.hour == hours[2]).execute()
+    models.HourTotal.update(hour=hours[-1] + 99).where(models.HourTotal.hour == hours[3]).execute()
+    assert list(rows.tuples()) != right
+    fold(wallet, [])
+    assert list(rows.tuples()) == right
+
+
 def check_windows(begin, count):
     for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {begin - 10**6}:
         want = tuple(int(value or 0) for value in models.database.execute_sql(SUMS, (since,)).fetchone())
