@@ -1,4 +1,5 @@
 """How `app.py run` serves: workers with threads; the background jobs live in the one worker that holds the lock."""
+import gc
 import logging.config
 
 import config as settings
@@ -27,6 +28,8 @@ def post_worker_init(worker):
     import jobs
     jobs.start(_config)
     worker.keep_together()
+    gc.freeze()                                               # what starting made is never looked through again
+    gc.enable()
 
 
 def worker_exit(server, worker):

@@ -1,6 +1,7 @@
 """run, migrate, observe, rebuild."""
 import contextlib
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ def run_server(config, args):
     import keeping
     import models
     import tally
+    gc.disable()                                              # what is made while starting stays; a worker that is ready begins to collect (gunicorn.conf.py)
     refuse_demonstration(config)
     tally.open_store(config).close()                          # a package that is missing is said here, not by every worker
     keeping.migrate(config)
