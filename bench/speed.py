@@ -31,6 +31,7 @@ from bench.seed import fill
 from web import accounts
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
+TOGETHER = "a bare Flask kept on one processor"
 ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"         # where the history of ../shared/node trades
 THREADS = config.Config().threads + 400                       # as gunicorn.conf.py has it
@@ -132,9 +133,9 @@ def show(rounds):
 # ---- reads -----------------------------------------------------------------------------------------------------------------
 def measure_reads(given):
     seeded = Seeded(given.data, SMALL)
-    with servers.bare("flask_ok", "/ok", THREADS) as bare, servers.candor(seeded.folder) as ours:
-        meddler = Meddler(seeded.file)
-        measures = {"a bare Flask, \"ok\"": (bare.port, lambda: itertools.repeat(write_request("GET", "/ok")))}
+    with (servers.bare("flask_ok", "/ok", THREADS) as bare, servers.bare("flask_ok", "/ok", THREADS, TOGETHER="1") as together, servers.candor(seeded.folder) as ours):
+        meddler, asked = Meddler(seeded.file), lambda: itertools.repeat(write_request("GET", "/ok"))
+        measures = {"a bare Flask, \"ok\"": (bare.port, asked), TOGETHER: (together.port, asked)}
         for name, path in seeded.paths.items():
             measures[f"{name}, warm"] = ours.port, lambda path=path: itertools.repeat(seeded.request(path))
         measures["feed, each read just invalidated"] = ours.port, lambda: meddler.before(seeded.request(seeded.paths["feed"]))
@@ -144,6 +145,8 @@ def measure_reads(given):
     for name, rounds in others:
         least = 0.5 if name == "feed, warm" else 0.3 if "invalidated" in name else None
         missed += tell(f"{name} / bare Flask", show(rounds), compare(heard, name, basis), least)
+        if least:
+            tell(f"{name} / {TOGETHER}", "", compare(heard, name, TOGETHER))
     return missed + (measure_rivals(given, seeded) if given.rivals else [])
 
 
