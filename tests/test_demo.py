@@ -184,7 +184,8 @@ def test_every_page_says_so_and_links_to_no_explorer(show):
         page = show.get(path)
         text = page.get_data(as_text=True)
         assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
-        assert not EXPLORERS.search(text), path
+        assert not EXPLORERS.search(text) and "real, cached" not in text, path
+        assert text.count('<meta property="og:title" content="') == text.count('<meta property="og:title" content="[demonstration] ') == path.startswith(("/bots/", "/posts/")), path
 
 
 def list_objects(value):
@@ -241,6 +242,7 @@ def test_a_real_instance_says_nothing_of_it(service):
     key = service.make_read_key(service.make_bot().owner)
     assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
     assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
+    assert "on real, cached prices" in service.get("/traders").get_data(as_text=True)
 
 
 # ---- never mixed --------------------------------------------------------------------------------------------------------
