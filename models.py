@@ -44,7 +44,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         self.busy_ms = int(busy_seconds * 1000)
         self._watch_lock, self._watch = threading.Lock(), None
         self._turn, self._mine = threading.Lock(), threading.local()
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -2_000}
+        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -1_500}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
     def _add_conn_hooks(self, conn):

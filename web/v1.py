@@ -17,7 +17,7 @@ blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 UNKEPT = {"Cache-Control": "no-store"}
 MINUTE = 60_000
-WRITTEN_POSTS = 4096                                          # of some 1 KB
+WRITTEN_POSTS = 1024                                          # of some 1 KB
 WAIT_SECONDS = 0.01                                           # for posts, before a list is read anew
 LATEST = 20                                                   # trades and posts in the detail of a bot
 
