@@ -138,12 +138,12 @@ def measure_reads(given):
         measures = {"a bare Flask, \"ok\"": (bare.port, asked), TOGETHER: (together.port, asked)}
         for name, path in seeded.paths.items():
             measures[f"{name}, warm"] = ours.port, lambda path=path: itertools.repeat(seeded.request(path))
-        measures["feed, each read just invalidated"] = ours.port, lambda: meddler.before(seeded.request(seeded.paths["feed"]))
+            measures[f"{name}, each read just invalidated"] = ours.port, lambda path=path: meddler.before(seeded.request(path))
         heard = race(measures, given.seconds)
     (basis, rounds), *others = heard.items()
     missed = tell(basis, show(rounds))
     for name, rounds in others:
-        least = 0.5 if name == "feed, warm" else 0.3 if "invalidated" in name else None
+        least = {"feed, warm": 0.5, "feed, each read just invalidated": 0.3}.get(name)
         missed += tell(f"{name} / bare Flask", show(rounds), compare(heard, name, basis), least)
         if least:
             tell(f"{name} / {TOGETHER}", "", compare(heard, name, TOGETHER))
