@@ -95,7 +95,7 @@ def _take_again(wallet, kept):
             if stored.pop(row["signature"], None) != row["digest"]:
                 kept.fresh.append(row)
     kept.gone = list(stored)
-    hours = dict(list_hours(wallet.id))
+    hours = read_hours(wallet.id)
     kept.gone_hours = list(hours.keys() - kept.hours.keys())
     kept.hours = {hour: totals for hour, totals in kept.hours.items() if hours.get(hour) != totals}
 
@@ -195,10 +195,10 @@ RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "w
 read_running = attrgetter(*RUNNING)                       # of chain.ledger.Totals
 
 
-def list_hours(wallet_id):
-    """The stored ones of a wallet: (hour, totals), one after another."""
+def read_hours(wallet_id):
+    """The stored ones of a wallet: {hour: totals}."""
     rows = HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING)).where(HourTotal.wallet == wallet_id).tuples()
-    return ((hour, tuple(totals)) for hour, *totals in rows.iterator())
+    return {hour: tuple(totals) for hour, *totals in rows.iterator()}
 
 
 def replace_hours(wallet_id, hours, gone):

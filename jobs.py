@@ -123,7 +123,7 @@ class Jobs:
                 problem, details = tick(_now()) if tick else (None, None)
                 models.note_job(name, "failing" if problem else "ok" if tick else "off", _now(), problem, details)
             return True
-        except Exception as error:
+        except Exception as error:                            # not hidden: log and health tell it, and the other jobs go on
             log.exception("job %s failed", name)
             with contextlib.suppress(models.OperationalError), models.database.connection_context(), models.database.guarding(check):
                 models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")

@@ -65,7 +65,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._mine.turn = True
         try:
             super().begin(lock_type)
-        except BaseException:
+        except BaseException:                                 # raised again: whoever waits for this turn gets it
             self._pass_on()
             raise
 

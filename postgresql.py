@@ -126,7 +126,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 cursor.execute(BEGIN, prepare=False)
                 for check in self._checks:
                     check()
-            except BaseException:
+            except BaseException:                             # raised again: no transaction is left open
                 with contextlib.suppress(psycopg.Error):
                     cursor.execute("ROLLBACK")
                 raise
@@ -209,7 +209,7 @@ class SessionLock:
                     return False
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
-            except BaseException:
+            except BaseException:                             # raised again: half a lock is none
                 self.release()
                 raise
 

@@ -224,27 +224,27 @@ def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
     assert store.find("x", 1, lambda: "read") == "read"
 
 
-def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever():
-    underway, begun, go_on, done = kept.Underway(), threading.Event(), threading.Event(), []
+def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypatch):
+    store, begun, go_on, done = kept.Kept(9), threading.Event(), threading.Event(), []
 
     def write():
-        with underway.writing():
+        with store.writing():
             begun.set()
             assert go_on.wait(5)
             done.append("written")
 
-    underway.wait(5)                                          # for nobody
+    assert store.find("nobody writes", 1, lambda: list(done)) == []
     writer = threading.Thread(target=write)
     writer.start()
     assert begun.wait(5)
-    underway.wait(0.01)
-    assert done == []
+    assert store.find("waited for in vain", 1, lambda: list(done)) == []
+    monkeypatch.setattr(kept, "WAIT_SECONDS", 5)
+    assert kept.Kept(9).find("another's", 1, lambda: list(done)) == []              # at once: nobody writes what it keeps
     threading.Timer(0.02, go_on.set).start()
-    underway.wait(5)
-    assert done == ["written"] and not underway._writings
-    with pytest.raises(ZeroDivisionError), underway.writing():
+    assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
+    with pytest.raises(ZeroDivisionError), store.writing():
         1 / 0
-    assert not underway._writings
+    assert not store._writings
     writer.join()
 
 

@@ -6,6 +6,8 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+WAIT_SECONDS = 0.01
+
 
 @dataclass
 class Place:
@@ -18,16 +20,15 @@ class Place:
 
 
 class Kept:
-    """At most so many values, the least used go first. A commit of any kind ends them all, whoever made it: no writer has to remember them."""
+    """At most so many values, the least used go first. A commit of any kind ends them all, whoever made it: no writer has to remember them.
+
+    What is read while somebody writes is out of date before it is shown, and reading holds the writer up: writing that this process tells of is waited for.
+    """
 
     def __init__(self, places):
         self.places = places
+        self._writings = set()                                # a lock of each, held until it is done
         self._lock, self._kept, self._turns = threading.Lock(), OrderedDict(), itertools.count()
-
-    def peek(self, name, version):
-        """The value kept under this name for this version of the database (models: data_version), or None."""
-        place = self._kept.get(name)
-        return place.value if place and place.version == version else None
 
     def find(self, name, version, read):
         """The value kept under this name, else what read() gives. `version`: of the database, asked for before anything is read.
@@ -38,9 +39,28 @@ class Kept:
         place, came = self._place(name), next(self._turns)
         with place.lock:
             if place.version != version and place.turn < came:
+                self._wait()
                 turn, value = next(self._turns), read()
                 place.version, place.turn, place.value = version, turn, value
             return place.value
+
+    @contextlib.contextmanager
+    def writing(self):
+        """Inside, something is written that readers had better wait for."""
+        done = threading.Lock()
+        with done:
+            self._writings.add(done)
+            try:
+                yield
+            finally:
+                self._writings.discard(done)
+
+    def _wait(self):
+        """Until the writing that had begun by now is done, for a moment at most; what begins meanwhile is not waited for."""
+        end = time.monotonic() + WAIT_SECONDS
+        for done in tuple(self._writings):
+            if done.acquire(timeout=max(0, end - time.monotonic())):
+                done.release()
 
     def _place(self, name):
         with self._lock:
@@ -69,27 +89,3 @@ class Written:
         while len(self._kept) > self.places:
             self._kept.pop(next(iter(self._kept)), None)
         return shown
-
-
-class Underway:
-    """Writing that goes on in this process. What is read meanwhile is out of date before it is shown, and reading holds the writer up: so who reads anew waits for it."""
-
-    def __init__(self):
-        self._writings = set()                                # a lock of each, held until it is done
-
-    @contextlib.contextmanager
-    def writing(self):
-        done = threading.Lock()
-        with done:
-            self._writings.add(done)
-            try:
-                yield
-            finally:
-                self._writings.discard(done)
-
-    def wait(self, seconds):
-        """Until what had begun by now is done, so long at most; what begins meanwhile is not waited for."""
-        end = time.monotonic() + seconds
-        for done in tuple(self._writings):
-            if done.acquire(timeout=max(0, end - time.monotonic())):
-                done.release()

@@ -18,7 +18,6 @@ blueprint.before_request(gate.check_key)
 UNKEPT = {"Cache-Control": "no-store"}
 MINUTE = 60_000
 WRITTEN_POSTS = 1024                                          # of some 1 KB
-WAIT_SECONDS = 0.01                                           # for posts, before a list is read anew
 LATEST = 20                                                   # trades and posts in the detail of a bot
 
 
@@ -67,13 +66,9 @@ def kept_list(path):
 
 def find_list(app, request, visit):
     """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
-    body = app.kept.find((request.path, request.query_string), (visit.version, start_of_minute(visit.now)), lambda: read_list(app, Asked.by(app, request, visit.now), LISTS[request.path]))
+    version = visit.version, start_of_minute(visit.now)
+    body = app.kept.find((request.path, request.query_string), version, lambda: orjson.dumps(LISTS[request.path](Asked.by(app, request, visit.now))))
     return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
-
-
-def read_list(app, asked, make):
-    app.underway.wait(WAIT_SECONDS)
-    return orjson.dumps(make(asked))
 
 
 def start_of_minute(now):
@@ -196,7 +191,7 @@ def store_post(app, request, visit):
     body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_idempotency_key(request))
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
-    with app.underway.writing():
+    with app.kept.writing():
         done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
         shown = orjson.dumps(show_post(queries.find_post(done.uid)))
     return (shown, 200, {"Idempotent-Replayed": "true"}) if done.replayed else (shown, 201, {})
