@@ -66,7 +66,7 @@ class Worker(ThreadWorker):
         """Keep the threads that answer on one processor; those that began before (jobs) stay free.
 
         Only one of them runs Python at any time. Spread over processors they wake each other at every system call, for nothing: half as many answers a second
-        (docs/performance.md). Workers and instances take different processors.
+        (docs/performance.md). The workers of an instance take different processors; the first depends on the process number, so two instances may meet on one.
         """
         if hasattr(os, "sched_setaffinity"):                  # Linux
             allowed = sorted(os.sched_getaffinity(0))
