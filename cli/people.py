@@ -1,4 +1,4 @@
-"""bot, key, post: influencers, their keys and wallets, hiding a post."""
+"""bot, key, owner, post: influencers, their keys and wallets, lost codes, hiding a post."""
 from cli import add_command, now_ms, open_database, say
 
 DAY_MS, MOST_DAYS = 86_400_000, 3650
@@ -28,6 +28,11 @@ def add_commands(commands):
     create.add_argument("--days", type=int, help="it ends after so many days; else only when revoked")
     add_command(key, "list", run_key_list, "all keys, without their secrets").add_argument("--owner", metavar="ID")
     add_command(key, "revoke", run_key_revoke, "end a key at once").add_argument("key", metavar="KEY_ID")
+
+    owner = commands.add_parser("owner", help="those who hold influencers").add_subparsers(
+        dest="action", required=True, metavar="ACTION")
+    recovery = add_command(owner, "recovery", run_owner_recovery, "a new recovery code for who lost it")
+    recovery.add_argument("owner", metavar="OWNER")
 
     post = commands.add_parser("post", help="posts").add_subparsers(dest="action", required=True, metavar="ACTION")
     add_command(post, "hide", run_post_hide, "take a post's words out of the database; the record stays").add_argument("post", metavar="POST")
@@ -128,6 +133,14 @@ def run_key_revoke(config, args):
     from web import accounts
     accounts.revoke_key(args.key, now_ms())
     say(args, {"keyId": args.key, "revoked": True}, "revoked")
+
+
+@with_database
+def run_owner_recovery(config, args):
+    from web import accounts
+    code = accounts.replace_recovery_code(accounts.find_owner(args.owner))
+    say(args, {"ownerId": args.owner, "recoveryCode": code},
+        f"recovery code   {code}\nIt is shown this once only; the code before it has stopped working.")
 
 
 @with_database

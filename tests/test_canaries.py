@@ -129,7 +129,7 @@ def test_no_secret_is_found_anywhere(server, tmp_path):
     secrets = {**PASTED, "a key": key, "a recovery code": shown(page, "recovery-code")}
     assert server.ask("POST", "/api/v1/posts", b'{"eventId": "honest", "body": "honest words of canary-honest"}', bearer(key))[0] == 201
     later = {**SETTING, **ground.SECRETS, "another key": server.key, "a read key": server.read_key, "a read key of the form": shown(server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"),
-             "the second code": shown(server.submit("/recovery-code", keep=False)[1], "recovery-code"), "a cookie": server.cookie.partition("=")[2]}
+             "the second code": shown(server.submit("/recovery-code", keep=False, present=secrets["a recovery code"])[1], "recovery-code"), "a cookie": server.cookie.partition("=")[2]}
 
     for secret in (*secrets.values(), later["a cookie"]):
         paste_into_addresses_and_headers(server, secret)

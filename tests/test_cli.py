@@ -12,6 +12,7 @@ from service import address, signature
 
 import app
 from models import Key, Post, Wallet, database
+from web import accounts
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "abandon ability able about above absent absorb abstract absurd abuse access accident"
@@ -67,6 +68,15 @@ def test_a_key_may_end_by_itself(cli):
     assert key.expires_at - key.created_at == 2 * 86_400_000
     assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "0")[0] == 1
     assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "soon")[0] == 2
+
+
+def test_the_operator_replaces_a_lost_recovery_code(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    new = shown(cli, "owner", "recovery", made["ownerId"])
+    assert new["ownerId"] == made["ownerId"] and new["recoveryCode"] != made["recoveryCode"]
+    assert accounts.recover_owner(made["recoveryCode"]) is None
+    assert accounts.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
+    assert cli("owner", "recovery", "owner_nobody")[0] == 1
 
 
 def test_wallet_voice_and_retirement(cli):

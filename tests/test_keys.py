@@ -69,10 +69,38 @@ def test_a_key_ends_when_it_expires(service):
 def test_rotation_at_once_and_with_an_overlap(service):
     old = service.make_bot().publish_key
     second = accounts.rotate_key(old.key, NOW)
-    assert find(old.text) is None and find(second.text).bot_id == find(second.text).bot_id is not None
+    assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
     third = accounts.rotate_key(second.key, NOW, overlap_ms=HOUR)
     assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
     assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
+
+
+def test_a_replacement_ends_when_the_key_it_replaces_was_to_end(service):
+    owner = service.make_bot().owner
+    old = accounts.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = accounts.rotate_key(old.key, NOW)
+    assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
+
+
+def test_an_overlap_lengthens_no_life(service):
+    owner = service.make_bot().owner
+    old = accounts.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = accounts.rotate_key(old.key, NOW, overlap_ms=24 * HOUR)
+    assert find(old.text, NOW + HOUR - 1) and find(old.text, NOW + HOUR) is None
+    assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
+
+
+def test_an_ended_key_is_not_rotated(service):
+    owner = service.make_bot().owner
+    expired = accounts.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    revoked = accounts.create_key(owner, "read", NOW)
+    accounts.revoke_key(revoked.key.uid, NOW)
+    before = Key.select().count()
+    for key in (expired, revoked):
+        for overlap in (0, HOUR):
+            refuse(lambda: accounts.rotate_key(key.key, NOW + HOUR, overlap), "key_ended")
+        assert find(key.text, NOW + HOUR) is None
+    assert Key.select().count() == before
 
 
 def test_last_used_is_written_once_a_minute(service):

@@ -20,7 +20,7 @@ READ = {                                                      # path -> what eac
     **dict.fromkeys(["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR), "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
     **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY)}
 WRITE = {                                                     # path -> (form, what each caller's POST is answered, with the token of a page)
-    "/connect": ({"name": "New"}, EVERYBODY), "/connect/keys": ({"label": "l"}, A_CREATOR), "/recovery-code": ({}, A_CREATOR), "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/connect": ({"name": "New"}, EVERYBODY), "/connect/keys": ({"label": "l"}, A_CREATOR), "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}), "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
     "/traders/new": ({"name": "Wren", "family": "flow", "start": "guarded"}, {**EVERYBODY, "another creator": 302, "its creator": 302}),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)), "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}), "/keys/{key}/rotate": ({}, ITS_KEY),
     **{f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status}) for form, typed, status in (

@@ -215,9 +215,28 @@ def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
     service.close()
 
 
-def test_a_lost_code_is_replaced_while_signed_in(service, browser):
+def test_a_session_alone_gets_no_recovery_code(service, browser):
+    """Whoever stole a cookie would own the account for good."""
+    _, _, _, code = browser.create()
+    for typed in ({}, {"present": ""}, {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"}):
+        refused = browser.send("/recovery-code", **typed)
+        assert refused.status_code == 422 and "recovery-code\">" not in refused.text
+        assert "operator" in errors_of(refused)["present"]
+    assert Browser(service).send("/recover", code=code).status_code == 200
+
+
+def test_the_code_of_another_owner_renews_nothing(service, browser):
+    browser.create("Nell")
+    other = Browser(service)
+    _, _, _, theirs = other.create("Otto")
+    assert browser.send("/recovery-code", present=theirs).status_code == 422
+    assert Browser(service).send("/recover", code=theirs).status_code == 200
+
+
+def test_a_code_is_renewed_with_the_present_one(service, browser):
     _, uid, _, code = browser.create()
-    new = re.search(r'id="recovery-code">([^<]+)<', browser.send("/recovery-code").text)[1]
+    page = browser.send("/recovery-code", present=code)
+    new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
     assert Browser(service).send("/recover", code=code).status_code == 422 and Browser(service).send("/recover", code=new).status_code == 200
 
 
@@ -268,6 +287,7 @@ def test_a_revoked_key_is_not_rotated(browser, nell):
     key = Key.get()
     browser.send(f"/keys/{key.uid}/revoke")
     assert browser.send(f"/keys/{key.uid}/rotate").status_code == 302 and Key.select().count() == 1
+    assert "revoked or has expired" in browser.get(f"/bots/{nell}/manage").text
 
 
 def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):

@@ -67,10 +67,24 @@ def recover_owner(code):
         return Owner.get(Owner.recovery_hash == new), new_code
 
 
-def renew_recovery_code(owner):
-    """A new recovery code in place of the one before."""
+def renew_recovery_code(owner, present_code):
+    """Put a new recovery code in place of the present one, which must be known; None otherwise.
+
+    A session alone is not enough: whoever stole one would own the account for good.
+    """
+    code, present = make_recovery_code(), hash_recovery_code(present_code)
+    with writing():
+        mine = (Owner.id == owner.id) & (Owner.recovery_hash == present)
+        changed = Owner.update(recovery_hash=hash_recovery_code(code)).where(mine).execute()
+    return code if changed else None
+
+
+def replace_recovery_code(owner):
+    """The operator's way out for an owner who lost the code: a new one, without the old."""
     code = make_recovery_code()
-    Owner.update(recovery_hash=hash_recovery_code(code)).where(Owner.id == owner.id).execute()
+    with writing():
+        replaced = hash_recovery_code(code)
+        Owner.update(recovery_hash=replaced).where(Owner.id == owner.id).execute()
     return code
 
 
@@ -227,11 +241,19 @@ def create_key(owner, scope, now, name="", bot=None, expires_at=None):
 
 
 def rotate_key(key, now, overlap_ms=0):
-    """A NewKey in place of `key`, which ends now, or works on for `overlap_ms` (then both count among the twenty)."""
+    """Replace `key`, which ends now or works on for `overlap_ms`; return the NewKey.
+
+    The replacement ends when `key` was to end, and the overlap is never longer than what `key`
+    had left. During an overlap both count among the twenty. Problem `key_ended` for a key that
+    was revoked or has expired: rotation never revives one.
+    """
     with writing():
-        ends = now + overlap_ms
-        Key.update(**({"expires_at": ends} if overlap_ms else {"revoked_at": now})).where(Key.id == key.id, Key.revoked_at.is_null()).execute()
-        return _create_key(key.owner, key.scope, key.name, now, key.bot)
+        expires_at = Key.select(Key.expires_at).where(Key.id == key.id).scalar()
+        ends = min(now + overlap_ms, expires_at or now + overlap_ms)
+        change = {"expires_at": ends} if overlap_ms else {"revoked_at": now}
+        if not Key.update(**change).where(Key.id == key.id, is_active(now)).execute():
+            raise Problem("key_ended", "this key was revoked or has expired: create a new one instead")
+        return _create_key(key.owner, key.scope, key.name, now, key.bot, expires_at)
 
 
 def revoke_key(uid, now):

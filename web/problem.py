@@ -16,6 +16,7 @@ CODES = {
     "method_not_allowed": (405, "Method not allowed"),
     "event_conflict": (409, "Event id already used"),
     "key_limit": (409, "Too many active keys"),
+    "key_ended": (409, "Key has ended"),
     "wallet_limit": (409, "Too many wallets"),
     "wallet_taken": (409, "Wallet already connected"),
     "bot_retired": (409, "Influencer is retired"),

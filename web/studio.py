@@ -25,7 +25,9 @@ TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
 SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
            {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
-NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code")      # may hold a secret somebody pasted
+NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code", "present")      # may hold a secret somebody pasted
+WRONG_PRESENT_CODE = ("This is not your present recovery code, so it stays. If you lost it, only the "
+                      "operator of this instance can replace it")
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
@@ -122,13 +124,13 @@ def show_connect():
     return render_connect(typed={})
 
 
-def render_connect(typed, errors=None, status=200, headers=None, recovery_error=None, key_error=None):
+def render_connect(typed, errors=None, status=200, headers=None, recovery_error=None, key_error=None, renewal_error=None):
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
     keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
     return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
                            samples=write_samples(read_voice()), closed=settings().registration == "closed", recovery_error=recovery_error,
-                           key_error=key_error), status, headers or {}
+                           key_error=key_error, renewal_error=renewal_error), status, headers or {}
 
 
 @blueprint.post("/connect")
@@ -211,7 +213,10 @@ def recover():
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code():
-    code = accounts.renew_recovery_code(require_owner())
+    code = accounts.renew_recovery_code(require_owner(), request.form.get("present", "")[:200])
+    if code is None:
+        gate.note_failure()
+        return render_connect({}, status=422, renewal_error=WRONG_PRESENT_CODE)
     return render_template("secret.html", recovery_code=code, heading="A new recovery code", back=url_for("studio.show_connect"),
                            said="The code before it has stopped working.")
 
@@ -393,9 +398,6 @@ def revoke_key(uid):
 def rotate_key(uid):
     key = find_own_key(uid)
     back = place_of(key)
-    if key.revoked_at is not None:
-        flash("That key is revoked already; create a new one instead.")
-        return redirect(back)
     if request.method != "POST":
         return render_confirm("Rotate this key?", f"A new key takes the place of {describe(key)}.", "Yes, rotate it", back, overlap=True)
     try:
