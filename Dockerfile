@@ -2,15 +2,19 @@
 # Everything that lasts is in the volume /data; docs/operate.md tells how to back it up and what to set behind a proxy.
 FROM python:3.11-slim AS build
 COPY requirements.txt requirements-postgres.txt requirements-redis.txt ./
-RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements-postgres.txt -r requirements-redis.txt
+RUN python -m venv /venv \
+    && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements-postgres.txt -r requirements-redis.txt
 
 FROM python:3.11-slim
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin candor && install -d -o candor -g candor -m 0700 /data
+RUN groupadd --system --gid 10001 candor \
+    && useradd --system --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin candor \
+    && install -d -o candor -g candor -m 0700 /data
 COPY --from=build /venv /venv
 WORKDIR /app
 COPY . .
 ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOST=0.0.0.0 PORT=8000 DATA_DIR=/data
-USER candor
+# By number: Kubernetes' runAsNonRoot cannot look a name up.
+USER 10001:10001
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -1,7 +1,15 @@
 # The commands: make run, make demo, make test. Each installs what it needs into .venv first.
 PYTHON ?= python3
 
-.PHONY: run demo test clean
+# An environment counts as made once pip is done, not once its folder is there: these two files say so.
+RUNTIME = .venv/runtime-installed
+TESTS = .venv/tests-installed
+
+# Gone, or left without its interpreter (a Python that was upgraded away): made anew whatever the files say.
+BROKEN := $(shell test -x .venv/bin/python || echo broken)
+PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement
+
+.PHONY: run demo test clean .venv broken
 
 run: .venv
 	.venv/bin/python app.py run
@@ -9,17 +17,25 @@ run: .venv
 demo: .venv
 	.venv/bin/python app.py demo
 
-test: .venv/dev
+test: $(TESTS)
 	.venv/bin/python -m pytest
 
-.venv: requirements.txt
-	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt
-	touch .venv
+.venv: $(RUNTIME)
 
-.venv/dev: .venv requirements-dev.txt requirements-mcp.txt requirements-postgres.txt requirements-redis.txt
-	.venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
-	touch .venv .venv/dev
+# Once pip was done here, a later change of requirements.txt is installed into what is there; what never was finished is begun again.
+$(RUNTIME): requirements.txt $(BROKEN)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Candor needs Python 3.11 or newer, and $(PYTHON) is none. Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@if [ -n "$(BROKEN)" ] || [ ! -e $@ ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then \
+		$(PYTHON) -m venv --clear .venv && .venv/bin/python -m pip --version >/dev/null || \
+		{ rm -rf .venv; echo "The virtual environment could not be made. On Debian and Ubuntu: sudo apt install python3-venv. Then the same command again." >&2; exit 1; }; fi
+	@$(PIP) requirements.txt || { echo "The packages of requirements.txt could not be installed; pip's words above say why." \
+		"Without a network: the same command again once there is one. Behind a proxy or a mirror: set HTTPS_PROXY or PIP_INDEX_URL." >&2; exit 1; }
+	@touch $@
+
+$(TESTS): $(RUNTIME) requirements-dev.txt requirements-mcp.txt requirements-postgres.txt requirements-redis.txt
+	@$(PIP) requirements-dev.txt || { echo "The packages of requirements-dev.txt could not be installed; pip's words above say why. Then the same command again." >&2; exit 1; }
+	@touch $@
 
 clean:
 	rm -rf .venv

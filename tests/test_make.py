@@ -1,0 +1,130 @@
+"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is asked."""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TEST_PACKAGES = {"pytest", "hypothesis", "schemathesis", "jsonschema", "playwright", "mcp"}
+WHEEL = {
+    "candor_probe.py": "",
+    "candor_probe-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: candor-probe\nVersion: 1.0\n",
+    "candor_probe-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "candor_probe-1.0.dist-info/RECORD": "",
+}
+pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+
+
+class Clone:
+    """A folder with the Makefile alone, one requirement, and packages in place of a network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.wheels = folder / "clone", folder / "wheels"
+        self.folder.mkdir()
+        self.wheels.mkdir()
+        shutil.copy(ROOT / "Makefile", self.folder)
+        (self.folder / "requirements.txt").write_text("candor-probe==1.0\n")
+        (self.folder / "app.py").write_text("import candor_probe\nprint('it runs')\n")
+
+    def publish(self) -> None:
+        """From now on the requirement can be had."""
+        with zipfile.ZipFile(self.wheels / "candor_probe-1.0-py3-none-any.whl", "w") as wheel:
+            for name, text in WHEEL.items():
+                wheel.writestr(name, text)
+
+    def make(self, *words: str) -> subprocess.CompletedProcess:
+        env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
+        command = ["make", f"PYTHON={sys.executable}", *words]
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+def test_a_first_run_that_fails_spoils_no_later_one(clone: Clone) -> None:
+    for _ in range(2):
+        failed = clone.make("run")
+        assert failed.returncode != 0 and "could not be installed" in failed.stderr
+        assert "it runs" not in failed.stdout
+    clone.publish()
+    done = clone.make("run")
+    assert done.returncode == 0 and "it runs" in done.stdout, done.stderr
+
+
+def test_what_is_installed_is_not_installed_again(clone: Clone) -> None:
+    clone.publish()
+    assert clone.make(".venv").returncode == 0
+    made = (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
+    (clone.wheels / "candor_probe-1.0-py3-none-any.whl").unlink()
+    for target in (".venv", "run"):
+        again = clone.make(target)
+        assert again.returncode == 0, again.stderr
+    assert (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns == made
+
+
+def test_an_environment_without_pip_or_interpreter_is_made_anew(clone: Clone) -> None:
+    """As an older Makefile left it where python3-venv was missing; and as an upgrade of Python leaves it."""
+    clone.publish()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True)
+    assert "it runs" in clone.make("run").stdout
+    interpreter = clone.folder / ".venv" / "bin" / "python"
+    interpreter.unlink()
+    interpreter.symlink_to("/nowhere/python3")
+    assert "it runs" in clone.make("run").stdout
+
+
+def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p .venv/bin; exit 1; fi\nexec {sys.executable} \"$@\"\n")
+    python.chmod(0o755)
+    failed = clone.make("run", f"PYTHON={python}")
+    assert failed.returncode != 0 and "apt install python3-venv" in failed.stderr
+    assert not (clone.folder / ".venv").exists()
+    python.write_text("#!/bin/sh\nexit 1\n")
+    assert "Python 3.11 or newer" in clone.make("run", f"PYTHON={python}").stderr
+
+
+# ---- the image ----------------------------------------------------------------------------------------------------------
+def list_instructions() -> list[tuple[str, str]]:
+    """[(instruction, the rest), ...] of the Dockerfile, continued lines joined."""
+    text = "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#"))
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
+
+
+def list_required(name: str) -> set[str]:
+    """Names of the packages of a requirements file and of those it includes."""
+    found = set()
+    for line in (ROOT / name).read_text().splitlines():
+        if line.startswith("-r "):
+            found |= list_required(line[3:].strip())
+        elif line and not line.startswith("#"):
+            found.add(re.split(r"[\[=]", line)[0].lower())
+    return found
+
+
+def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
+    given = list_instructions()
+    assert [rest for word, rest in given if word == "USER"] == ["10001:10001"]
+    health = next(rest for word, rest in given if word == "HEALTHCHECK")
+    assert json.loads(health.partition("CMD ")[2])[0] == "python" and "/api/health" in health
+    assert len([word for word, _ in given if word == "FROM"]) == 2
+
+
+def test_no_test_package_goes_into_the_image() -> None:
+    run = " ".join(rest for word, rest in list_instructions() if word == "RUN")
+    installed = [name for name in shlex.split(run) if name.startswith("requirements")]
+    assert installed
+    for name in installed:
+        assert not list_required(name) & TEST_PACKAGES
+    assert "pytest" in list_required("requirements-dev.txt")
+    assert {"tests", "bench", ".git", ".venv", ".env", "data"} <= set((ROOT / ".dockerignore").read_text().split())
