@@ -4,7 +4,7 @@ import json
 
 
 class Events:
-    """The events of a stream of lines. `last_id` is what a client would send as Last-Event-ID; it moves by an id without data, too."""
+    """The events of a stream of lines. `hello`, which tells of nothing, only moves `last_id`: what a client would send as Last-Event-ID."""
 
     def __init__(self, lines):
         self.lines, self.last_id = lines, None
@@ -18,7 +18,7 @@ class Events:
                 fields[name] = value
             elif not line:
                 self.last_id = fields.get("id", self.last_id)
-                if "data" in fields:
+                if "data" in fields and fields["event"] != "hello":
                     yield fields["event"], json.loads(fields["data"])
                 fields = {}
 

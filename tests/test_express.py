@@ -1,4 +1,5 @@
 """The short way in front of Flask says what the long way says, and what is kept is never out of date."""
+import concurrent.futures
 import logging
 import threading
 import time
@@ -253,3 +254,32 @@ def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
     written = kept.Written(3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids})
     assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list([(2, "as it was"), (3, "as it was")]) == ["<2>", "<3>"]
     assert written.list([(9, "changed since")]) == ["<9>"] and asked == [[1, 2], [3], [9]] and len(written._kept) <= 3
+
+
+def test_what_another_request_pushed_out_meanwhile_is_shown_all_the_same():
+    """Two requests page at once: while one writes what it lacks, the other fills the places with its own."""
+    def write(ids):
+        if ids == [2]:
+            written.list([(3, "state")])
+        return {(number, "state"): f"<{number}>" for number in ids}
+    written = kept.Written(1, write)
+    assert written.list([(1, "state")]) == ["<1>"]
+    assert written.list([(1, "state"), (2, "state")]) == ["<1>", "<2>"]
+
+
+def test_many_requests_page_at_once():
+    written, wrong = kept.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}), []
+
+    def page(first):
+        for number in range(first, first + 2000):
+            asked = [(n % 40, "state") for n in range(number, number + 5)]
+            if written.list(asked) != [f"<{n}>" for n, _ in asked]:
+                wrong.append(number)
+    with concurrent.futures.ThreadPoolExecutor(8) as crew:
+        for done in [crew.submit(page, 5 * number) for number in range(8)]:
+            done.result()
+    assert wrong == [] and len(written._kept) == 3
+
+
+def test_a_row_that_is_gone_is_left_out():
+    assert kept.Written(3, lambda ids: {}).list([(1, "state")]) == []

@@ -57,7 +57,7 @@ def test_the_stream_example_tells_what_arrives(live):
     with subprocess.Popen(["bash", "-c", f"exec {block}"], env=live.environ, stdout=subprocess.PIPE, text=True) as listening:
         assert listening.stdout.readline().startswith("retry: ")
         run(live, read_blocks(live, "/skill.md")[1].replace("hello-1", "heard"))
-        line = next(line for line in listening.stdout if line.startswith("data: "))
+        line = next(line for line in listening.stdout if line.startswith("data: ") and line != "data: {}\n")
         listening.terminate()
     assert json.loads(line.removeprefix("data: "))["eventId"] == "heard"
 

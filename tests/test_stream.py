@@ -116,6 +116,16 @@ def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
     assert [shown["id"] for _, shown in take(follow(last_id=events.last_id), 1)] == [missed]
 
 
+def test_it_begins_with_an_event_that_has_data(service, key):
+    """httpx-sse yields what has no data as an empty message, which is no JSON."""
+    since = newest(service, key)
+    answer = service.get(f"/api/v1/stream?since={since}", key, buffered=False)
+    lines = next(answer.iter_encoded()).decode().split("\n")
+    answer.close()
+    assert lines[0] == "retry: 2000" and lines[1].startswith("id: ") and lines[2:] == ["event: hello", "data: {}", "", ""]
+    assert service.get(f"/api/v1/feed?since={lines[1].removeprefix('id: ')}", key).status_code == 200
+
+
 def test_every_change_of_a_verification_is_told_once(service, key, follow):
     begin = newest(service, key)
     uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))

@@ -27,15 +27,15 @@ SETTINGS = {**{name.upper(): str(value) for name, value in GENEROUS.items() if n
 
 
 class Server:
-    """`app.py run` on a free port, as a user starts it."""
+    """`app.py run` on a free port, as a user starts it; `through`: a command that runs it."""
 
-    def __init__(self, folder, **environ):
+    def __init__(self, folder, through=(), **environ):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = open(folder / "server.log", "w+b")
         environ = {**os.environ, **SETTINGS, "PORT": str(self.port), **ground.environ(folder / "data"), **environ}
-        self.process = subprocess.Popen([sys.executable, "app.py", "run"], cwd=ROOT, env=environ, stdout=self.log, stderr=self.log, start_new_session=True)
+        self.process = subprocess.Popen([*through, sys.executable, "app.py", "run"], cwd=ROOT, env=environ, stdout=self.log, stderr=self.log, start_new_session=True)
         self.wait()
 
     def wait(self):

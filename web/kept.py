@@ -77,15 +77,24 @@ class Written:
     """
 
     def __init__(self, places, write):
-        self.places, self.write, self._kept = places, write, {}
+        self.places, self.write = places, write
+        self._lock, self._kept = threading.Lock(), {}
 
     def list(self, states):
-        """What each of the rows in these states shows as; one that has changed since it was asked for, as it is now."""
-        missing = [state[0] for state in states if state not in self._kept]
+        """What each of the rows in these states shows as; one that has changed since it was asked for, as it is now.
+
+        Several threads ask at once, and what is kept may go between two looks at it: so each looks once,
+        takes what it needs along, and writes what it did not find.
+        """
+        known = {state: self._kept.get(state) for state in states}
+        missing = [state[0] for state, shown in known.items() if shown is None]
         new = self.write(missing) if missing else {}
         now = {state[0]: shown for state, shown in new.items()}
-        shown = [self._kept.get(state) or now[state[0]] for state in states]
-        self._kept.update(new)
-        while len(self._kept) > self.places:
-            self._kept.pop(next(iter(self._kept)), None)
-        return shown
+        self._keep(new)
+        return [known[state] or now[state[0]] for state in states if known[state] or state[0] in now]
+
+    def _keep(self, new):
+        with self._lock:
+            self._kept.update(new)
+            while len(self._kept) > self.places:
+                del self._kept[next(iter(self._kept))]

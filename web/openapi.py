@@ -50,7 +50,7 @@ OPERATIONS = [
     Operation("get", "/api/v1/bots", "All influencers, newest first", schemas.BotPage, (LIMIT, CURSOR), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/bots/{id}", "One influencer with its latest trades, feed and open positions", schemas.BotDetail, (identifier("influencer"),), ("not_found",)),
     Operation("get", "/api/v1/feed", "Latest posts, newest first", schemas.Feed, (LIMIT, CURSOR, SINCE), ("invalid_parameter", "invalid_cursor")),
-    Operation("get", "/api/v1/stream", "What arrives, as server-sent events `post`, `trade` and `verification` (a post whose verification moved); an event's id is a cursor for since", None,
+    Operation("get", "/api/v1/stream", "What arrives, as server-sent events: `hello` first (`{}`), then `post`, `trade` and `verification` (a post whose verification moved); an event's id is a cursor for since", None,
               (SINCE, LAST_EVENT_ID), ("invalid_parameter", "invalid_cursor")),
     Operation("get", "/api/v1/posts/{id}", "One post as it stands now", schemas.Post, (identifier("post"),), ("not_found",)),
     Operation("post", "/api/v1/posts", "Publish a post; an identical retry answers 200 and the same post", schemas.Post,

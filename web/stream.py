@@ -114,8 +114,12 @@ class Tail:
             self._listeners.discard(listener)
 
     def follow(self, listener, after):
-        """The bytes of a stream from this arrival on, for as long as the listener is welcome. It begins with an id, so that no cut comes too early to resume."""
-        yield b"retry: 2000\nid: %b\n\n" % write_id(self.secret, after)
+        """The bytes of a stream from this arrival on, for as long as the listener is welcome.
+
+        The first event, `hello`, tells nothing but an id, so that no cut comes too early to resume. It has
+        data like any other: clients yield an event without data as an empty message, or not at all.
+        """
+        yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while listener.welcome:
             frames = self._wait(listener, after)
             if frames is None:

@@ -63,14 +63,20 @@ class Worker(ThreadWorker):
         super().init_process()
 
     def keep_together(self):
-        """Keep the threads that answer on one processor; those that began before (jobs) stay free.
+        """Keep the threads that answer on one processor, where that is allowed; those that began before (jobs) stay free.
 
         Only one of them runs Python at any time. Spread over processors they wake each other at every system call, for nothing: half as many answers a second
         (docs/performance.md). The workers of an instance take different processors; the first depends on the process number, so two instances may meet on one.
         """
-        if hasattr(os, "sched_setaffinity"):                  # Linux
+        # Linux has it; a container's or a unit's filter of system calls may refuse it all the same.
+        # It is worth speed and nothing else, so nothing stops without it.
+        if not hasattr(os, "sched_setaffinity"):
+            return
+        try:
             allowed = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {allowed[(self.ppid + self.age) % len(allowed)]})
+        except OSError as error:
+            log.info("not kept on one processor", extra={"shown": {"problem": error.strerror}})
 
     def handle(self, conn):
         """Answer what comes over this connection. While there is a thread for each, the next request is waited for here, a moment: it would go to the thread that
