@@ -23,8 +23,7 @@ def create_app(config=None):
     config = config or settings.load()
     database = models.connect(config)
     app = Flask(__name__)
-    app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False,
-                      SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_SECURE=config.base_url.startswith("https:"))
+    app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.url_map.strict_slashes, app.url_map.merge_slashes = True, False       # no redirect repeats an address somebody sent
     gate.init_app(app, config)
     errors.init_app(app)

@@ -1,4 +1,6 @@
 """Settings: read once from the environment (or `.env`), checked, frozen. docs/settings.md lists them."""
+import fcntl
+import logging
 import os
 import re
 from dataclasses import dataclass, field, fields, replace
@@ -13,6 +15,9 @@ DEXSCREENER = "https://api.dexscreener.com"
 GECKOTERMINAL = "https://api.geckoterminal.com"
 BASE58_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 DEMONSTRATION_ID = b"DEMO"
+# Characters of the file secret_key. We write 64.
+MIN_SECRET = 32
+log = logging.getLogger("candor")
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -94,17 +99,48 @@ def is_demonstration(path):
 
 
 def secret_key(config):
-    """The instance's signing secret: the setting, or the file in DATA_DIR, made on first use (mode 0600)."""
+    """The instance's signing secret: the setting, or the file in DATA_DIR, made on first use (mode 0600).
+
+    BadSetting where the file holds too little. An empty one, as a power cut may have left of an
+    older version's, holds no secret that could be kept: it is made anew.
+    """
     if config.secret_key:
         return config.secret_key
     path = config.data_dir / "secret_key"
+    secret = _read_secret(path) or _make_secret(path)
+    if len(secret) < MIN_SECRET:
+        raise BadSetting(f"{path} must hold at least {MIN_SECRET} characters: delete it and the next "
+                         "start makes a new one, which signs everybody out")
+    return secret
+
+
+def _read_secret(path):
+    """What the file holds; "" where there is none, or only blanks and NUL bytes."""
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(os.urandom(32).hex())
-    return path.read_text().strip()
+        return path.read_text(errors="replace").strip("\0 \r\n\t")
+    except FileNotFoundError:
+        return ""
+
+
+def _make_secret(path):
+    """Write a new secret, whole or not at all; of several processes one does, and all read the same."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if not _read_secret(path):
+            if path.exists():
+                log.warning("secret_key was empty, so it is made anew: creators sign in again")
+            draft = path.with_name("secret_key.partial")
+            with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
+                file.write(os.urandom(32).hex())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+            os.fsync(folder)
+        return _read_secret(path)
+    finally:
+        # Lets go of the lock, too.
+        os.close(folder)
 
 
 def _in_url(host):

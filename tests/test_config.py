@@ -1,6 +1,8 @@
 """Settings: defaults, what is refused, and that a refusal names the setting and never its value."""
 import dataclasses
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,40 @@ def test_secret_key_is_made_once_and_private(tmp_path):
     assert len(first) == 64 and config.secret_key(c) == first
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
     assert config.secret_key(load(DATA_DIR=str(tmp_path), SECRET_KEY="given")) == "given"
+
+
+@pytest.mark.parametrize("left", [b"", b"\n", b"\0" * 64])
+def test_an_empty_secret_key_is_made_anew_and_said(tmp_path, caplog, left):
+    """What a power cut leaves of a file that was not synced: no bytes, or NULs."""
+    (tmp_path / "secret_key").write_bytes(left)
+    c = load(DATA_DIR=str(tmp_path))
+    made = config.secret_key(c)
+    assert re.fullmatch("[0-9a-f]{64}", made) and config.secret_key(c) == made
+    assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["secret_key"]
+    assert "secret_key was empty" in caplog.text and made not in caplog.text
+
+
+@pytest.mark.parametrize("left", [b"ab12", b"x" * 31, b"\xff" * 20])
+def test_a_short_secret_key_is_refused_in_a_sentence(tmp_path, left):
+    (tmp_path / "secret_key").write_bytes(left)
+    with pytest.raises(config.BadSetting, match="secret_key must hold at least 32 characters"):
+        config.secret_key(load(DATA_DIR=str(tmp_path)))
+    assert (tmp_path / "secret_key").read_bytes() == left
+
+
+def test_all_who_start_at_once_have_the_same_secret_key(tmp_path):
+    c, begin = load(DATA_DIR=str(tmp_path)), threading.Barrier(8)
+
+    def make(_):
+        begin.wait(10)
+        return config.secret_key(c)
+
+    for left in (None, b""):
+        if left is not None:
+            (tmp_path / "secret_key").write_bytes(left)
+        with ThreadPoolExecutor(8) as pool:
+            assert len(set(pool.map(make, range(8)))) == 1
 
 
 def test_every_setting_is_documented():

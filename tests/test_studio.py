@@ -1,6 +1,7 @@
 """What creators do, form by form: who may, what is shown once, what is kept when something is refused, what is stored."""
 import html
 import re
+import time
 
 import orjson
 import pytest
@@ -250,6 +251,78 @@ def test_a_made_up_cookie_is_nobody(service, nell):
     forger = Browser(service)
     forger.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
     assert forger.get(f"/bots/{nell}/manage").status_code == 403
+
+
+def shift_clock(monkeypatch, seconds):
+    """As on a machine whose clock is so far ahead, or behind."""
+    now, now_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: now() + seconds)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + seconds * 10**9)
+
+
+@pytest.mark.parametrize("seconds", [-3, -3600, -86_400 * 365, 3, 86_400])
+def test_servers_whose_clocks_differ_share_their_visitors(browser, nell, monkeypatch, seconds):
+    with monkeypatch.context() as elsewhere:
+        shift_clock(elsewhere, seconds)
+        assert browser.get(f"/bots/{nell}/manage").status_code == 200
+        assert browser.send("/connect/keys", label="k").status_code == 200
+    assert browser.get(f"/bots/{nell}/manage").status_code == 200
+
+
+def test_a_clock_that_is_far_behind_sets_a_cookie_that_lasts(browser, monkeypatch):
+    """A small computer without a battery begins in 1970, and a cookie that ends then is thrown away."""
+    shift_clock(monkeypatch, -50 * 365 * 86_400)
+    page, uid, _, _ = browser.create()
+    ends = re.search(r"Expires=\w+, \d+ \w+ (\d+)", page.headers["Set-Cookie"])[1]
+    assert int(ends) > 2100 and browser.get(f"/bots/{uid}/manage").status_code == 200
+
+
+@pytest.fixture
+def secure(tmp_path):
+    made = Service(tmp_path / "https", base_url="https://candor.example", allowed_hosts=("candor.example",))
+    yield made
+    made.close()
+
+
+def visit(service):
+    """A Browser that comes by https."""
+    browser = Browser(service)
+    options = {"base_url": "https://candor.example",
+               "environ_base": {"HTTP_REFERER": "https://candor.example/connect"}}
+    opened = browser.client.open
+    browser.client.open = lambda *args, **more: opened(*args, **{**options, **more})
+    return browser
+
+
+def test_behind_https_only_this_host_can_have_set_the_cookie(secure):
+    """__Host- is what browsers hold against another host of the domain, and against plain http."""
+    page, uid, _, _ = visit(secure).create()
+    cookie = page.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-session=") and "; Secure" in cookie and "; Path=/" in cookie
+    assert "HttpOnly" in cookie and "Domain" not in cookie
+
+
+def test_a_cookie_of_the_name_before_is_accepted_and_replaced(secure):
+    first = visit(secure)
+    _, uid, _, _ = first.create()
+    value = first.client.get_cookie("__Host-session", "candor.example").value
+    upgraded = visit(secure)
+    upgraded.client.set_cookie("session", value, domain="candor.example", secure=True)
+    page = upgraded.get(f"/bots/{uid}/manage")
+    assert page.status_code == 200
+    assert upgraded.client.get_cookie("__Host-session", "candor.example")
+    assert upgraded.client.get_cookie("session", "candor.example") is None
+    assert upgraded.get(f"/bots/{uid}/manage").status_code == 200
+
+
+def test_the_name_before_does_not_win_over_the_present_one(secure):
+    """Another host of the domain may set the plain name: it must not put somebody else in charge."""
+    mine, theirs = visit(secure), visit(secure)
+    uid = mine.create("Nell")[1]
+    theirs.create("Eve")
+    tossed = theirs.client.get_cookie("__Host-session", "candor.example").value
+    mine.client.set_cookie("session", tossed, domain="candor.example", secure=True)
+    assert mine.get(f"/bots/{uid}/manage").status_code == 200
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):

@@ -1,11 +1,17 @@
-"""The creator's session, without a password: a random id in a signed cookie, its hash in a table. Whoever deletes the row ends it."""
+"""The creator's session, without a password: a random id in a signed cookie, its hash in a table.
+
+The row decides: whoever deletes it ends the session, and its `seen_at` tells when it has expired.
+The cookie says nothing about time, so clocks that differ between servers end no session.
+"""
 import contextlib
+import datetime
 import secrets
 from urllib.parse import urlsplit
 
 from flask import current_app, g, request, session
 from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import CSRFProtect
+from itsdangerous import BadSignature
 from peewee import OperationalError
 
 from models import Owner, Session, database
@@ -14,19 +20,50 @@ from web.problem import Problem
 
 LIFETIME_MS = 180 * 86_400_000                                # without a visit
 COARSE_MS = 3_600_000
+# Browsers keep a cookie for as long as they like to (Chrome: 400 days), whatever our clock says.
+NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+# A browser takes a cookie of the second name over https from this host alone, for all its paths.
+PLAIN_NAME, HOST_NAME = "session", "__Host-session"
 csrf = CSRFProtect()
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's own; for those who send no cookie, as bots do, it makes no signer."""
+    """Flask's own, but for time and name. For those who send no cookie, as bots do, no signer is made."""
 
     def open_session(self, app, request):
-        return super().open_session(app, request) if "Cookie" in request.headers else self.session_class()
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        name = self.get_cookie_name(app)
+        opened = self._read(app, request.cookies.get(name))
+        if opened or name == PLAIN_NAME:
+            return opened
+        # Set before this instance's cookies had their present name: it gets the new one now.
+        former = self._read(app, request.cookies.get(PLAIN_NAME))
+        former.modified = bool(former)
+        return former
+
+    def _read(self, app, value):
+        try:
+            # Without max_age the second in the signature is not looked at.
+            return self.session_class(self.get_signing_serializer(app).loads(value or ""))
+        except BadSignature:
+            return self.session_class()
+
+    def get_expiration_time(self, app, session):
+        return NEVER if session.permanent else None
+
+    def save_session(self, app, session, response):
+        super().save_session(app, session, response)
+        if session.modified and self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies:
+            response.delete_cookie(PLAIN_NAME, path="/", secure=True, httponly=True, samesite="Lax")
 
 
 def init_app(app):
     """The checks run where forms are taken (`check_sender`), not on the keyed interface."""
-    app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, PERMANENT_SESSION_LIFETIME=LIFETIME_MS // 1000)
+    https = app.config["CANDOR"].base_url.startswith("https:")
+    app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None,
+                      SESSION_COOKIE_NAME=HOST_NAME if https else PLAIN_NAME, SESSION_COOKIE_SECURE=https,
+                      SESSION_COOKIE_PATH="/", SESSION_COOKIE_SAMESITE="Lax")
     csrf.init_app(app)
     app.session_interface = Cookies()
 
