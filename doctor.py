@@ -139,7 +139,7 @@ def check_file(config, now):
     try:
         with contextlib.closing(keeping.open_reading(path)) as db:
             applied = keeping.list_applied(db)
-            return [*check_whole(db, path), *check_schema(applied), *_check_contents(db.execute, applied, config, now)]
+            return [*check_foreign(db, path), *check_whole(db, path), *check_schema(applied), *_check_contents(db.execute, applied, config, now)]
     except apsw.Error as error:
         return [wrong(f"{path} cannot be read: {error}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")]
 
@@ -165,6 +165,12 @@ def check_whole(db, path):
     wal = path.with_name("app.db-wal")
     if wal.exists() and wal.stat().st_size > LARGE_WAL:
         yield look(f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long", "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start")
+
+
+def check_foreign(db, path):
+    """Tables, indexes, triggers and views that no migration made."""
+    for sentence in keeping.list_foreign(db):
+        yield wrong(f"{path}: {sentence}", "find out who put it there; `restore` refuses such a file. Restore a backup from before, or drop what is foreign")
 
 
 def check_schema(applied):

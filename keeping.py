@@ -6,6 +6,7 @@ written meanwhile, and no writer waits for it. It takes its name only after it w
 import contextlib
 import fcntl
 import os
+import re
 import time
 from dataclasses import dataclass
 
@@ -16,6 +17,12 @@ import models
 
 SIDE_FILES = ("", "-wal", "-shm")                         # of one SQLite database
 BUSY_MS = 5000
+# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given out.
+INTERNAL = {
+    ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
+    ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
+    ("table", "sqlite_sequence", "createtablesqlite_sequence(name,seq)"),
+}
 
 
 class Refused(Exception):
@@ -24,13 +31,17 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Holding:
-    """What a database file holds. `schema` is the name of its newest migration."""
+    """What a database file holds. `schema` is the name of its newest migration.
+
+    `foreign` are sentences about what stands in its schema and no migration made.
+    """
 
     schema: str
     posts: int
     trades: int
     receipts: int
     bytes: int
+    foreign: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -84,7 +95,8 @@ def _copy_pages(source, target):
     with contextlib.closing(open_reading(source)) as reader, contextlib.closing(apsw.Connection(str(target))) as writer:
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
-        writer.pragma("journal_mode", "delete")           # one file, without a WAL beside it
+        # one file, without a WAL beside it
+        writer.pragma("journal_mode", "delete")
 
 
 def _sync(path):
@@ -98,19 +110,34 @@ def _sync(path):
 # ---- looking into a database --------------------------------------------------------------------------------------------
 def open_reading(path):
     """A connection that cannot write. Raises apsw.Error."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    return _open(path, apsw.SQLITE_OPEN_READONLY)
+
+
+def _open(path, flags):
+    """A connection that believes nothing the file's schema says: who wrote it is unknown."""
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.pragma("cell_size_check", 1)
     return connection
 
 
-def check_database(path):
-    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer version."""
+def check_database(path, foreign_ok=True):
+    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer version.
+
+    With `foreign_ok` false also where its schema is another than the migrations make, before a rule of that schema is evaluated.
+    """
     try:
         with contextlib.closing(open_reading(path)) as db:
+            foreign = list_foreign(db)
+            if foreign and not foreign_ok:
+                _refuse_foreign(path, foreign)
             flaws = list_flaws(db)
             if flaws:
                 raise Refused(f"{path} is damaged: {flaws[0]}")
-            return _hold(db, path)
+            return _hold(db, path, foreign)
+    except UnicodeDecodeError:
+        raise Refused(f"{path} holds names or words that are no UTF-8: it is damaged, or none of Candor's") from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged, or no database: {error}") from None
 
@@ -123,12 +150,61 @@ def list_flaws(db, most=5):
 
 def list_applied(db):
     """Names of the migrations a database has seen, in order; none where it is empty or somebody else's."""
-    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migration'").fetchone():
+    # a view or a virtual table of that name could have rows without end
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND rootpage > 0").fetchone():
         return []
     return [name for name, in db.execute("SELECT name FROM schema_migration ORDER BY name")]
 
 
-def _hold(db, path):
+def list_foreign(db) -> list[str]:
+    """Sentences about what differs from the schema that this file's own migrations make; none where nothing does, or where it is not ours.
+
+    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and virtual tables, by their SQL.
+    """
+    applied = list_applied(db)
+    if not applied or set(applied) - set(models.list_migrations()):
+        return []
+    fresh = models.read_fresh_schema(tuple(applied))
+    if fresh is None:
+        return ["its list of migrations is one that no version of Candor leaves"]
+    due = {_name_object(row): row for row in fresh}
+    found = {}
+    for row in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
+        if (row[0], row[1], _plain(row[3])) not in INTERNAL:
+            found[_name_object(row)] = row
+    return [*(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
+            *(f"{name} is missing" for name in sorted(set(due) - set(found))),
+            *(f"{name} is defined in another way" for name in sorted(set(due) & set(found)) if not _is_same(due[name], found[name])),
+            *_list_foreign_header(db)]
+
+
+def _list_foreign_header(db):
+    own = (0, int.from_bytes(settings.DEMONSTRATION_ID))
+    return [] if db.pragma("application_id") in own else ["its header names another program (application_id)"]
+
+
+def _name_object(row):
+    """`the trigger "steal" on post`, quoted and cut short: a stranger may have named it."""
+    kind, name, table, _ = row
+    shown = ascii(name[:60])
+    return f"the {kind} {shown}" if kind in ("table", "view") else f"the {kind} {shown} on {ascii(table[:60])}"
+
+
+def _is_same(due, found):
+    return due[2] == found[2] and _plain(due[3]) == _plain(found[3])
+
+
+def _plain(sql):
+    """SQL without quotes of names, white space and case, in which versions of SQLite differ."""
+    return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()
+
+
+def _refuse_foreign(path, foreign):
+    more = f", and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+    raise Refused(f"{path} is not as Candor makes it: {'; '.join(foreign[:3])}{more}. Nothing was changed")
+
+
+def _hold(db, path, foreign=()):
     applied = list_applied(db)
     if not applied:
         raise Refused(f"{path} is no database of Candor")
@@ -136,7 +212,7 @@ def _hold(db, path):
     if newer:
         raise Refused(f"{path} was written by a newer version of Candor (it has {newer[0]}): install that version")
     posts, trades, receipts = (db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("post", "trade", "receipt"))
-    return Holding(applied[-1], posts, trades, receipts, path.stat().st_size)
+    return Holding(applied[-1], posts, trades, receipts, path.stat().st_size, tuple(foreign))
 
 
 def _is_ours(path):
@@ -161,7 +237,7 @@ def restore_backup(config, source, replace, now):
             raise Refused(f"there is no file {source}")
         if settings.is_demonstration(source) or config.demonstration:
             raise Refused(f"{source if not config.demonstration else config.data_dir} is of a demonstration: it is never mixed with real data")
-        check_database(source)
+        check_database(source, foreign_ok=False)
         present = [config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES]
         held = any(path.exists() for path in present)
         if held and not replace:
@@ -177,7 +253,7 @@ def restore_backup(config, source, replace, now):
 
 def _skip_arrivals(path, now):
     """What arrives from now on is numbered above all the replaced database ever gave out, so that its followers miss none of it: there were fewer arrivals than ms."""
-    with contextlib.closing(apsw.Connection(str(path))) as db:
+    with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         if "0006_arrival" in list_applied(db):
             db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
@@ -196,7 +272,7 @@ def _put_aside(config, now):
 def _fold_wal(path):
     """Leaving WAL mode writes all of it into the file, and SQLite lets nobody do so who is not alone with the database."""
     try:
-        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+        with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
             mode = db.pragma("journal_mode", "delete")
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 import apsw
-from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError,
+from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError, PeeweeException,
                     SQL, TextField, chunked)
 from peewee import __exception_wrapper__
 from playhouse.apsw_ext import APSWDatabase
@@ -28,6 +28,15 @@ ROWS_A_STATEMENT = 200
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
 _door = None
+
+
+def _distrust_schema(connection: apsw.Connection) -> None:
+    """Who wrote a file may have put functions into its views, triggers and checks: those with effects are not called."""
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+
+
+# Every connection of this process, whoever opens it.
+apsw.connection_hooks.append(_distrust_schema)
 
 
 class SQLite(PooledDatabase, APSWDatabase):
@@ -231,6 +240,31 @@ def migrate(db=None):
     db = db or database.obj
     with db.connection_context(), db.atomic():
         return Runner(db, str(MIGRATIONS), table_name="schema_migration").up()
+
+
+class _Only(Runner):
+    """A Runner that knows some of the migrations only."""
+
+    names = ()
+
+    def migrations(self):
+        return [one for one in super().migrations() if one.name in self.names]
+
+
+@functools.cache
+def read_fresh_schema(names: tuple[str, ...]) -> list[tuple[str, str, str, str | None]] | None:
+    """The rows (type, name, table, SQL) of `sqlite_schema` that exactly these migrations make; None where they cannot stand alone."""
+    fresh = SQLite(":memory:")
+    try:
+        with fresh.connection_context(), fresh.atomic():
+            runner = _Only(fresh, str(MIGRATIONS), table_name="schema_migration")
+            runner.names = names
+            runner.up()
+            return list(fresh.execute_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+    except PeeweeException:
+        return None
+    finally:
+        fresh.close_all()
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def move(config, url):
         raise Refused(f"there is no database in {config.data_dir}: nothing to copy")
     target = models.open_postgresql(url)
     with keeping.alone(config.data_dir):
-        holding = keeping.check_database(config.database_path)
+        holding = keeping.check_database(config.database_path, foreign_ok=False)
         if holding.schema != models.list_migrations()[-1]:
             raise Refused("the database is of an older version: bring it up to date with `app.py migrate` first")
         try:

@@ -1,4 +1,5 @@
 """backup, restore, copy, doctor: keeping an instance."""
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,6 +21,8 @@ def run_backup(config, args):
     import keeping
     holding = keeping.store_backup(config, args.file)
     say(args, {"file": str(args.file), **asdict(holding)}, f"{args.file}: {describe(holding)}")
+    for sentence in holding.foreign:
+        print(f"look: {sentence}, and `restore` will refuse this backup: `app.py doctor` says what to do", file=sys.stderr)
 
 
 def run_restore(config, args):

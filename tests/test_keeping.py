@@ -1,4 +1,5 @@
 """Backups, restoring, migrations with a copy, and the doctor's sentences."""
+import argparse
 import contextlib
 import os
 import stat
@@ -17,6 +18,7 @@ import config
 import doctor
 import keeping
 import models
+from cli.keeping import run_backup
 from keeping import Refused
 from web import posts
 
@@ -218,6 +220,123 @@ def test_a_demonstration_is_never_restored(backup, service):
         db.pragma("application_id", int.from_bytes(config.DEMONSTRATION_ID))
     with pytest.raises(Refused, match="demonstration"):
         keeping.restore_backup(service.config, backup, True, NOW)
+
+
+# ---- what somebody else put into the file -------------------------------------------------------------------------------
+FOREIGN = {
+    "a trigger on insert": "CREATE TRIGGER steal AFTER INSERT ON post BEGIN UPDATE post SET status = 'verified' WHERE id = NEW.id; END",
+    "a trigger on update": "CREATE TRIGGER later AFTER UPDATE ON bot BEGIN DELETE FROM key; END",
+    "a view": "CREATE VIEW everything AS SELECT hash FROM key",
+    "an endless view": "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+    "a table": "CREATE TABLE luggage (words TEXT)",
+    "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(body)",
+    "an index": "CREATE INDEX slow ON post (body)",
+    "an index over an expression": "CREATE INDEX costly ON post (length(hex(body)))",
+    "a column": "ALTER TABLE bot ADD COLUMN admin INTEGER DEFAULT 1",
+    "another kind of table": "DROP TABLE watcher; CREATE TABLE watcher (name TEXT NOT NULL PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+    "a generated column": "ALTER TABLE post ADD COLUMN loud TEXT AS (upper(body))",
+}
+REWRITTEN = {
+    "a check": ("key", "CREATE TABLE \"key\" (", "CREATE TABLE \"key\" (CHECK (length(randomblob(1)) = 1), "),
+    "a type": ("bot", "\"bio\" TEXT NOT NULL", "\"bio\" TEXT"),
+}
+
+
+def rewrite_schema(path, table, given, put):
+    """Change the SQL of a table where no statement could."""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
+        assert given in sql
+        changed = sql.replace(given, put, 1)
+        if put.startswith(given):                             # a table's constraint stands behind its columns
+            changed = sql[:sql.rindex(")")] + ", " + put[len(given):].rstrip(", ") + sql[sql.rindex(")"):]
+        db.pragma("writable_schema", 1)
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (changed, table))
+
+
+def tamper(path, what):
+    if what in FOREIGN:
+        with contextlib.closing(apsw.Connection(str(path))) as db:
+            db.execute(FOREIGN[what])
+    else:
+        rewrite_schema(path, *REWRITTEN[what])
+
+
+@pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
+def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(backup, tmp_path, what):
+    tamper(backup, what)
+    given = settings_for(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is not as Candor makes it"):
+        keeping.restore_backup(given, backup, False, NOW)
+    assert not given.database_path.exists()
+    given.database_path.write_bytes(backup.read_bytes())
+    found = list(doctor.check_foreign(keeping.open_reading(given.database_path), given.database_path))
+    assert found and all(finding.level == "wrong" for finding in found)
+
+
+def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("DROP INDEX attachment_open_wallet")
+        db.pragma("application_id", 0x47504B47)
+        told = keeping.list_foreign(db)
+    assert told == ["the index 'attachment_open_wallet' on 'attachment' is missing", "its header names another program (application_id)"]
+
+
+def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, tmp_path):
+    view, history = tmp_path / "view.db", tmp_path / "history.db"
+    for path in (view, history):
+        path.write_bytes(backup.read_bytes())
+    with contextlib.closing(apsw.Connection(str(view))) as db:
+        db.execute("ALTER TABLE schema_migration RENAME TO kept")
+        db.execute("CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n")
+    with contextlib.closing(apsw.Connection(str(history))) as db:
+        db.execute("DELETE FROM schema_migration WHERE name < '0006'")
+    for path, why in ((view, "no database of Candor"), (history, "list of migrations")):
+        with pytest.raises(Refused, match=why):
+            keeping.restore_backup(settings_for(tmp_path / "elsewhere"), path, False, NOW)
+
+
+def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
+    backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
+    with pytest.raises(Refused, match="UTF-8|is not as Candor makes it"):
+        keeping.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+
+
+def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
+    """A backup of any former version restores: its schema is compared with what its own migrations make."""
+    for count in range(1, len(models.list_migrations()) + 1):
+        folder = tmp_path / f"migrations-{count}"
+        folder.mkdir()
+        for name in models.list_migrations()[:count]:
+            (folder / f"{name}.py").write_text((ROOT / "migrations" / f"{name}.py").read_text())
+        with monkeypatch.context() as patch:
+            patch.setattr(models, "MIGRATIONS", folder)
+            given = settings_for(tmp_path / f"data-{count}")
+            keeping.migrate(given)
+            leave()
+        with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
+            db.execute("ANALYZE")
+            assert keeping.list_foreign(db) == []
+        keeping.restore_backup(settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW)
+
+
+def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
+    """Whoever runs on it needs a backup all the same."""
+    models.database.execute_sql(FOREIGN["a view"])
+    holding = keeping.store_backup(service.config, tmp_path / "backup.db")
+    assert holding.foreign == ("the view 'everything' is none of Candor's",)
+    run_backup(service.config, argparse.Namespace(file=tmp_path / "backup.db", json=False))
+    assert "everything" in capsys.readouterr().err
+
+
+def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
+    assert models.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
+    assert models.database.data_version()[0].pragma("trusted_schema") == 0
+    for db in (apsw.Connection(str(tmp_path / "any.db")), keeping.open_reading(service.config.database_path)):
+        with contextlib.closing(db):
+            assert db.pragma("trusted_schema") == 0
 
 
 # ---- migrating ----------------------------------------------------------------------------------------------------------
