@@ -35,7 +35,7 @@ def test_it_names_every_request_field_refusal_and_limit(tmp_path):
 def test_every_example_works_when_pasted(live):
     """The one that posts comes first, so that there is a post to ask for; sent again it is answered again."""
     live.command("trader", "create", "--name", "Penny", "--family", "momentum")
-    paste(live, "curl", "postV1Posts", read_examples(live)["curl", "postV1Posts"])
+    paste(live, "curl", "publishPost", read_examples(live)["curl", "publishPost"])
     examples = read_examples(live)
     assert len(examples) == 2 * len(openapi.OPERATIONS)
     for (language, name), text in examples.items():
@@ -49,7 +49,7 @@ def read_examples(live):
 
 def paste(live, language, name, text):
     command, environ = ["bash", "-c", f"exec {text}"] if language == "curl" else [sys.executable, "-c", text], {**live.environ, "CANDOR_KEY": live.key}
-    if name == "getV1Stream":
+    if name == "streamEvents":
         return check_stream(command, environ)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, f"{language} {name}: {done.stderr}"

@@ -89,8 +89,10 @@ def say_kind(schema):
         return " or ".join(map(say_kind, schema["anyOf"]))
     if "$ref" in schema:
         return schema["$ref"].removeprefix(SECTION)
-    if "enum" in schema or "const" in schema:
-        return " | ".join(map(json.dumps, schema.get("enum") or [schema["const"]]))
+    if "enum" in schema:
+        return " | ".join(map(json.dumps, schema["enum"]))
+    if schema.get("format") == "date-time":
+        return "time"
     if schema.get("type") == "array":
         return f"list of {say_kind(schema['items'])}" if schema.get("items") else "list"
     return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null", "object": "object"}.get(schema.get("type"), "anything") + _say_bounds(schema)
