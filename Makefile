@@ -18,7 +18,7 @@ demo: .venv
 	.venv/bin/python app.py demo
 
 test: $(TESTS)
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses auto --dist loadfile
 
 .venv: $(RUNTIME)
 

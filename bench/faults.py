@@ -6,9 +6,7 @@ Rests and pauses pass on a clock of our own, answers take their time on the wire
 ledger differs, coverage says `complete` too early, or an answer is a 5xx.
 """
 import argparse
-import gzip
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -43,13 +41,12 @@ class Trial:
     """A replay node, an empty service over it, and what the node told without faults."""
 
     def __init__(self, folder, wallets=3):
+        from corpus import read_expected, read_history
         from node import ReplayNode
         from service import Service
 
         from chain import rpc
-        with gzip.open(ROOT.parent / "shared" / "node" / "history.json.gz", "rt") as file:
-            history = json.load(file)
-        expected = json.loads((ROOT.parent / "shared" / "node" / "expected.json").read_text())["wallets"]
+        history, expected = read_history(), read_expected()
         self.wallets, self.answers, self._deadline = history["wallets"][:wallets], Counter(), rpc.DEADLINE
         rpc.DEADLINE = DEADLINE
         self.node = ReplayNode(folder, "--hang", HANG, "--huge", HUGE)

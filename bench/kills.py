@@ -6,8 +6,6 @@ Each kill falls between half a second before and some time after the process has
 """
 import argparse
 import contextlib
-import gzip
-import json
 import os
 import random
 import subprocess
@@ -28,8 +26,9 @@ def main(arguments):
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
-    with gzip.open(ROOT.parent / "shared" / "node" / "history.json.gz", "rt") as file:
-        history = json.load(file)
+    from corpus import read_history
+
+    history = read_history()
     with tempfile.TemporaryDirectory() as folder:
         return measure(Path(folder), history, given)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from bench.streams import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
-NODE = ROOT.parent / "shared" / "node" / "replay.py"
+NODE = ROOT / "tests" / "replay" / "replay.py"
+HISTORY = ROOT / "tests" / "data" / "history.json.gz"
 GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
 
 
@@ -93,13 +94,9 @@ def datasette(rivals, database):
 
 @contextlib.contextmanager
 def replay_node(folder, *options):
-    """The address of ../shared/node/replay.py with its history; None where it is not."""
-    if not NODE.exists():
-        print(f"skipped: {NODE} is not here")
-        yield None
-        return
+    """The address of tests/replay/replay.py with the recorded history."""
     ready = Path(folder) / "node.addr"
-    process = subprocess.Popen([sys.executable, str(NODE), "--port", "0", "--ready-file", str(ready), *options], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, str(NODE), "--history", str(HISTORY), "--port", "0", "--ready-file", str(ready), *options], stdout=subprocess.DEVNULL)
     try:
         while not (ready.exists() and ready.read_text().strip()):
             time.sleep(0.05)

@@ -8,8 +8,6 @@ Exit 1 where not.
 """
 import argparse
 import dataclasses
-import gzip
-import json
 import sys
 import tempfile
 import time
@@ -28,8 +26,9 @@ def main(arguments):
     parser.add_argument("--every", type=int, default=1, help="try only every Nth receipt")
     parser.add_argument("--wallet", type=int, help="only this one of the three")
     given = parser.parse_args(arguments)
-    with gzip.open(ROOT.parent / "shared" / "node" / "history.json.gz", "rt") as file:
-        history = json.load(file)
+    from corpus import read_history
+
+    history = read_history()
     short = 0
     with tempfile.TemporaryDirectory() as folder:
         settings = dataclasses.replace(config.load({"DATA_DIR": folder}, dotenv=None), extra_swap_programs=(history["venue"],))

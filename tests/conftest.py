@@ -1,14 +1,9 @@
-"""What tests share: an empty migrated database, the shared receipts where they exist, and a node that replays them."""
-import gzip
-import json
-from pathlib import Path
-
+"""What tests share: an empty migrated database, recorded receipts and the recorded history."""
+import corpus
 import ground
 import pytest
 
 import models
-
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
 
 @pytest.fixture(autouse=True)
@@ -36,24 +31,21 @@ def db(settings):
 
 
 @pytest.fixture(scope="session")
-def shared():
-    """The folder ../shared; tests that need it are skipped where it is absent."""
-    if not (SHARED / "receipts" / "truth.csv").exists():
-        pytest.skip("../shared is not here")
-    return SHARED
+def receipts(tmp_path_factory):
+    """The folder of the recorded mainnet receipts: truth.csv, json/, mints/, providers/."""
+    return corpus.unpack_receipts(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="session")
-def history(shared):
+def history():
     """The recorded history: {"venue", "wallets", "transactions": [...], ...}."""
-    with gzip.open(shared / "node" / "history.json.gz", "rt", encoding="utf-8") as file:
-        return json.load(file)
+    return corpus.read_history()
 
 
 @pytest.fixture(scope="session")
-def expected(shared):
+def expected():
     """What each wallet of the history earned, by the oracle that shares no code with us."""
-    return json.loads((shared / "node" / "expected.json").read_text())["wallets"]
+    return corpus.read_expected()
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Solana nodes for tests.
 
 `FakeNode` answers in this process over receipts that were recorded or made up (tests/story.py), and lies on demand: verbs instead of
-mocks. `ReplayNode` runs ../shared/node/replay.py, which misbehaves on the wire.
+mocks. `ReplayNode` runs tests/replay/replay.py, which misbehaves on the wire.
 """
 import base64
 import copy
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base58 import b58decode
+from corpus import HISTORY, REPLAY
 
 from chain import rpc
 from chain.receipts import TOKEN
 
-REPLAY = Path(__file__).resolve().parent.parent.parent / "shared" / "node" / "replay.py"
 
 
 class FakeClock:
@@ -224,11 +224,11 @@ def connect(*nodes, clock=None, requests_per_second=1e9):
 
 
 class ReplayNode:
-    """../shared/node/replay.py on a free port of loopback, as a context manager."""
+    """tests/replay/replay.py on a free port of loopback, as a context manager."""
 
     def __init__(self, folder, *options):
         ready = Path(folder) / f"node-{id(self)}.addr"
-        argv = [sys.executable, "-B", str(REPLAY), "--port", "0", "--ready-file", str(ready), *map(str, options)]
+        argv = [sys.executable, "-B", str(REPLAY), "--history", str(HISTORY), "--port", "0", "--ready-file", str(ready), *map(str, options)]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         line = self._process.stdout.readline().decode()
         assert line.startswith("READY "), line + self._process.stdout.read().decode()

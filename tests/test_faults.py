@@ -10,7 +10,7 @@ RECEIPTS = "null_tx wrong_tx missing_meta bad_id nan deep not_json truncated".sp
 
 
 @pytest.fixture(scope="module")
-def trial(shared, tmp_path_factory):
+def trial(tmp_path_factory):
     with faults.Trial(tmp_path_factory.mktemp("trial"), wallets=1) as made:
         yield made
 

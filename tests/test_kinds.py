@@ -22,9 +22,9 @@ def kind_of(raw, wallet, programs=PROGRAMS):
     return decide_kind(receipt, read_effect(receipt, wallet, TIP_ACCOUNTS), programs)
 
 
-def test_every_kind_of_every_row_of_the_truth(shared):
-    for row in read_truth(shared):
-        raw = json.loads((shared / "receipts" / "json" / f"{row['signature']}.json").read_text())
+def test_every_kind_of_every_row_of_the_truth(receipts):
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
         kind = kind_of(raw, row["wallet"])
         if row["signature"] in BY_THE_RESIDUE_RULE:
             assert f"alt={kind.kind}" in row["flags"].split() and kind.kind == BY_THE_RESIDUE_RULE[row["signature"]] and kind.flags == ("residue",)
@@ -35,9 +35,9 @@ def test_every_kind_of_every_row_of_the_truth(shared):
             assert kind.mint == (row["mint"] or None)
 
 
-def test_every_program_of_the_truth_is_known(shared):
+def test_every_program_of_the_truth_is_known(receipts):
     """id, family and tips of programs.csv against the table; a wrapper without a family is decided by what it calls."""
-    with open(shared / "receipts" / "programs.csv", newline="") as file:
+    with open(receipts / "programs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     families = {r["id"]: r["family"] for r in rows if r["family"] in ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")}
     assert {program: PROGRAMS.family(program) for program in families} == families

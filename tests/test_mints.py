@@ -43,16 +43,16 @@ def detail_of(account, key):
 
 
 # ---- the recorded ones --------------------------------------------------------------------------------------------------
-def recorded(shared):
+def recorded(receipts):
     """(row of SUMMARY.csv, account) of every recorded mint."""
-    folder = shared / "receipts" / "mints"
+    folder = receipts / "mints"
     for row in csv.DictReader((folder / "SUMMARY.csv").read_text().splitlines()):
         answer = json.loads((folder / row["file"]).read_text())
         yield row, answer.get("response", answer)["result"]["value"]
 
 
-def test_recorded_mints_read_as_their_summary_says(shared):
-    rows = list(recorded(shared))
+def test_recorded_mints_read_as_their_summary_says(receipts):
+    rows = list(recorded(receipts))
     assert len(rows) == 49
     for row, account in rows:
         mint = parse_mint(account)
@@ -66,8 +66,8 @@ def test_recorded_mints_read_as_their_summary_says(shared):
             assert [config[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")] == points
 
 
-def test_recorded_mints_are_checked_as_their_summary_says(shared):
-    for row, account in recorded(shared):
+def test_recorded_mints_are_checked_as_their_summary_says(receipts):
+    for row, account in recorded(receipts):
         said, extensions = status_of(account), row["extensions"].lower()
         fee = max([int(points) for points in re.findall(r"(\d+)bps", row["transfer_fee"])], default=0)
         assert said == {
@@ -80,8 +80,8 @@ def test_recorded_mints_are_checked_as_their_summary_says(shared):
             "close_authority": "warn" if "mintcloseauthority" in extensions else "pass"}, row["file"]
 
 
-def test_both_encodings_of_a_mint_give_the_same_checks(shared):
-    accounts = {row["file"]: account for row, account in recorded(shared)}
+def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
+    accounts = {row["file"]: account for row, account in recorded(receipts)}
     as_json = accounts["pyusd_mint.json"]
     as_bytes = next(account for name, account in accounts.items() if name.startswith("2b1kV6"))     # the same mint, read at another time
     assert status_of(as_json) == status_of(as_bytes)

@@ -19,15 +19,15 @@ from chain.receipts import BadReceipt, associated_address, parse_receipt, read_e
 PROGRAMS = table()
 
 
-def read_truth(shared):
-    with open(shared / "receipts" / "truth.csv", newline="") as file:
+def read_truth(receipts):
+    with open(receipts / "truth.csv", newline="") as file:
         return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
-def real(shared):
+def real(receipts):
     """signature -> the bare result of getTransaction, 102 of mainnet."""
-    return {path.stem: json.loads(path.read_text()) for path in (shared / "receipts" / "json").glob("*.json")}
+    return {path.stem: json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")}
 
 
 def numbers(raw, wallet):
@@ -41,15 +41,15 @@ def wanted(row):
 
 
 # ---- real receipts -----------------------------------------------------------------------------------------------------
-def test_every_number_of_every_row_of_the_truth(shared, real):
-    rows = read_truth(shared)
+def test_every_number_of_every_row_of_the_truth(receipts, real):
+    rows = read_truth(receipts)
     assert len(rows) == 143
     assert [(r["signature"], numbers(real[r["signature"]], r["wallet"])) for r in rows] == [(r["signature"], wanted(r)) for r in rows]
 
 
-def test_owners_and_sponsors_are_told_apart(shared, real):
+def test_owners_and_sponsors_are_told_apart(receipts, real):
     """The flags of truth.csv that are facts of the receipt: an owner had to be inferred, the wallet is not among the keys, somebody else paid rent."""
-    for row in read_truth(shared):
+    for row in read_truth(receipts):
         receipt = parse_receipt(real[row["signature"]])
         effect = read_effect(receipt, row["wallet"], TIP_ACCOUNTS)
         flags = row["flags"].split()
@@ -59,7 +59,7 @@ def test_owners_and_sponsors_are_told_apart(shared, real):
         assert touches(receipt, row["wallet"])
 
 
-def test_json_receipts_say_the_same_as_jsonParsed(shared, real, history):
+def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
     """The recorded history has both encodings of each receipt from the runtime itself."""
     for one in history["transactions"]:
         plain, parsed = parse_receipt(one["json"]), parse_receipt(one["jsonParsed"])

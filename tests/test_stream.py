@@ -263,8 +263,11 @@ def test_who_does_not_read_is_cut_off(monkeypatch):
 # ---- a real server ----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def server(tmp_path):
-    """A Server with its database bound here, too; `server.bots` are two influencers of one owner."""
-    made = Server(tmp_path)
+    """A Server with its database bound here, too; `server.bots` are two influencers of one owner.
+
+    What it waits for when it stops, it waits for until `stop` gives up: a stream that held it up would be seen.
+    """
+    made = Server(tmp_path, GUNICORN_CMD_ARGS="--graceful-timeout 600")
     settings = ground.settings_of(tmp_path / "data")
     with models.connect(settings).connection_context():
         one = accounts.create_bot(settings, "One", NOW, W)
@@ -344,8 +347,7 @@ def test_a_revoked_key_closes_its_streams_and_no_others(server):
 
 def test_streams_do_not_hold_up_a_stop(server):
     lines = [Connection(server.port, server.bots[0].publish_key.text) for _ in range(8)]
-    began = time.monotonic()
     server.stop()
-    assert time.monotonic() - began < 4 and [list(line.events) for line in lines] == [[]] * 8
+    assert [list(line.events) for line in lines] == [[]] * 8
     for line in lines:
         line.cut()

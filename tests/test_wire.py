@@ -1,28 +1,16 @@
-"""Against what is real, where it is installed: a Solana runtime on loopback, and the types another library gives the wire.
-
-CANDOR_LIVE names a folder with node_modules and venv as ../shared/node/live/README.md asks for; solders (0.29) is wanted in this environment for the types.
-"""
+"""What the fake node answers has the types of the wire, as another library declares them (solders)."""
 import json
-import os
 
 import pytest
 from node import Chain, FakeNode
-from test_observer import market
-
-from bench import live
+from solders.rpc import responses
 from story import address
-
-
-@pytest.mark.skipif(not os.environ.get("CANDOR_LIVE"), reason="CANDOR_LIVE is not set: no runtime is installed")
-def test_a_real_runtime_is_observed_through_faults(shared, capsys):
-    """Sixty transactions at 15 % faults: none missing, none extra, positions as the runtime itself says. `python -m bench live` does five hundred."""
-    assert live.main(["--tools", os.environ["CANDOR_LIVE"], "--count", "60"]) == 0, capsys.readouterr().out
+from test_observer import market
 
 
 @pytest.mark.parametrize("encoding", ["made up", "json", "jsonParsed"])
 def test_what_the_fakes_say_has_the_types_of_the_wire(encoding, request):
     """Each answer of the fake node, over the made-up chain and over the recorded one, is read by solders' own types."""
-    responses = pytest.importorskip("solders.rpc.responses", reason="solders is not installed")
     chain = market() if encoding == "made up" else Chain.recorded(request.getfixturevalue("history"), encoding)
     node, wallet = FakeNode(chain), address("ada") if encoding == "made up" else request.getfixturevalue("history")["wallets"][0]
 

@@ -1,0 +1,31 @@
+"""The recorded data of tests/data: real receipts with the right answers, and a history that a real runtime executed."""
+import gzip
+import json
+import tarfile
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent / "data"
+REPLAY = Path(__file__).resolve().parent / "replay" / "replay.py"
+HISTORY = DATA / "history.json.gz"
+
+
+def unpack_receipts(folder: Path) -> Path:
+    """Unpack the receipts below `folder`; return the folder that holds truth.csv, json/, mints/ and providers/."""
+    with tarfile.open(DATA / "receipts.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "receipts"
+
+
+def read_history() -> dict:
+    """The recorded history: {"venue", "wallets", "transactions": [...], ...}."""
+    return _read("history.json.gz")
+
+
+def read_expected() -> dict:
+    """What each wallet of the history earned, {address: ...}, by an oracle that shares no code with this project."""
+    return _read("expected.json.gz")["wallets"]
+
+
+def _read(name: str) -> dict:
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
+        return json.load(file)
