@@ -310,7 +310,7 @@ def post_trades(wallet, changed, now):
     arrived = Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.signature.in_(sorted(changed)), Sighting.head,
                                                         Sighting.seen_at >= (bot.auto_post_since or now))
     trades = Trade.select().where(Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES)))
-    for trade in trades.order_by(Trade.slot, Trade.place):
+    for trade in list(trades.order_by(Trade.slot, Trade.place)):
         _post_trade(bot, wallet, trade, now)
 
 

@@ -9,8 +9,11 @@ import datetime
 import fcntl
 import functools
 import os
+import re
 import secrets
+import sys
 import threading
+import weakref
 from pathlib import Path
 
 import apsw
@@ -25,6 +28,7 @@ from config import BadSetting
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ROWS_A_STATEMENT = 200
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
 _door = None
@@ -47,6 +51,10 @@ class SQLite(PooledDatabase, APSWDatabase):
     """
 
     engine = "sqlite"
+    # The debug mode, for tests: a write beside a query that was not read to its end is refused.
+    # In WAL mode such a query holds an old snapshot, and the first commit by anybody else makes
+    # the write fail at once, however long busy_timeout is.
+    watchful = sys.flags.dev_mode
     field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
 
     def __init__(self, path, busy_seconds=5):
@@ -69,6 +77,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def begin(self, lock_type=None):
         """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep and look again, leaves the disk idle meanwhile."""
+        self.check_queries("a transaction")
         if not self._turn.acquire(timeout=self.busy_ms / 1000):
             raise OperationalError("somebody else is writing")
         self._mine.turn = True
@@ -92,6 +101,37 @@ class SQLite(PooledDatabase, APSWDatabase):
         if getattr(self._mine, "turn", False):
             self._mine.turn = False
             self._turn.release()
+
+    def cursor(self, named_cursor=None):
+        cursor = super().cursor(named_cursor)
+        if self.watchful:
+            self._list_cursors().add(cursor)
+        return cursor
+
+    def execute_sql(self, sql, params=None):
+        if self.watchful and WRITES.match(sql):
+            self.check_queries(sql)
+        return super().execute_sql(sql, params)
+
+    def check_queries(self, what):
+        """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
+        for cursor in self._list_cursors() if self.watchful else ():
+            with contextlib.suppress(apsw.ExecutionCompleteError, apsw.CursorClosedError,
+                                     apsw.ConnectionClosedError):
+                cursor.get_description()
+                raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
+
+    def check_idle(self, what):
+        """In the debug mode, raise OpenQuery where this thread has a query or transaction open."""
+        self.check_queries(what)
+        if self.watchful and self.in_transaction():
+            raise OpenQuery(f"{what} inside a transaction")
+
+    def _list_cursors(self):
+        """This thread's cursors that somebody still holds."""
+        if not hasattr(self._mine, "cursors"):
+            self._mine.cursors = weakref.WeakSet()
+        return self._mine.cursors
 
     def data_version(self):
         """What changes with every commit of anybody. SQLite leaves out a connection's own (sqlite.org/pragma.html), hence one that never writes."""
@@ -152,6 +192,10 @@ class SQLite(PooledDatabase, APSWDatabase):
         """[(what, bytes), ...]"""
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
+
+
+class OpenQuery(RuntimeError):
+    """A query was left open where something slow or a write follows: a fault of ours."""
 
 
 class FileLock:

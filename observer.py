@@ -245,7 +245,7 @@ class Observer:
         watch = self._watches[wallet.id]
         if wallet.address in addresses and watch.listed_at >= self._begun:
             addresses = addresses - {wallet.address}      # done in this look
-        for row in Address.select().where(Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(sorted(addresses))):
+        for row in list(Address.select().where(Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(sorted(addresses)))):
             if row.address == wallet.address:
                 watch.listed_at, self._spare = self.clock(), self._spare - 1
             self._list_head(wallet, row, now)
@@ -596,7 +596,7 @@ def observe_once(observer, now, sleep=time.sleep):
 def rebuild(observer, wallets, now):
     """Derive everything of these wallets again: [(address, entries that changed, trades that changed, did the sums change), ...]."""
     report = []
-    for wallet in wallets:
+    for wallet in list(wallets):
         entries, sums = read_entries_again(wallet, observer.programs), _list_sums(wallet)
         distrust_trades(wallet.id)
         before = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())

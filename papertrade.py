@@ -127,7 +127,7 @@ def rebuild_trader(trader, now):
     Nothing is edited: a difference opens a review of the period, whose record stays as it is.
     """
     found = []
-    for period in Period.select().where(Period.trader == trader).order_by(Period.number):
+    for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
         differences = find_differences(paperbooks.find_account(period, trader.handle))
         if differences:
             alarm = engine.Alarm(f"refill_differs:{now}", "refill_differs", "filling the stored decisions again gave something else", now)

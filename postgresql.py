@@ -6,6 +6,7 @@ until it ends, and the ids of `arrival` show in the order in which they were giv
 import contextlib
 import re
 import select
+import sys
 import threading
 
 import psycopg
@@ -74,6 +75,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     engine = "postgresql"
     field_types = {**PostgresqlDatabase.field_types, "AUTO": "BIGSERIAL", "INT": "BIGINT", "SMALLINT": "BIGINT", "TEXT": 'TEXT COLLATE "C"'}
     psycopg3_adapter = Driver
+    watchful = sys.flags.dev_mode
 
     def __init__(self, url, busy_seconds=5):
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
@@ -152,6 +154,11 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             yield
         finally:
             self._mine.checks = before
+
+    def check_idle(self, what):
+        """As SQLite.check_idle; queries are read to their end here, so only transactions matter."""
+        if self.watchful and self.in_transaction():
+            raise RuntimeError(f"{what} inside a transaction")
 
     def erasing(self):
         """What was overwritten stays in PostgreSQL's files until it is vacuumed away there."""

@@ -1,9 +1,15 @@
 """What tests share: an empty migrated database, recorded receipts and the recorded history."""
+import functools
+
 import corpus
 import ground
 import pytest
+import requests
 
 import models
+from chain.rpc import Rpc
+
+models.SQLite.watchful = True
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +18,22 @@ def databases():
     before = ground.count()
     yield
     ground.drop_since(before)
+
+
+@pytest.fixture(autouse=True)
+def network_alone(monkeypatch):
+    """Nobody asks the network inside a transaction or beside a query that is still open."""
+    for kind, name in ((Rpc, "call"), (requests.Session, "send")):
+        monkeypatch.setattr(kind, name, _refusing(getattr(kind, name)))
+
+
+def _refusing(ask):
+    @functools.wraps(ask)
+    def checked(self, *args, **more):
+        if models.database.obj is not None:
+            models.database.check_idle("a request")
+        return ask(self, *args, **more)
+    return checked
 
 
 @pytest.fixture

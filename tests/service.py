@@ -97,7 +97,7 @@ class Service:
 def sum_hours(wallet):
     """Running totals of the trades observed so far, as the fold keeps them."""
     sums = dict.fromkeys(("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"), 0)
-    for trade in Trade.select().where(Trade.wallet == wallet).order_by(Trade.block_time, Trade.slot, Trade.place):
+    for trade in list(Trade.select().where(Trade.wallet == wallet).order_by(Trade.block_time, Trade.slot, Trade.place)):
         is_trade = trade.kind in ("buy", "sell", "swap")
         sums["trades"] += is_trade
         sums["volume"] += abs(trade.sol_change) if is_trade and trade.kind != "swap" else 0

@@ -52,3 +52,23 @@ def test_a_wallet_has_one_open_attachment(db):
     models.Attachment.create(bot=bots[0], wallet=wallet, attached_at=3)
     with pytest.raises(peewee.IntegrityError):
         models.Attachment.create(bot=bots[1], wallet=wallet, attached_at=4)
+
+
+# ---- the debug mode ------------------------------------------------------------------------------
+@ground.sqlite_only
+def test_a_write_or_a_request_beside_an_open_query_is_refused(db):
+    for _ in range(3):
+        models.Owner.create(uid=models.new_uid("owner"), created_at=0)
+    rows = iter(models.Owner.select())
+    first = next(rows)
+    for write in (lambda: first.save(), lambda: models.migrate(db),
+                  lambda: models.Owner.update(created_at=1).execute()):
+        with pytest.raises(models.OpenQuery, match="while a query is open: SELECT"):
+            write()
+    with pytest.raises(models.OpenQuery, match="a request"):
+        db.check_idle("a request")
+    list(rows)
+    first.save()
+    db.check_idle("a request")
+    with models.writing(), pytest.raises(models.OpenQuery, match="inside a transaction"):
+        db.check_idle("a request")

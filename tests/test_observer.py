@@ -2,6 +2,8 @@
 import copy
 import random
 
+import apsw
+import ground
 import pytest
 from lookout import Lookout
 from node import Chain, FakeNode
@@ -141,6 +143,23 @@ def test_what_a_post_waits_for_is_fetched_first(look, chain):
     seen.look()
     assert list(node.asked)[0] == wanted
     assert Post.get().status in ("verified", "mismatch")
+
+
+@ground.sqlite_only
+def test_posts_stored_while_nodes_are_asked_fail_no_pass(look, chain):
+    """Somebody commits during every request: nothing the observer has open holds an old snapshot."""
+    node = FakeNode(chain, tip=chain.rows[20].slot)
+    seen = look(node).settle()
+    others, answer = apsw.Connection(str(seen.config.database_path)), node.answer
+    others.set_busy_timeout(1_000)
+
+    def commit_and_answer(method, params):
+        others.execute("UPDATE owner SET created_at = created_at + 1")
+        return answer(method, params)
+
+    node.answer, node.tip = commit_and_answer, None
+    assert seen.settle().state() == "complete" and seen.observer.problem is None
+    others.close()
 
 
 # ---- what was withheld -----------------------------------------------------------------------------------------------------------
