@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 
 import orjson
-from peewee import chunked
+from peewee import chunked, fn
 
 import models
 import voice
@@ -31,13 +31,13 @@ MOST_AT_ONCE = 400                     # changed rows whose posts are looked aft
 
 @dataclass
 class Kept:
-    """A folded book and what is not written yet: rows made of it, running totals by the hour, and what is stored of both that it no longer has."""
+    """A folded book and what is not written yet. Each signature and each hour has one fate: it is written, or (None) dropped."""
 
     book: Book
-    fresh: list = field(default_factory=list)
-    gone: list = field(default_factory=list)
-    hours: dict = field(default_factory=dict)             # hour -> running totals at its end
-    gone_hours: list = field(default_factory=list)
+    # signature -> trade row, or None for a stored one that the book no longer has
+    rows: dict = field(default_factory=dict)
+    # hour -> running totals at its end, or None likewise
+    hours: dict = field(default_factory=dict)
     first_time: int | None = None
     last_time: int | None = None
     hour: int = 0
@@ -60,7 +60,8 @@ class Books:
             kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
             _take_again(wallet, kept)
         else:
-            kept.fresh += [_take(wallet, kept, entry) for entry in order_entries(new, kept.book.seen)]
+            for entry in order_entries(new, kept.book.seen):
+                kept.rows[entry.signature] = _take(wallet, kept, entry)
         return kept.book
 
     def last_time(self, wallet_id):
@@ -75,12 +76,12 @@ class Books:
         """
         kept = self._kept[wallet.id]
         with models.writing():
-            changed = replace_trades(wallet.id, kept.fresh, kept.gone)
-            replace_hours(wallet.id, kept.hours, kept.gone_hours)
+            changed = replace_trades(wallet.id, kept.rows)
+            replace_hours(wallet.id, kept.hours)
             _replace_summary(wallet, kept, progress)
             verify_posts(wallet, changed, now)
             post_trades(wallet, changed, now)
-        kept.fresh, kept.gone, kept.hours, kept.gone_hours = [], [], {}, []
+        kept.rows, kept.hours = {}, {}
 
 
 def _extends(book, new):
@@ -93,11 +94,10 @@ def _take_again(wallet, kept):
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
         for row in [_take(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)]:
             if stored.pop(row["signature"], None) != row["digest"]:
-                kept.fresh.append(row)
-    kept.gone = list(stored)
+                kept.rows[row["signature"]] = row
+    kept.rows |= dict.fromkeys(stored)
     hours = read_hours(wallet.id)
-    kept.gone_hours = list(hours.keys() - kept.hours.keys())
-    kept.hours = {hour: totals for hour, totals in kept.hours.items() if hours.get(hour) != totals}
+    kept.hours = {hour: kept.hours.get(hour) for hour in kept.hours.keys() | hours.keys() if hours.get(hour) != kept.hours.get(hour)}
 
 
 def _take(wallet, kept, entry):
@@ -144,10 +144,10 @@ def _json(value):
     return orjson.dumps(value).decode()
 
 
-def replace_trades(wallet_id, rows, gone=()):
-    """Write the rows that differ from the stored ones, and drop those of the signatures `gone`. Signatures that changed."""
-    changed = set(gone)
-    for part in chunked(rows, models.ROWS_A_STATEMENT):
+def replace_trades(wallet_id, rows):
+    """Write the rows {signature: row} that differ from the stored ones, and drop those that are None. Signatures that changed."""
+    changed = {signature for signature, row in rows.items() if row is None}
+    for part in chunked([row for row in rows.values() if row is not None], models.ROWS_A_STATEMENT):
         mine = (Trade.wallet == wallet_id) & Trade.signature.in_([row["signature"] for row in part])
         stored = dict(Trade.select(Trade.signature, Trade.digest).where(mine).tuples())
         differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
@@ -155,7 +155,7 @@ def replace_trades(wallet_id, rows, gone=()):
             numbers = models.store_trades(differing)
             _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
         changed |= {row["signature"] for row in differing}
-    for part in chunked(gone, models.ROWS_A_STATEMENT):
+    for part in chunked(sorted(signature for signature, row in rows.items() if row is None), models.ROWS_A_STATEMENT):
         Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(part)).execute()
     return changed
 
@@ -201,12 +201,12 @@ def read_hours(wallet_id):
     return {hour: tuple(totals) for hour, *totals in rows.iterator()}
 
 
-def replace_hours(wallet_id, hours, gone):
-    """Write the running totals {hour: totals} and drop those of the hours `gone`."""
-    rows = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items()]
+def replace_hours(wallet_id, hours):
+    """Write the running totals {hour: totals}, and drop those that are None."""
+    rows = [{"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))} for hour, totals in hours.items() if totals is not None]
     for part in chunked(rows, models.ROWS_A_STATEMENT):
         HourTotal.insert_many(part).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], preserve=[getattr(HourTotal, name) for name in RUNNING]).execute()
-    for part in chunked(gone, models.ROWS_A_STATEMENT):
+    for part in chunked(sorted(hour for hour, totals in hours.items() if totals is None), models.ROWS_A_STATEMENT):
         HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(part)).execute()
 
 
@@ -252,11 +252,7 @@ def _time(seconds):
 # ---- posts -----------------------------------------------------------------------------------------------------------------
 def verify_posts(wallet, changed, now):
     """Move the verification of the wallet's posts to where observation has come: the only place that does, after a post was made."""
-    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False) & (Post.source == "bot")
-    if len(changed) <= MOST_AT_ONCE:
-        signed &= Post.status.in_(["pending", "not_found"]) | Post.signature.in_(sorted(changed))
-    waiting = list(Post.select().where(signed))
-    for post in waiting:
+    for post in list(_list_movable(wallet, changed)):
         status, reason, trade = judge_post(post, wallet)
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = trade.block_time * 1000 if status == "verified" and trade.block_time else post.created_at
@@ -264,18 +260,32 @@ def verify_posts(wallet, changed, now):
             models.store_arrival("verification", post=post)
 
 
+def _list_movable(wallet, changed):
+    """Posts whose verification may have moved: of trades that changed, waiting ones, those of a receipt that came, those whose trade is gone."""
+    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
+    if len(changed) > MOST_AT_ONCE:
+        return Post.select().where(signed)
+    listed = Sighting.select(Sighting.id).where(Sighting.wallet == wallet.id, Sighting.signature == Post.signature)
+    stored = Receipt.select(Receipt.id).where(Receipt.signature == Post.signature)
+    arrived = fn.EXISTS(stored) | fn.EXISTS(listed)
+    told = Post.trade.is_null() & (Post.status_reason.is_null() | (Post.status_reason != "other_wallet"))
+    return Post.select().where(signed & (
+        (Post.status == "pending") | ((Post.status == "not_found") & arrived) | Post.signature.in_(sorted(changed))
+        | (Post.status.in_(["verified", "mismatch"]) & told)))
+
+
 def judge_post(post, wallet):
-    """(status, reason, Trade or None) of a post by what has been observed of its wallet."""
+    """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever was said of it before."""
     trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
     if trade:
         mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
         return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
     if _is_foreign(post.signature, wallet):
         return "mismatch", "other_wallet", None
-    late = wallet.observed_to is not None and wallet.observed_to * 1000 > post.created_at + NOT_FOUND_AFTER
+    late = wallet.observed_to is not None and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER
     if late and not Sighting.select().where(Sighting.wallet == wallet.id, Sighting.signature == post.signature).exists():
         return "not_found", None, None
-    return post.status, post.status_reason, None
+    return "pending", None, None
 
 
 def _is_foreign(signature, wallet):

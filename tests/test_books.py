@@ -119,7 +119,7 @@ def test_a_refold_writes_only_what_differs(empty):
     changed = {s for s in before if after[s] != before[s]}
     assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
     rows = [dict(t) for t in Trade.select().dicts()]
-    assert replace_trades(wallet.id, [{name: value for name, value in row.items() if name != "id"} for row in rows]) == set()
+    assert replace_trades(wallet.id, {row["signature"]: {name: value for name, value in row.items() if name != "id"} for row in rows}) == set()
 
 
 def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
@@ -127,11 +127,45 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     wallet, again = empty(), Books()
     entries = entries_of(market(length=20))
     fold(wallet, entries)
-    assert again.take(wallet).count == len(entries) and again._kept[wallet.id].fresh == again._kept[wallet.id].gone == []
+    assert again.take(wallet).count == len(entries) and again._kept[wallet.id].rows == {}
     Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
     again.forget(wallet.id)
     again.take(wallet)
-    assert [row["signature"] for row in again._kept[wallet.id].fresh] == [entries[3].signature]
+    assert list(again._kept[wallet.id].rows) == [entries[3].signature]
+
+
+@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
+    """Receipts become unreadable and come again, newest ones too, in one life of the books: at no publication is a row missing or too many."""
+    entries, dice = entries_of(market(seed, length=14)), random.Random(data.draw(st.integers(0, 10**6)))
+    entries = [replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)]
+    wallet, books = empty(), Books()
+    store(wallet, entries)
+    lost = []
+    for step in data.draw(st.lists(st.sampled_from(["lose newest", "lose", "find", "look", "publish", "restart"]), max_size=14)) + ["find", "publish"]:
+        if step.startswith("lose") and len(lost) < len(entries):
+            rest = [e for e in entries if e not in lost]
+            lost.append(rest[-1] if step == "lose newest" else dice.choice(rest))
+            Sighting.update(state="pending", entry=None).where(Sighting.signature == lost[-1].signature).execute()
+            books.forget(wallet.id)
+        elif step == "find":
+            new, lost = lost, []
+            for e in new:
+                Sighting.update(state="stored", entry=e.dump()).where(Sighting.signature == e.signature).execute()
+            books.take(wallet, new)
+        elif step == "look":
+            books.take(wallet)
+        elif step == "publish":
+            books.take(wallet)
+            books.publish(wallet, DONE, BEGIN)
+            said, hours = ledger_of([ADA]), list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples())
+            for model in (models.Arrival, TradeMint, Trade, models.HourTotal):
+                model.delete().execute()
+            fold(wallet, [])
+            assert (ledger_of([ADA]), list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples())) == (said, hours)
+        elif step == "restart":
+            books = Books()
 
 
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
@@ -190,6 +224,76 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
         Sighting.update(entry=replace(e, kind="lending").dump()).where(Sighting.signature == e.signature).execute()
     fold(wallet, [])
     assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
+
+
+def post_of(wallet, signature, source="bot", **more):
+    return Post.create(**{"uid": f"post_{source}", "bot": wallet.bot, "source": source, "channel": "api", "event_id": "e", "body": "b", "signature": signature, "wallet": wallet,
+                          "status": "pending", "event_at": 0, "created_at": BEGIN, **more})
+
+
+def verification_of(post):
+    post = Post.get_by_id(post.id)
+    return post.status, post.status_reason, post.trade_id is not None
+
+
+def told():
+    return [post for post, in models.Arrival.select(models.Arrival.post).where(models.Arrival.kind == "verification").order_by(models.Arrival.id).tuples()]
+
+
+@pytest.mark.parametrize("source", ["bot", "observer"])
+@pytest.mark.parametrize("mint, right", [(None, ("verified", None, True)), ("FOX", ("mismatch", "mint_not_in_trade", True))])
+def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
+    """The receipt of a judged post becomes unreadable: the post waits again, and its followers hear of it; when the trade is back, so is the word."""
+    wallet, story = empty(), Story()
+    story.fund("ada", 10**9)
+    bought = story.buy("ada", "CAT", 10, 1_000_000)
+    entries = entries_of(story.chain())
+    post = post_of(wallet, bought, source, mint=mint and address(mint))
+    fold(wallet, entries)
+    assert verification_of(post) == right and told() == [post.id]
+    Sighting.update(state="pending", entry=None).where(Sighting.signature == bought).execute()
+    fold(wallet, [])
+    assert verification_of(post) == ("pending", None, False) and told() == [post.id] * 2
+    Sighting.update(state="stored", entry=entries[1].dump()).where(Sighting.signature == bought).execute()
+    fold(wallet, [])
+    assert verification_of(post) == right and told() == [post.id] * 3
+
+
+def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empty):
+    """Somebody deleted the row by hand while the books were in memory: the next publication takes the word back, the next fold brings both again."""
+    wallet, story, books = empty(), Story(), Books()
+    story.fund("ada", 10**9)
+    bought = story.buy("ada", "CAT", 10, 1_000_000)
+    store(wallet, entries_of(story.chain()))
+    post = post_of(wallet, bought)
+    books.take(wallet)
+    books.publish(wallet, DONE, BEGIN)
+    Trade.delete().where(Trade.signature == bought).execute()
+    books.publish(wallet, DONE, BEGIN)
+    assert verification_of(post) == ("pending", None, False)
+    fold(wallet, [])
+    assert verification_of(post) == ("verified", None, True)
+
+
+@pytest.mark.parametrize("seconds, status", [(-1, "pending"), (599, "pending"), (600, "not_found"), (601, "not_found")])
+def test_a_signature_is_not_found_ten_minutes_of_the_chain_later(empty, seconds, status):
+    """The bound of contract.md section 4: block time ten minutes past the post's creation, and nothing listed by then."""
+    wallet = empty()
+    post = post_of(wallet, "5" * 88)
+    wallet.observed_to = BEGIN // 1000 + seconds
+    fold(wallet, [])
+    assert verification_of(post) == (status, None, False)
+
+
+def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
+    wallet = empty()
+    post = post_of(wallet, "5" * 88)
+    wallet.observed_to = BEGIN // 1000 + 10**6
+    fold(wallet, [])
+    assert verification_of(post) == ("not_found", None, False)
+    Sighting.create(wallet=wallet, signature="5" * 88, slot=7, seen_at=BEGIN)
+    fold(wallet, [])
+    assert verification_of(post) == ("pending", None, False)
 
 
 # ---- windows of time ------------------------------------------------------------------------------------------------------------
