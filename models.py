@@ -500,7 +500,7 @@ class Trade(Base):
 
     id = AutoField()                                          # order of arrival: followers page by it
     uid = TextField(unique=True)                              # from wallet and signature: survives every refold
-    wallet = ForeignKeyField(Wallet, backref="trades")
+    wallet = ForeignKeyField(Wallet, backref="trades", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
@@ -526,7 +526,7 @@ class Trade(Base):
 
     class Meta:
         indexes = ((("wallet", "signature"), True), (("slot", "place", "id"), False), (("wallet", "slot", "place", "id"), False),
-                   (("kind", "block_time"), False))
+                   (("kind", "block_time"), False), (("wallet", "id"), False))
 
 
 class TradeMint(Base):
@@ -541,7 +541,8 @@ class TradeMint(Base):
     place = IntegerField(default=0)
 
     class Meta:
-        indexes = ((("mint", "slot", "place", "trade", "side"), False), (("wallet", "mint", "slot", "place", "trade"), False), (("mint", "side", "wallet"), False))
+        indexes = ((("mint", "slot", "place", "trade", "side"), False), (("wallet", "mint", "slot", "place", "trade"), False), (("mint", "side", "wallet"), False),
+                   (("mint", "trade"), False), (("wallet", "mint", "trade"), False))
 
 
 class HourTotal(Base):
@@ -588,7 +589,8 @@ class Post(Base):
     hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
 
     class Meta:
-        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False), (("source", "id"), False))
+        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False), (("source", "id"), False),
+                   (("mint", "source", "id"), False))
 
 
 class Arrival(Base):
@@ -605,6 +607,9 @@ class Arrival(Base):
 
     class Meta:
         indexes = ((("kind", "id"), False),)
+
+
+Arrival.add_index(Arrival.index(Arrival.id, Arrival.trade, where=SQL("trade_id IS NOT NULL"), name="arrival_of_trade"))
 
 
 # ---- the market ---------------------------------------------------------------------------------------------------------
@@ -831,7 +836,7 @@ class PaperPost(Base):
     created_at = BigIntegerField()
 
     class Meta:
-        indexes = ((("trader", "id"), False),)
+        indexes = ((("trader", "id"), False), (("mint", "id"), False))
 
 
 class Review(Base):

@@ -2,6 +2,8 @@
 
 Nothing in them was written by a stranger: an influencer appears by its id and wallet only, never by its name.
 """
+import functools
+
 from flask import Blueprint, Response, current_app, render_template, request
 
 from web import openapi, queries
@@ -22,17 +24,24 @@ def show_llms():
 
 
 def find_bot(uid):
-    """{id, wallet} of the influencer the guide is written for, or None."""
+    """(id, wallet) of the influencer the guide is written for, or None."""
     row = queries.find_bot(uid) if uid else None
     if uid and row is None:
         raise Problem("not_found", "there is no such influencer")
-    return row and {"id": row[1], "wallet": row[10]}
+    return row and (row[1], row[10])
 
 
-def respond(template, content_type, **more):
-    config = current_app.config["CANDOR"]
-    allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
-    text = render_template(template, config=config, allowance=allowance, url=config.base_url, operations=openapi.OPERATIONS, streams=PLACES, **more)
+def respond(template, content_type, bot=None):
+    text = draw(current_app.config["CANDOR"], template, bot)
     response = Response(text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"})
     response.add_etag()
     return response.make_conditional(request)
+
+
+@functools.lru_cache(64)
+def draw(config, template, bot):
+    """The guide's text, drawn once for each influencer and wallet it names."""
+    allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
+    named = bot and {"id": bot[0], "wallet": bot[1]}
+    return render_template(template, config=config, allowance=allowance, url=config.base_url,
+                           operations=openapi.OPERATIONS, streams=PLACES, bot=named)

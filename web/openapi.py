@@ -1,8 +1,9 @@
 """/openapi.json: OpenAPI 3.1, built from the models that validate what comes in and the shapes of what goes out."""
+import functools
 from dataclasses import dataclass
 
 import orjson
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response, current_app, request
 from pydantic.json_schema import models_json_schema
 
 from config import VERSION
@@ -180,11 +181,22 @@ OPERATIONS = [
 @blueprint.get("/openapi.json")
 def show_document():
     config = current_app.config["CANDOR"]
-    return Response(orjson.dumps(build_document(config.base_url, config.demonstration)), content_type="application/json", headers={"Cache-Control": "public, max-age=300"})
+    response = Response(
+        write_document(config.base_url, config.demonstration), content_type="application/json",
+        headers={"Cache-Control": "public, max-age=300"})
+    response.add_etag()
+    return response.make_conditional(request)
 
 
+@functools.lru_cache(2)
+def write_document(base_url: str, demonstration: bool) -> bytes:
+    """The document as JSON, built once: nothing in it changes while the program runs."""
+    return orjson.dumps(build_document(base_url, demonstration))
+
+
+@functools.lru_cache(4)
 def build_document(base_url, demonstration=False):
-    """The OpenAPI document of this instance as a dict."""
+    """The OpenAPI document of this instance as a dict, built once and shared: nobody may change it."""
     paths = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)

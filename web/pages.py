@@ -10,7 +10,7 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, openapi, paging, paper, queries, reference, sessions, timeline, v1, words
+from web import charts, health, leaderboard, market, paging, paper, queries, reference, sessions, timeline, v1, words
 from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
@@ -29,6 +29,7 @@ def init_app(app):
     app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
                                  COVERAGE=words.COVERAGE, JOB_STATES=words.JOB_STATES)
     app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(most)(draw) for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
+    app.draw_manual = functools.lru_cache(16)(draw_manual)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
 
@@ -284,15 +285,30 @@ def show_status():
 
 @blueprint.get("/docs")
 def show_docs():
-    config = current_app.config["CANDOR"]
-    return render_template("docs.html", settings=config, routes=reference.list_routes(openapi.build_document(config.base_url)), trust=words.TRUST)
+    return draw_once("docs.html", *reference.find_ids().items())
 
 
 @blueprint.get("/docs/fields")
 def show_fields():
-    return render_template("shapes.html", shapes=reference.list_shapes(openapi.build_document(current_app.config["CANDOR"].base_url)))
+    return draw_once("shapes.html")
 
 
 @blueprint.get("/docs/errors")
 def show_errors():
-    return render_template("errors.html", codes=CODES, advice=words.ADVICE)
+    return draw_once("errors.html")
+
+
+def draw_once(template, *ids):
+    """A page of the documentation. It moves with the ids its examples name and with who reads it, and is drawn once for each."""
+    draw = draw_manual if "_flashes" in session else current_app.draw_manual
+    return draw(template, "creator" in session, ids)
+
+
+def draw_manual(template, _signed_in, _ids):
+    config = current_app.config["CANDOR"]
+    shown = {
+        "docs.html": lambda: {"settings": config, "routes": reference.list_routes(config.base_url), "trust": words.TRUST},
+        "shapes.html": lambda: {"shapes": reference.list_shapes(config.base_url)},
+        "errors.html": lambda: {"codes": CODES, "advice": words.ADVICE},
+    }
+    return render_template(template, **shown[template]())

@@ -270,8 +270,9 @@ def _show_pause(at, mint, facts):
 
 def list_posts(limit, before=None, mint=None):
     """Posts of all traders, newest first, older than the post number `before`: [(number, post)]."""
-    conditions = [("o.id < ?", before)] * (before is not None) + [("o.mint = ?", mint)] * bool(mint)
-    where = " WHERE " + " AND ".join(sql for sql, _ in conditions) if conditions else ""
+    # Above all numbers where nothing is said: the first page is searched for as all others are.
+    conditions = [("o.id < ?", 2**62 if before is None else before)] + [("o.mint = ?", mint)] * bool(mint)
+    where = " WHERE " + " AND ".join(sql for sql, _ in conditions)
     return [(row[0], show_post(row)) for row in _all(f"{POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*(value for _, value in conditions), limit))]
 
 

@@ -54,6 +54,8 @@ SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <>
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.block_time < ? GROUP BY t.wallet_id
 """
 NO_TOTALS, END_OF_TIME = (0,) * 7, 2**31
+# A place (slot, place, id) above every trade's, so that a first page is searched for as all others are.
+ABOVE_ALL = (2**62,) * 3
 HOURS = """
 SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial FROM hour_total h
 WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
@@ -125,7 +127,7 @@ def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
 def _list_trades(limit, before, up_to, wallet_id, mint):
     head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
     sql, values = _select(head, [("m.mint = ?", mint) if mint else None, (f"{key[0]}.wallet_id = ?", wallet_id) if wallet_id else None,
-                                 (f"({key}) < (?, ?, ?)", *before) if before else None, ("+t.id <= ?", up_to) if up_to is not None else None],
+                                 (f"({key}) < (?, ?, ?)", *(before or ABOVE_ALL)), ("+t.id <= ?", up_to) if up_to is not None else None],
                           "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
     return _all(sql, [*values, limit])
 
@@ -185,8 +187,8 @@ def find_head():
 
 def find_newest_ids():
     """(influencer, post, paper trader, mint): the public ids of the newest there is, None where there is none."""
-    return _one("SELECT (SELECT uid FROM bot ORDER BY id DESC LIMIT 1), (SELECT uid FROM post ORDER BY id DESC LIMIT 1), (SELECT uid FROM trader ORDER BY id DESC LIMIT 1), "
-                "(SELECT mint FROM trade_mint ORDER BY id DESC LIMIT 1)")
+    newest = "(SELECT {0} FROM {1} WHERE id = (SELECT MAX(id) FROM {1}))".format
+    return _one(f"SELECT {newest('uid', 'bot')}, {newest('uid', 'post')}, {newest('uid', 'trader')}, {newest('mint', 'trade_mint')}")
 
 
 def find_post_arrival(uid):
@@ -218,16 +220,32 @@ def list_posts_since(limit, after):
 
 
 def list_trades_since(limit, after, wallet_ids=None, mint=None):
-    """[(arrival, trade row), ...] after this arrival: followers are near the end, so walking by arrival is short whatever the filter.
+    """[(arrival, trade row), ...] after this arrival, in order of arrival: as quick whatever the filter and however far back.
 
-    (CROSS JOIN keeps SQLite from walking the wallet's trades and sorting.)
+    The trades that are there were numbered in the order in which they arrived, so one look-up turns the arrival into a
+    trade's id, above which each filter has an index. What is told and kept is always the number of the arrival.
     """
-    sql, values = _select("SELECT r.id, t.id FROM arrival r CROSS JOIN trade t", [
-        ("t.id = r.trade_id AND r.kind = 'trade' AND r.id > ?", after), ("EXISTS (SELECT 1 FROM trade_mint m WHERE m.trade_id = t.id AND m.mint = ?)", mint) if mint else None,
-        (f"t.wallet_id IN ({_marks(wallet_ids)})", *wallet_ids) if wallet_ids is not None else None], "ORDER BY r.id LIMIT ?")
-    arrived = _all(sql, [*values, limit])
+    last = _one(LAST_TRADE, (after,))
+    lists = [_list_arrived(limit, last[0] if last else 0, wallet, mint)
+             for wallet in (wallet_ids if wallet_ids is not None else (None,))]
+    arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([trade for _, trade in arrived])
     return [(arrival, rows[trade]) for arrival, trade in arrived if trade in rows]
+
+
+# The newest trade that had arrived by then and that no refold took back.
+LAST_TRADE = "SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1"
+
+
+def _list_arrived(limit, last, wallet_id, mint):
+    """[(arrival, trade id), ...] of trades numbered above `last`."""
+    table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
+    sql, values = _select(
+        f"SELECT r.id, t.{column} FROM {table} t CROSS JOIN arrival r",
+        [(f"r.trade_id = t.{column} AND t.{column} > ?", last), ("t.mint = ?", mint) if mint else None,
+         ("t.wallet_id = ?", wallet_id) if wallet_id is not None else None],
+        f"ORDER BY t.{column} LIMIT ?")
+    return _all(sql, [*values, limit])
 
 
 # ---- influencers --------------------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 The examples are made from the same document; with a key in CANDOR_KEY each works as it stands.
 """
+import functools
 import json
 from dataclasses import dataclass
 
-from web import queries
+from web import openapi, queries
 
 SECTION = "#/components/schemas/"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
@@ -40,14 +41,22 @@ class Route:
     python: str
 
 
-def list_routes(document):
-    """[Route, ...] in the order of the document, with ids this instance has."""
-    url, ids = document["servers"][0]["url"], find_ids()
-    return [read_route(url, ids, path, method, operation) for path, item in document["paths"].items() for method, operation in item.items()]
+def list_routes(base_url):
+    """[Route, ...] in the order of the document of this address, with ids this instance has."""
+    return _list_routes(base_url, tuple(find_ids().items()))
 
 
-def list_shapes(document):
+@functools.lru_cache(2)
+def _list_routes(base_url, ids):
+    document = openapi.build_document(base_url, False)
+    return [read_route(base_url, dict(ids), path, method, operation)
+            for path, item in document["paths"].items() for method, operation in item.items()]
+
+
+@functools.lru_cache(2)
+def list_shapes(base_url):
     """[(name, what it is, [Field, ...]), ...] by name."""
+    document = openapi.build_document(base_url, False)
     return [(name, shape.get("description", ""), [read_field(field, schema, field in shape.get("required", ())) for field, schema in shape.get("properties", {}).items()])
             for name, shape in sorted(document["components"]["schemas"].items())]
 

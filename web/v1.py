@@ -1,10 +1,10 @@
 """/api/v1: every route needs a key; read, validate, ask, answer."""
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
 from flask import Blueprint, Response, current_app, g, request
-from werkzeug.datastructures import MultiDict
 
 from ratelimit import list_limits, show_windows
 from web import gate, leaderboard, market, paging, posts, queries
@@ -38,24 +38,30 @@ def show_list(data, limit, next_cursor=None, **more):
 class Asked:
     """What a list is made from, beside the database: the query's arguments, the time in ms, the secret of cursors, the instance's address."""
 
-    args: MultiDict
+    args: Mapping
     now: int
     secret: str
     base_url: str
 
     @classmethod
-    def by(cls, app, request, now):
-        return cls(request.args, now, app.secret_key, app.config["CANDOR"].base_url)
+    def by(cls, app, request, now, args=None):
+        """`args`: what is known of the query; None for all of it."""
+        known = request.args if args is None else args
+        return cls(known, now, app.secret_key, app.config["CANDOR"].base_url)
 
 
-LISTS = {}                                                    # path -> what makes its list of an Asked
+# path -> (names its query may have, what makes its list of an Asked)
+LISTS = {}
 
 
-def kept_list(path):
-    """The GET of a list that the function makes of an Asked, as a dict. It is kept until anything is written (web.kept) and for a minute at most, for
-    windows of time move on; `asOf` is always now. (web.express answers it too.)"""
+def kept_list(path, *names):
+    """The GET of a list that the function makes of an Asked, as a dict. `names`: the only ones of the query that it reads.
+
+    It is kept until anything is written (web.kept) and for a minute at most, for windows of time move on; `asOf` is always
+    now. (web.express answers it too.)
+    """
     def decorate(make):
-        LISTS[blueprint.url_prefix + path] = make
+        LISTS[blueprint.url_prefix + path] = names, make
 
         @functools.wraps(make)
         def view():
@@ -66,9 +72,21 @@ def kept_list(path):
 
 def find_list(app, request, visit):
     """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
+    names, make = LISTS[request.path]
+    args = read_known(request.args, names)
     version = visit.version, start_of_minute(visit.now)
-    body = app.kept.find((request.path, request.query_string), version, lambda: orjson.dumps(LISTS[request.path](Asked.by(app, request, visit.now))))
+    body = app.kept.find((request.path, *args.items()), version,
+                         lambda: orjson.dumps(make(Asked.by(app, request, visit.now, args))))
     return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
+
+
+def read_known(args, names):
+    """{name: text} of a query's known names in one order, the first where one is repeated, and `limit` as it is echoed.
+
+    Queries that ask for the same are the same: other names, orders and spellings cause no other reading.
+    """
+    known = {name: args[name] for name in names if name in args}
+    return {**known, "limit": str(paging.read_limit(known))}
 
 
 def start_of_minute(now):
@@ -118,7 +136,7 @@ def write_cursor(asked, scope, position):
 
 
 # ---- influencers ----------------------------------------------------------------------------------------------------------
-@kept_list("/bots")
+@kept_list("/bots", "limit", "cursor")
 def list_bots(asked):
     limit, position = paging.read_limit(asked.args), read_cursor(asked, ("bots",), 1)
     rows, more = paging.cut_page(queries.list_bots(limit + 1, position and position[0]), limit)
@@ -147,7 +165,7 @@ def show_positions(positions):
 
 
 # ---- posts ----------------------------------------------------------------------------------------------------------------
-@kept_list("/feed")
+@kept_list("/feed", "limit", "cursor", "since")
 def list_feed(asked):
     limit, scope = paging.read_limit(asked.args), ("feed",)
     after = read_since(asked, scope, queries.find_post_arrival)
@@ -214,7 +232,7 @@ def show_trades(rows):
     return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes)]
 
 
-@kept_list("/trades")
+@kept_list("/trades", "limit", "cursor", "since", "wallet", "mint", "botId")
 def list_trades(asked):
     limit, wallet, mint, bot = paging.read_limit(asked.args), read_address(asked, "wallet"), read_address(asked, "mint"), asked.args.get("botId")
     scope = ("trades", wallet, mint, bot)
@@ -232,7 +250,7 @@ def list_trades(asked):
                         newestCursor=write_cursor(asked, ("since", *scope), (newest,)), coverage=coverage)
 
 
-@kept_list("/activity")
+@kept_list("/activity", "limit", "cursor", "mint")
 def list_activity(asked):
     limit, mint = paging.read_limit(asked.args), read_address(asked, "mint")
     if mint is None:
@@ -244,7 +262,7 @@ def list_activity(asked):
                         buyers=sides.get("buy", 0), sellers=sides.get("sell", 0), walletsTracked=queries.count_tracked())
 
 
-@kept_list("/leaderboard")
+@kept_list("/leaderboard", "limit", "sort", "window")
 def show_leaderboard(asked):
     limit = paging.read_limit(asked.args)
     sort, window = read_choice(asked, "sort", leaderboard.SORTS, "pnl"), read_choice(asked, "window", tuple(leaderboard.WINDOWS), "all")
