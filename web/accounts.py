@@ -12,7 +12,7 @@ import orjson
 from peewee import JOIN
 
 from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
-from web.fields import HOLDS_SECRET, check_line, check_wallet, holds_secret
+from web.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
 from web.keys import PREFIXES, hash_secret, make_key
 from web.problem import Problem, invalid
 
@@ -132,6 +132,7 @@ def set_profile(bot, name=None, bio=None, voice=None, auto_post=None, now=None):
 
 
 def check_bio(text):
+    check_size("bio", text, LONGEST_BIO)
     return check_line("bio", " ".join(text.split()), LONGEST_BIO, shortest=0)
 
 
@@ -148,6 +149,8 @@ def _check_words(name, value, default):
         return check_line(name, value, LONGEST_WORD, shortest=0) or default
     if len(value) > MOST_WORDS:
         raise invalid(name, f"must have at most {MOST_WORDS} entries")
+    for word in value:
+        check_size(name, word, LONGEST_WORD, shortest=1)
     if holds_secret(" ".join(value)):                         # a seed phrase, written as a list
         raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, LONGEST_WORD) for word in value]

@@ -1,7 +1,7 @@
 """Text that comes from outside: what an address is, what a secret looks like, which characters never belong into a text."""
 import base64
 import functools
-import itertools
+import hashlib
 import re
 import unicodedata
 
@@ -13,7 +13,9 @@ from web.keys import is_well_formed
 from web.problem import invalid
 
 BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
-SEED_LENGTHS = {12, 15, 18, 21, 24}
+SEED_LENGTHS = (12, 15, 18, 21, 24)
+# Longer than a seed phrase of 24 words, a secret key written as 64 numbers, any address.
+MAX_WALLET_TEXT = 500
 SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not stored. Never paste one here or anywhere else: "
                   "only the public address is needed. If it is real, move your funds to a new wallet")
 HOLDS_SECRET = ("holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never paste one where it does not belong; "
@@ -62,31 +64,57 @@ def _is_key_pair(raw):
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
 
-def _holds_phrase(text):
-    """A seed phrase is told from prose by its checksum, and from a word said over and over by how few repeat in it."""
-    for is_known, run in itertools.groupby(re.findall(r"[a-z]+", text.lower()), key=_phrase_words().__contains__):
-        words = list(run) if is_known else []
-        for size, start in itertools.product(SEED_LENGTHS, range(len(words))):
-            phrase = words[start:start + size]
-            if len(phrase) == size and len(set(phrase)) > size // 2 and _phrases().check(" ".join(phrase)):
-                return True
+def _holds_phrase(text: str) -> bool:
+    """Is there a seed phrase in a text? Told from prose by its checksum, from one word said over
+    and over by how few repeat in it."""
+    numbers, run = _phrase_numbers(), []
+    for word in re.findall(r"[a-z]+", text.lower()):
+        number = numbers.get(word)
+        if number is not None:
+            run.append(number)
+            continue
+        if _run_holds_phrase(run):
+            return True
+        run = []
+    return _run_holds_phrase(run)
+
+
+def _run_holds_phrase(run: list[int]) -> bool:
+    """Does a phrase end anywhere in a run of numbers of words? Shorter runs cost nothing; a longer
+    one costs a hash for each place and size, and is looked through once."""
+    if len(run) < SEED_LENGTHS[0]:
+        return False
+    # The last 24 words as one integer, 11 bits a word: what BIP39 calls the concatenated bits.
+    bits, most = 0, (1 << 11 * SEED_LENGTHS[-1]) - 1
+    for end, number in enumerate(run, start=1):
+        bits = (bits << 11 | number) & most
+        for size in SEED_LENGTHS:
+            if size > end:
+                break
+            if _is_checked(bits & ((1 << 11 * size) - 1), size):
+                # How few repeat is asked last: one window in sixteen comes as far as this.
+                if len(set(run[end - size:end])) > size // 2:
+                    return True
     return False
 
 
-@functools.cache
-def _phrases():
-    return Mnemonic("english")
+def _is_checked(bits: int, size: int) -> bool:
+    """BIP39's checksum: of every 33 bits the last one belongs to the hash of all the others."""
+    check_bits = size // 3
+    entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
+    first = hashlib.sha256(entropy).digest()[0]
+    return first >> (8 - check_bits) == bits & ((1 << check_bits) - 1)
 
 
 @functools.cache
-def _phrase_words():
-    return frozenset(_phrases().wordlist)
+def _phrase_numbers() -> dict[str, int]:
+    return {word: number for number, word in enumerate(Mnemonic("english").wordlist)}
 
 
 def check_wallet(text, field="wallet"):
     """The address in `text`, which must be nothing but a public address; Problem otherwise, with a warning where it looks like a secret."""
     text = text.strip()
-    if looks_secret(text):
+    if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
         raise invalid(field, SECRET_WARNING)
     if not is_base58(text, 32):
         raise invalid(field, "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits")
@@ -120,8 +148,16 @@ def _is_symbol(character):
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
+def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
+    """Refuse a text that is far too long, before anything looks into it. What is invisible in it
+    may be as much again: that goes before a text is measured exactly."""
+    if len(text.strip()) > 2 * longest:
+        raise invalid(field, f"must have {shortest} to {longest} characters")
+
+
 def check_line(field, text, longest, shortest=1):
     """A short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
+    check_size(field, text, longest, shortest)
     if has_control(text) or "\n" in text or "\t" in text:
         raise invalid(field, "must not contain control characters or line breaks")
     text = clean_text(text).strip()

@@ -14,6 +14,10 @@ from models import Post, database, erasing, store_arrival, store_post, writing
 from web.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from web.problem import Problem, invalid
 
+MAX_TEXT = 4000
+LONGEST = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
+# Of the fields that do not belong into a body this many are named; nobody means more.
+MAX_UNKNOWN_FIELDS = 20
 COMPARED = ("body", "mint", "symbol", "signature", "reason")  # what makes a retry identical
 KEPT = ("mint", "signature")                                  # what hiding a post leaves of it
 
@@ -23,18 +27,19 @@ class PostBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    eventId: str | None = Field(None, min_length=1, max_length=128, examples=["sell-17"], description="Idempotency key, unique per update; or send the header Idempotency-Key")
-    body: str = Field(min_length=1, max_length=4000, examples=["Took profit."], description="Post text, trimmed")
+    eventId: str | None = Field(None, min_length=1, max_length=LONGEST["eventId"], examples=["sell-17"], description="Idempotency key, unique per update; or send the header Idempotency-Key")
+    body: str = Field(min_length=1, max_length=MAX_TEXT, examples=["Took profit."], description="Post text, trimmed")
     mint: str | None = Field(None, examples=["So11111111111111111111111111111111111111112"], description="Token mint address, base58 of 32 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"})
-    symbol: str | None = Field(None, min_length=1, max_length=32, examples=["SOL"], description="Token ticker")
+    symbol: str | None = Field(None, min_length=1, max_length=LONGEST["symbol"], examples=["SOL"], description="Token ticker")
     signature: str | None = Field(None, description="Transaction signature, base58 of 64 bytes", json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{64,88}$"})
-    reason: str | None = Field(None, max_length=4000, examples=["The book was thin."], description="Why; stays the bot's word, never verified")
+    reason: str | None = Field(None, max_length=MAX_TEXT, examples=["The book was thin."], description="Why; stays the bot's word, never verified")
     botId: str | None = Field(None, description="The influencer; must be the key's own")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
-    def clean(cls, text):
-        if not isinstance(text, str):
+    def clean(cls, text, info):
+        # What is far too long is not looked into: the field's own length refuses it next.
+        if not isinstance(text, str) or len(text.strip()) > 2 * LONGEST[info.field_name]:
             return text
         if has_control(text):
             raise PydanticCustomError("control_character", "must not contain control characters other than newline and tab")
@@ -43,7 +48,8 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text):
-        if text is not None and holds_secret(text):
+        # The others are measured by now; a longer signature is none, which is said next.
+        if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
         return text
 
@@ -95,13 +101,20 @@ def parse_post(value, idempotency_key=None):
             raise invalid("eventId", "differs from the header Idempotency-Key")
         value = {**value, "eventId": idempotency_key}
     try:
-        body = PostBody.model_validate(value)
+        body = PostBody.model_validate(_without_crowd(value))
     except ValidationError as error:
         raise _unaccepted(error) from None
     if body.eventId is None:
         raise invalid("eventId", "is required, here or as the header Idempotency-Key")
     given = (value[name] for name in ("eventId", "body", "symbol", "reason") if value.get(name) is not None)
     return body, any(clean_text(text) != text for text in given)
+
+
+def _without_crowd(value):
+    """The body with its first few unknown fields: they are refused, and thousands would be named one by one."""
+    unknown = [name for name in value if name not in PostBody.model_fields][MAX_UNKNOWN_FIELDS:]
+    crowd = frozenset(unknown)
+    return {name: given for name, given in value.items() if name not in crowd} if crowd else value
 
 
 def _unaccepted(error):

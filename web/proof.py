@@ -11,6 +11,8 @@ from web.fields import is_base58
 
 MINUTES = 5
 SIGNATURE_BYTES = 64
+# As hex it takes 128 characters.
+MAX_SIGNATURE_TEXT = 200
 SIGNING_DOMAIN = b"\xffsolana offchain"                       # of Solana's off-chain messages: never the beginning of a transaction
 FORMATS = (0, 1)                                              # printable ASCII, UTF-8
 
@@ -23,6 +25,8 @@ def write_challenge(base_url, bot, wallet, nonce, ends_at):
 def parse_signature(text):
     """The 64 bytes of a signature in base58, base64 or hex; None for anything else."""
     text = text.strip()
+    if len(text) > MAX_SIGNATURE_TEXT:
+        return None
     if is_base58(text, SIGNATURE_BYTES):
         return base58.b58decode(text)
     for decode in (bytes.fromhex, _from_base64):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from flask import current_app, g, request, session
 from flask.sessions import SecureCookieSessionInterface
-from flask_wtf.csrf import CSRFProtect
+from flask_wtf.csrf import CSRFError, CSRFProtect
 from itsdangerous import BadSignature
 from peewee import OperationalError
 
@@ -24,6 +24,8 @@ COARSE_MS = 3_600_000
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # A browser takes a cookie of the second name over https from this host alone, for all its paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
+# A form's token has some 90 characters.
+MAX_TOKEN_TEXT = 200
 csrf = CSRFProtect()
 
 
@@ -74,6 +76,8 @@ def check_sender():
         return
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none") or not _is_own(request.headers.get("Origin")):
         raise Problem("foreign_origin", "this form was sent from another site, so nothing was done; open the page here and send it again")
+    if len(request.form.get("csrf_token", "")) > MAX_TOKEN_TEXT:
+        raise CSRFError("The CSRF token is too long.")
     csrf.protect()
 
 

@@ -25,10 +25,15 @@ TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}         # hours a rotated key works on -> ms
 SAMPLES = ({"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
            {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"})
-NEVER_SHOWN = ("csrf_token", "wallet", "prove", "signature", "code", "present")      # may hold a secret somebody pasted
+# Of a form whose token is stale: fields that may hold a pasted secret (wallet, prove, signature, code) are left out.
+STALE_FIELDS = ("name", "bio", "tone", "emoji", *LISTS, "body", "mint", "symbol", "reason", "family", "start", "label", "draft", "on", "overlap")
 WRONG_PRESENT_CODE = ("This is not your present recovery code, so it stays. If you lost it, only the "
                       "operator of this instance can replace it")
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
+# Twice the longest field: whoever wrote too much gets it back to shorten it.
+MAX_TYPED_TEXT = 8_000
+# A body and its reason at their longest.
+MAX_STALE_TEXT = 8_500
 
 
 @blueprint.after_request
@@ -41,8 +46,15 @@ def keep_nothing(response):
 @blueprint.app_errorhandler(CSRFError)
 def answer_stale_form(error):
     """The form's token and this browser's cookie do not belong together: what was typed is offered again with a new token."""
-    typed = [(name, text) for name, text in without_secrets(request.form.to_dict()).items() if name not in NEVER_SHOWN and re.fullmatch("[a-z]{1,20}", name)]
+    typed = list(without_secrets(read_known_fields(request.form)).items())
     return render_template("stale.html", typed=typed, action=request.path), 400
+
+
+def read_known_fields(form):
+    """{name: text} of fields that forms here have, as long as they are not longer in all than what anybody types:
+    nobody has shown yet that this sender was ever here, so its text is measured before it is read."""
+    given = {name: form[name] for name in STALE_FIELDS if name in form}
+    return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
 
 
 def settings():
@@ -83,8 +95,9 @@ def read_texts(*names, form=None):
 
 
 def without_secrets(typed, errors=None):
-    """What may be shown in a form again."""
-    return {name: "" if name == "wallet" and name in (errors or {}) or holds_secret(text) else text for name, text in typed.items()}
+    """What may be shown in a form again. What is longer than any field takes is not looked into, and not shown."""
+    return {name: "" if name == "wallet" and name in (errors or {}) or len(text) > MAX_TYPED_TEXT or holds_secret(text) else text
+            for name, text in typed.items()}
 
 
 def read_voice(form=None):
