@@ -13,7 +13,7 @@ from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Pe
 from paper.book import Book, Close, Position, find_exclusion, public_id
 from paper.engine import REFUSAL_MS, refusal_key
 from paper.engine import Trader as Player
-from paper.fills import MODEL, Fill, Order
+from paper.fills import ASSUMPTIONS_OF, MODEL, WRITE_OFFS, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
 from paper.market import Flow, Token, parse_snapshot
 from paper.refill import Account, Attempt
@@ -31,9 +31,9 @@ NAMED = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd FROM snapshot s JOIN token t ON t.id = s.token_id
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?)"""
 SHARED_FILLS = """
-SELECT o.period_id, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent, f.failed, o.reason,
+SELECT o.period_id, p.trader_id, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent, f.failed, o.reason,
        f.marks, f.position, f.model
-FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?) ORDER BY f.id"""
 TOKENS = "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
 FLOWS = """
@@ -211,12 +211,22 @@ def find_account(period, handle):
 def _list_attempts(period, positions):
     """The period's fills as attempts, each with what the same snapshot had given to anybody before."""
     snapshots, before = {row[0]: parse_snapshot(*row) for row in _all(NAMED, (period,))}, defaultdict(list)
-    for owner, snapshot, *columns, position, model in _all(SHARED_FILLS, (period,)):
+    for owner, trader, snapshot, *columns, position, model in sorted(_all(SHARED_FILLS, (period,)), key=_played):
         done = read_fill(snapshot, *columns)
         if owner == period:
             mark = positions[position].price if position else 0
-            yield Attempt(done, snapshots.get(snapshot) if model == MODEL else None, tuple(before[snapshot]), mark)
+            known = snapshots.get(snapshot) if model in ASSUMPTIONS_OF else None
+            yield Attempt(done, known, tuple(before[snapshot]), mark, model)
         before[snapshot].append(done)
+
+
+def _played(row):
+    """The order in which the engine made fills: moment by moment, write-offs first, then the oldest decision of all traders.
+
+    Rows lie trader by trader, so their ids do not tell who took from a pool first.
+    """
+    _, trader, _, number, _, _, at, _, decided_at, *_, reason, _, _, _ = row
+    return at, reason not in WRITE_OFFS, 0 if reason in WRITE_OFFS else decided_at, trader, number
 
 
 def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, marks):

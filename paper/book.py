@@ -5,11 +5,11 @@ What always holds:  cash == starting_cash + net of the closes + cash flow of the
 import hashlib
 from dataclasses import dataclass, replace
 
-from paper.fills import ASSUMPTIONS, MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
+from paper.fills import MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
 from paper.market import ALL_SOL, price_of, value_of
 
 STARTING_CASH = 10 * 10**9             # lamports
-PIPELINE = f"paper/1 {MODEL}"          # changes with the strategies, the engine or the fill model: results are compared within one
+PIPELINE = f"paper/2 {MODEL}"          # changes with the strategies, the engine or the fill model: results are compared within one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Position:
 
     @property
     def entry_price(self):
-        """Mean price of the buys, as the snapshots had it."""
-        return price_of(self.mid_bought, self.bought_raw, self.decimals)
+        """Mean price of the buys, as the snapshots had it; never 0, since what moved from it is asked for."""
+        return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self):
@@ -56,10 +56,6 @@ class Position:
     @property
     def gross(self):
         return self.mid_sold - self.mid_bought
-
-    @property
-    def assumptions(self):
-        return ASSUMPTIONS + self.marks
 
     def marked(self, snapshot, horizon_ms):
         """With a new mark; one that comes too long after the last is noted."""

@@ -100,11 +100,12 @@ def play(market, traders, snapshots, now):
     """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it."""
     at = snapshots[0].at
     seen = {one.mint: market.push(one, now) for one in snapshots if one.mint in market.tokens}
+    usage = defaultdict(Usage)             # of each pool, by all traders together
     for trader in traders:
         expire_orders(trader, at)
         if trader.book.positions or trader.book.orders:
-            watch(trader, market, seen, at)
-    settle_orders(traders, seen, at)
+            watch(trader, market, seen, usage, at)
+    settle_orders(traders, seen, usage, at)
     for trader in traders:
         leave(trader, market, seen, now)
     enter(traders, market, seen, at, now)
@@ -132,11 +133,10 @@ def drop_orders(trader, at, state="restart"):
         end_order(trader, order, state, at)
 
 
-def settle_orders(traders, seen, at):
+def settle_orders(traders, seen, usage, at):
     """Fill what is due, oldest decision first: the earlier one takes the pool's liquidity."""
     due = [(order.decided_at, trader.id, order.number, trader, order) for trader in traders for order in trader.book.orders.values()
            if order.mint in seen and order.due_at <= at]
-    usage = defaultdict(Usage)
     for *_, trader, order in sorted(due, key=lambda row: row[:3]):
         snapshot, flaw = seen[order.mint]
         if flaw == "missing_price":
@@ -198,21 +198,21 @@ def tell_fill(order, done, position):
 
 
 # ---- open positions -----------------------------------------------------------------------------------------------------
-def watch(trader, market, seen, at):
+def watch(trader, market, seen, usage, at):
     """Book what is gone, raise what must be reviewed, mark the rest."""
     for position in list(trader.book.positions.values()):
         if position.mint in seen:
-            look_at(trader, position, *seen[position.mint], market.horizon_ms)
+            look_at(trader, position, *seen[position.mint], usage[position.mint], market.horizon_ms)
         else:
-            miss(trader, position, market, at)
+            miss(trader, position, market, usage[position.mint], at)
     for order in trader.book.orders.values():
         if order.mint in seen and order.mint not in trader.book.positions:
             raise_flaw(trader, *seen[order.mint], order.symbol)
 
 
-def look_at(trader, position, snapshot, flaw, horizon_ms):
+def look_at(trader, position, snapshot, flaw, usage, horizon_ms):
     if flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
-        return book_gone(trader, position, snapshot)
+        return book_gone(trader, position, snapshot, usage)
     raise_flaw(trader, snapshot, flaw, position.symbol)
     if flaw is None:
         marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
@@ -227,17 +227,17 @@ def raise_flaw(trader, snapshot, flaw, symbol):
         trader.alarm(flaw, snapshot.id, REVIEWED_FLAWS[flaw], snapshot.at, symbol)
 
 
-def miss(trader, position, market, at):
+def miss(trader, position, market, usage, at):
     """A held token without a snapshot: a review after a while, after a day it is taken for gone."""
     unseen = at - position.marked_at
     if unseen > GIVEN_UP_MS:
         stale = trader.book.positions[position.mint] = replace(position, marks=tuple(sorted({*position.marks, STALE_PRICE})))
-        book_gone(trader, stale, Snapshot(position.marked_on, position.mint, at, position.price, reserve=0))
+        book_gone(trader, stale, Snapshot(position.marked_on, position.mint, at, position.price, reserve=0), usage)
     elif unseen > max(MISSING_MS, MISSING_INTERVALS * market.interval_ms):
         trader.alarm("missing_snapshot", position.marked_on, "no snapshot came while a position was open", at, position.symbol)
 
 
-def book_gone(trader, position, snapshot):
+def book_gone(trader, position, snapshot, usage):
     """Rule 5, before any other: the loss is booked at once, whatever was on its way."""
     order = trader.book.order_for(position.mint)
     if order:
@@ -245,7 +245,9 @@ def book_gone(trader, position, snapshot):
     order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell",
                               amount=position.raw,
                               reason="liquidity_gone", decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
-    order = book_fill(trader, order, write_off(order, snapshot, position.price), snapshot)
+    done = write_off(order, snapshot, position.price, usage)
+    usage.take(done)
+    order = book_fill(trader, order, done, snapshot)
     end_order(trader, order, "filled", snapshot.at)
 
 

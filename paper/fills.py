@@ -1,13 +1,17 @@
-"""The fill model `amm-cp/1`: what an order would have got from a constant-product pool, to the lamport.
+"""The fill model `amm-cp/1.1`: what an order would have got from a constant-product pool, to the lamport.
+
+It differs from `amm-cp/1` in one rule: write-offs share the drained pool. Fills of `amm-cp/1` keep that name and can
+still be made again (see `paper.refill`): every function that depends on the model takes it as an argument.
 
 Pure integers. Rounding always goes against the trader. What the model assumes is listed in ASSUMPTIONS and stands on every close.
 """
 import hashlib
 from dataclasses import dataclass
 
-from paper.market import LAMPORTS, SCALE, value_of
+from paper.market import ALL_SOL, LAMPORTS, SCALE, value_of
 
-MODEL = "amm-cp/1"
+MODEL = "amm-cp/1.1"
+FIRST_MODEL = "amm-cp/1"               # its write-offs did not share the pool
 ONE = 10_000
 POOL_FEE_BPS = 30
 BASE_FEE = 5_000                       # lamports, each attempt
@@ -23,7 +27,7 @@ WAIT_INTERVALS = 3                     # scout intervals after the latency in wh
 GONE_SHARE = 20                        # liquidity under a twentieth of what it was at entry is gone
 GONE_USD_CENTS = 100_00                # ... as is less than this
 
-ASSUMPTIONS = (
+FIRST_ASSUMPTIONS = (
     "decided on one snapshot, filled on a later one after the stated latency",
     f"constant-product pool whose SOL side is half its liquidity, pool fee {POOL_FEE_BPS} basis points each way",
     f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE} priority), failed attempts included",
@@ -31,6 +35,13 @@ ASSUMPTIONS = (
     f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated traders; the pool itself does not react",
     f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per snapshot, of at most {UNKNOWN_MOST} lamports",
 )
+ASSUMPTIONS = (
+    *FIRST_ASSUMPTIONS,
+    "positions that are written off on one snapshot share what is left in the pool, the first one first",
+)
+ASSUMPTIONS_OF = {FIRST_MODEL: FIRST_ASSUMPTIONS, MODEL: ASSUMPTIONS}
+# Closing reasons that book a whole position at once, outside the share of a snapshot.
+WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 STALE_PRICE = "stale_price"
 
@@ -106,8 +117,8 @@ class Usage:
         self.blind = False                     # liquidity unknown: one fill, since nobody knows what is left
 
     def take(self, fill):
-        if fill.failed or fill.reason == "liquidity_gone":
-            return                             # nothing was taken; what is gone was no use of the pool by a trader
+        if fill.failed:
+            return                             # nothing was taken
         if UNKNOWN_LIQUIDITY in fill.marks:
             self.blind = True
         elif fill.side == "buy":
@@ -118,7 +129,7 @@ class Usage:
             self.raw_in += fill.raw
 
 
-def fill(order, snapshot, usage, *, first=False, last_raw=None):
+def fill(order, snapshot, usage, *, first=False, last_raw=None, model=MODEL):
     """The Fill of an order on a snapshot, or None where the pool has nothing left for it.
 
     first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it returns the rent.
@@ -127,7 +138,7 @@ def fill(order, snapshot, usage, *, first=False, last_raw=None):
     taken = _buy(order.rest, snapshot, order.decimals, usage) if order.side == "buy" else _sell(order.rest, snapshot, order.decimals, usage)
     if taken is None:
         return None
-    if is_failing(order):
+    if is_failing(order, model):
         return _attempt(order, snapshot, failed=True)
     raw, mid, slippage, pool_fee = taken
     rent = RENT if first else -RENT if order.side == "sell" and raw == last_raw else 0
@@ -140,9 +151,9 @@ def _attempt(order, snapshot, **amounts):
                 **amounts)
 
 
-def is_failing(order):
+def is_failing(order, model=MODEL):
     """Whether this attempt of the order fails: a chance fixed by handle, order number, model and attempt, the same in every replay."""
-    digest = hashlib.sha256(f"{order.handle}|{order.number}|{MODEL}|{order.attempts}".encode()).digest()
+    digest = hashlib.sha256(f"{order.handle}|{order.number}|{model}|{order.attempts}".encode()).digest()
     return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
 
 
@@ -190,12 +201,21 @@ def _sell(raw, snapshot, decimals, usage):
         sol, tokens = _pool(snapshot, decimals)
         sol, tokens = sol - usage.sol_out, tokens + usage.raw_in
         raw = min(raw, room * tokens // (sol - room))
-        received = sol * raw // (tokens + raw)
+        received = _pay(sol, tokens, raw)
     return _sold(raw, received, snapshot.price, decimals) if raw > 0 else None
 
 
+def _pay(sol, tokens, raw):
+    """Lamports a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0 where either side is empty.
+
+    The token side floors to 0 where one unit is worth more than the pool holds (few decimals, a high price).
+    """
+    return sol * raw // (tokens + raw) if sol > 0 and tokens > 0 else 0
+
+
 def _sold(raw, received, price, decimals):
-    mid = value_of(raw, price, decimals)
+    # A position that rose beyond all there is would not fit its column.
+    mid = min(ALL_SOL, value_of(raw, price, decimals))
     received = min(received, mid)
     return raw, mid, mid - received, _fee(received)
 
@@ -210,14 +230,15 @@ def is_gone(snapshot, liquidity_at_entry):
     return snapshot.reserve == 0 or liquidity is not None and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
 
 
-def write_off(order, snapshot, mark):
-    """The Fill that books a position whose liquidity is gone: all of it, at once, at what the pool would pay, possibly nothing.
+def write_off(order, snapshot, mark, usage):
+    """The Fill that books a position whose liquidity or price is gone: all of it, at once, at what the pool would pay, possibly nothing.
 
     mark: the last price that could be believed; what is gone is not worth more than it was.
+    usage: what others took on this snapshot; the pool pays the rest of what it holds and no more.
     """
     raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
     if snapshot.reserve and price:
         sol, tokens = _pool(snapshot, order.decimals)
-        received = sol * raw // (tokens + raw)
+        received = _pay(sol - usage.sol_out, tokens + usage.raw_in, raw)
     raw, mid, slippage, pool_fee = _sold(raw, received, price, order.decimals)
     return _attempt(order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=-RENT)

@@ -133,7 +133,7 @@ def lost_too_much(equity, day_equity, phase):
 
 
 def is_locked(equity, peak, phase):
-    return phase.name == "standard" and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
+    return phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
 
 
 def look_back_on(pause, closes):

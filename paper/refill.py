@@ -2,7 +2,8 @@
 from dataclasses import dataclass, replace
 
 from paper.book import Book
-from paper.fills import Usage, fill, write_off
+from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Usage, fill, write_off
+from paper.market import Snapshot
 
 MONEY = ("raw", "bought_raw", "mid_bought", "mid_sold", "slippage", "fees", "rent", "cash", "spent", "latency_ms", "closed_at", "reason")
 
@@ -15,6 +16,7 @@ class Attempt:
     snapshot: object                   # None: it is missing
     before: tuple                      # Fills of the same snapshot, by anybody, that came first
     mark: int                          # the last believed price of its position
+    model: str = MODEL                 # the fill model it was made by
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,33 @@ def find_differences(account):
 
 
 def fill_again(book, order, attempt):
-    """The Fill the model makes of an order on the attempt's snapshot; None where there is no such snapshot, or no room."""
+    """The Fill its model makes of an order on the attempt's snapshot; None where there is no such snapshot, or no room."""
     snapshot, position = attempt.snapshot, book.positions.get(order.mint)
-    if snapshot is None or order.side == "sell" and position is None:
+    if order.side == "sell" and position is None:
         return None
-    if order.reason == "liquidity_gone":
-        vanished = snapshot.at != attempt.fill.at             # no snapshot came any more: the last one's price, an empty pool
-        return write_off(order, replace(snapshot, at=attempt.fill.at, price=attempt.mark, reserve=0) if vanished else snapshot, attempt.mark)
+    if order.reason in WRITE_OFFS:
+        return write_off(order, _gone(attempt), attempt.mark, _usage(attempt, shared=attempt.model != FIRST_MODEL))
+    if snapshot is None:
+        return None
+    first, last_raw = position is None, position and position.raw
+    return fill(order, snapshot, _usage(attempt), first=first, last_raw=last_raw, model=attempt.model)
+
+
+def _gone(attempt):
+    """The snapshot a position was written off on. Where none came any more it was the mark, beside an empty pool.
+
+    That last snapshot may be deleted by now: it was no fill's until then. Nothing but the mark is needed of it.
+    """
+    snapshot, done = attempt.snapshot, attempt.fill
+    if snapshot is not None and snapshot.at == done.at:
+        return snapshot
+    return Snapshot(done.snapshot, done.mint, done.at, attempt.mark, reserve=0)
+
+
+def _usage(attempt, shared=True):
+    """What others took on the same snapshot before. In the first model write-offs neither took nor shared."""
     usage = Usage()
-    for earlier in attempt.before:
-        usage.take(earlier)
-    return fill(order, snapshot, usage, first=position is None, last_raw=position and position.raw)
+    for earlier in attempt.before if shared else ():
+        if attempt.model != FIRST_MODEL or earlier.reason not in WRITE_OFFS:
+            usage.take(earlier)
+    return usage

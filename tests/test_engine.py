@@ -73,7 +73,7 @@ def test_a_round_trip_costs_what_it_says():
 
 
 def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
-    monkeypatch.setattr("paper.fills.is_failing", lambda order: order.attempts < 2)
+    monkeypatch.setattr("paper.fills.is_failing", lambda order, model: order.attempts < 2)
     one = told(0)
     tape = Tape([one]).play(2)
     assert one.book.cash == STARTING_CASH - 55_000 and one.book.lost_fees == 55_000 and adds_up(one)
@@ -84,7 +84,7 @@ def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
 
 
 def test_an_order_that_always_fails_ends(monkeypatch):
-    monkeypatch.setattr("paper.fills.is_failing", lambda order: True)
+    monkeypatch.setattr("paper.fills.is_failing", lambda order, model: True)
     one = told(0)
     Tape([one]).play(8)
     assert len(fills(one)) == 3 and one.book.lost_fees == 3 * 55_000 and not one.book.orders and adds_up(one)      # three snapshots until it expired
@@ -120,6 +120,16 @@ def test_a_rug_is_booked_at_once():
     assert not one.book.positions and position.reason == "liquidity_gone" and position.closed_at == START + 3 * MINUTE
     assert position.cash == -SOL - 2 * 55_000 and adds_up(one)                                            # everything, and the fee of closing
     assert not one.journal.alarms                                                                         # it is a loss, not a question
+
+
+def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
+    """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as make the price."""
+    traders = [told(0, ident=number) for number in range(20)]
+    Tape(traders).play(4).play(A={"price": "0.001", "pool": "0.3", "liquidity": "90"})
+    last = [fills(one)[-1] for one in traders]
+    received = [fill.mid - fill.slippage for fill in last]
+    assert {fill.reason for fill in last} == {"liquidity_gone"} and all(adds_up(one) for one in traders)
+    assert sum(received) <= SOL * 3 // 10 and received[0] > received[-1] > 0
 
 
 def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():

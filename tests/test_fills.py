@@ -1,9 +1,9 @@
-"""The fill model amm-cp/1. The oracle beside it is written with fractions and shares no code with it."""
+"""The fill model amm-cp/1.1. The oracle beside it is written with fractions and shares no code with it."""
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paper import fills
@@ -132,12 +132,12 @@ def test_when_liquidity_is_gone(changes, gone):
 
 def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
     held = order("sell", 5_000 * 10**6)
-    nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price)
+    nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price, Usage())
     assert nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
-    left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price)
+    left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price, Usage())
     expected = swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL           # half a SOL beside 500 tokens; all of it, whatever the cap
     assert 0 <= expected - (left.mid - left.slippage - left.pool_fee) < 3
-    absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price)
+    absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price, Usage())
     assert absurd.mid == 5 * SOL                                                        # not worth more than at its last mark
 
 
@@ -156,3 +156,69 @@ def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
     assert (sol + usage.sol_in + paid) * (tokens - bought.raw) >= (sol + usage.sol_in) * tokens - (sol + paid)
     sold = fill(replace(order("sell", bought.raw, number=1), decimals=decimals), snapshot, Usage(), last_raw=bought.raw)
     assert sold is None or sold.failed or sold.mid - sold.slippage <= paid              # there and back never gains
+
+
+# ---- one pool for all ---------------------------------------------------------------------------------------------------
+def test_all_holders_of_a_drained_pool_share_what_it_holds():
+    """Twenty holders of 5,000 tokens beside half a SOL and 500 tokens: as if one had sold 100,000, 0.5 * 100000 / 100500."""
+    drained, usage, received = quote(0, pool="0.5", liquidity="50"), Usage(), []
+    for number in range(20):
+        done = write_off(order("sell", 5_000 * 10**6, number=number), drained, quote(0).price, usage)
+        usage.take(done)
+        received.append(done.mid - done.slippage)
+    together = Fraction(1, 2) * Fraction(100_000, 100_500) * SOL
+    assert 0 <= together - sum(received) < 40 and sum(received) <= SOL // 2
+    assert received == sorted(received, reverse=True) and received[0] > 100 * received[-1]
+
+
+def test_a_sale_after_a_write_off_finds_the_pool_it_left():
+    usage, drained = Usage(), quote(0, pool="100", liquidity="30000")
+    usage.take(write_off(order("sell", 100 * 10**6), drained, quote(0).price, usage))
+    assert usage.sol_out > 0 and usage.raw_in == 100 * 10**6
+    after = fill(order("sell", 10**9, number=2), drained, usage)
+    alone = fill(order("sell", 10**9, number=2), drained, Usage())
+    assert after.slippage > alone.slippage
+
+
+def test_a_write_off_beyond_all_there_is_fits_its_column():
+    """A mark that rose twentyfold again and again; more than 6 * 10**8 SOL there never was."""
+    done = write_off(order("sell", 10**18), quote(0, price="90000000", pool="0"), 10**45, Usage())
+    assert done.mid == done.slippage == 6 * 10**8 * SOL and done.cash == RENT - NETWORK_FEE
+
+
+# ---- whatever a pool is like --------------------------------------------------------------------------------------------
+PRICES = st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10))
+POOLS = st.one_of(st.none(), st.decimals("0.01", "1000000", places=9).map(str), st.sampled_from(["0", "NaN", "Infinity", "-1", "nonsense"]))
+LIQUIDITY = st.sampled_from([None, "0", "99.99", "72000", "1000000", "NaN", "-Infinity"])
+
+
+def test_a_pool_whose_token_side_is_less_than_one_unit_buys_nothing():
+    """240 SOL ($72,000 with both sides) at 300 SOL a token of no decimals: the pool holds 0.8 tokens, which floors to none."""
+    scarce = quote(0, price="300", pool="240", liquidity="72000")
+    assert fill(replace(order("sell", 1), decimals=0), scarce, Usage(), last_raw=1) is None
+    assert fill(replace(order(), decimals=0), scarce, Usage(), first=True) is None
+    assert write_off(replace(order("sell", 1), decimals=0), scarce, scarce.price, Usage()).cash == RENT - NETWORK_FEE
+
+
+@settings(max_examples=400, deadline=None)
+@given(PRICES, POOLS, LIQUIDITY, st.integers(0, 18), st.lists(st.tuples(st.sampled_from(["buy", "sell", "gone"]), st.integers(1, 10**24)),
+                                                             min_size=1, max_size=8))
+def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, decimals, wanted):
+    """Any price from 1e-15 to 9e10 SOL, any pool, any decimals: all orders of one snapshot together."""
+    snapshot, usage, paid_in, paid_out = quote(0, price=price, pool=pool, liquidity=liquidity), Usage(), 0, 0
+    for number, (side, amount) in enumerate(wanted):
+        one = replace(order("buy" if side == "buy" else "sell", amount, number=number), decimals=decimals)
+        if side == "gone":
+            done = write_off(one, snapshot, snapshot.price, usage)
+        else:
+            done = fill(one, snapshot, usage, first=side == "buy", last_raw=amount)
+        if done is None:
+            continue
+        usage.take(done)
+        assert min(done.raw, done.mid, done.slippage, done.pool_fee) >= 0
+        moved = done.mid + done.slippage if done.side == "buy" else done.mid - done.slippage
+        assert done.cash == (-moved if done.side == "buy" else moved) - done.pool_fee - NETWORK_FEE - done.rent and moved >= 0
+        paid_in, paid_out = (paid_in + moved, paid_out) if done.side == "buy" else (paid_in, paid_out + moved)
+        assert done.side == "sell" or moved + done.pool_fee <= amount or done.failed
+    if snapshot.reserve is not None:
+        assert paid_out <= snapshot.reserve and paid_in <= snapshot.reserve * 2 // 100

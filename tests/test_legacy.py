@@ -4,6 +4,7 @@ import pytest
 from service import NOW
 
 from models import DiaryEntry, PaperPost, Period, Position, Token, Trader
+from paper.book import PIPELINE
 from paper.strategies import FAMILIES
 from web import traders
 from web.problem import Problem
@@ -29,7 +30,7 @@ def closed(trader, number, net, **more):
                "price": "1", "high": "1", "marked_at": NOW, "marked_on": 1,
                "held": 1, "reduced": True, "raw": "0", "bought_raw": "5", "mid_bought": SOL, "mid_sold": SOL + net + 5, "slippage": 2, "fees": 3,
                "rent": 0, "cash": net, "spent": SOL, "latency_ms": 6000,
-               "marks": "[]", "pipeline": "paper/1 amm-cp/1", "closed_at": NOW, "reason": "stop"}
+               "marks": "[]", "pipeline": PIPELINE, "closed_at": NOW, "reason": "stop"}
     Period.update(cash=Period.cash + net).where(Period.id == period.id).execute()
     return Position.create(**{**columns, **more})
 
@@ -91,10 +92,10 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
     assert shown["performance"]["equitySol"] == "11.1" and shown["diary"][0]["text"] == "The order in AA was not filled: expired."
 
 
-@pytest.mark.parametrize("marks, pipeline, reason", [("[]", "paper/1 amm-cp/1", None),
-                                                     ('["liquidity_unknown"]', "paper/1 amm-cp/1", "liquidity_unknown"),
-                                                     ('["liquidity_unknown","stale_price"]', "paper/1 amm-cp/1", "stale_price"),
-                                                     ("[]", "paper/0", "old_pipeline")])
+@pytest.mark.parametrize("marks, pipeline, reason", [("[]", PIPELINE, None),
+                                                     ('["liquidity_unknown"]', PIPELINE, "liquidity_unknown"),
+                                                     ('["liquidity_unknown","stale_price"]', PIPELINE, "stale_price"),
+                                                     ("[]", "paper/1 amm-cp/1", "old_pipeline")])
 def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
     closed(trader, 1, 5, marks=marks, pipeline=pipeline)
     close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]

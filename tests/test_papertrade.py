@@ -1,6 +1,7 @@
 """The job over tables: what a tick reads, stores, says; what a restart, an operator and a rebuild make of it."""
 import dataclasses
 import json
+import pathlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -16,6 +17,7 @@ from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Pe
 from paper import engine
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell
+from paper.fills import FIRST_ASSUMPTIONS, MODEL
 from paper.market import Market
 from paper.market import Token as Seen
 from paper.strategies import Momentum
@@ -293,6 +295,58 @@ def test_rebuild_fills_a_write_off_again(stage):
     trader = stage.trader()
     stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
     assert Position.get().reason == "liquidity_gone" and papertrade.rebuild_trader(trader, stage.now) == []
+
+
+def recorded_history():
+    """Rows of an instance of the first edition: four traders of `amm-cp/1` on a small pool that was drained at the end."""
+    history = orjson.loads((pathlib.Path(__file__).parent / "amm_cp_1.json").read_bytes())
+    for model in (models.Owner, Token, Trader, Period, Snapshot, PaperOrder, PaperFill, Position):
+        if model is Token:
+            Token.delete().execute()
+        for row in history[model._meta.table_name]:
+            model.insert(row).execute()
+    return list(Trader.select().order_by(Trader.id))
+
+
+def test_fills_of_the_first_model_are_made_again_to_the_lamport(stage, monkeypatch):
+    """Three fills share one snapshot, two write-offs another; one attempt failed by the first model's chance."""
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 500)
+    made = recorded_history()
+    before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
+    assert {fill.model for fill in PaperFill.select()} == {"amm-cp/1"}
+    assert PaperFill.select().where(PaperFill.failed).count() == 1
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], [], []]
+    assert [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)] == before
+
+
+def test_a_close_of_the_first_model_keeps_its_name_and_its_assumptions(stage):
+    trader = recorded_history()[1]
+    shown = paper.find_trader(trader.uid, stage.now)
+    assert {close["model"] for close in shown["closes"]} == {"amm-cp/1"} and shown["strategy"]["model"] == MODEL
+    assert {tuple(close["assumptions"]) for close in shown["closes"]} == {FIRST_ASSUMPTIONS}
+    assert {close["excludedReason"] for close in shown["closes"]} == {"old_pipeline"}
+
+
+def test_write_offs_that_shared_a_pool_are_made_again(stage):
+    made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
+    stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
+    received = [fill.mid - fill.slippage for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)]
+    assert len(received) == 4 and received == sorted(received, reverse=True) and sum(received) <= 300_000_000
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
+
+
+def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
+    """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a day later."""
+    trader = stage.trader()
+    stage.list_token("MintB").play(RISE[:15])
+    stage.round += 1
+    for _ in range(2):
+        stage.snapshot("MintB")
+        stage.tick()
+        stage.round += 1441
+    (position,) = Position.select()
+    Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
+    assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
 
 
 # ---- a recording --------------------------------------------------------------------------------------------------------------------

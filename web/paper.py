@@ -11,7 +11,7 @@ from chain.amounts import exact
 from models import database
 from paper import brain, diary, guard
 from paper.book import PIPELINE, Close, find_exclusion, public_id
-from paper.fills import ASSUMPTIONS, MODEL
+from paper.fills import ASSUMPTIONS, ASSUMPTIONS_OF, MODEL
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.strategies import FAMILIES, parse_settings, show_settings
 from web.serialize import show_sol, show_time
@@ -151,12 +151,23 @@ def show_period(row):
 
 def show_position(handle, row, now):
     _, number, mint, symbol, decimals, opened_at, raw, price, marked_at, spent, cash, held, marks, pipeline = row
+    model = _model_of(pipeline)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "openedAt": show_time(opened_at), "amountRaw": raw,
             "amount": exact(int(raw), decimals), "decimals": decimals, "spentLamports": str(spent), "cashFlowLamports": str(cash),
             "valueLamports": str(_value(row)),
             "markPriceSol": exact(int(price), len(str(SCALE)) - 1), "markedAt": show_time(marked_at),
             "markAgeSeconds": max(0, now - marked_at) // 1000, "heldSnapshots": held,
-            "assumptions": [*ASSUMPTIONS, *orjson.loads(marks)], "model": MODEL, "pipeline": pipeline, "simulated": True}
+            "assumptions": [*_assumptions(model), *orjson.loads(marks)], "model": model, "pipeline": pipeline, "simulated": True}
+
+
+def _model_of(pipeline):
+    """The fill model a position was opened by: its pipeline ends in its id."""
+    return pipeline.rpartition(" ")[2]
+
+
+def _assumptions(model):
+    """What a fill model assumes; of one that is not known any more, what the present one does."""
+    return ASSUMPTIONS_OF.get(model, ASSUMPTIONS)
 
 
 def show_order(row):
@@ -181,12 +192,13 @@ def show_close(handle, row, fills):
      state, reviewed_at) = row
     marks = orjson.loads(marks)
     excluded = find_exclusion(pipeline, marks, reviewed=False)
+    model = fills[-1]["model"] if fills else _model_of(pipeline)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period,
             "openedAt": show_time(opened_at), "closedAt": show_time(closed_at), "reason": reason, "grossLamports": str(gross),
             "slippageLamports": str(slippage),
             "feesLamports": str(fees), "rentLamports": str(rent), "netLamports": str(net), "returnPct": hundredths(net, spent),
-            "latencyMs": latency_ms, "model": fills[-1]["model"] if fills else MODEL,
-            "pipeline": pipeline, "assumptions": [*ASSUMPTIONS, *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded,
+            "latencyMs": latency_ms, "model": model,
+            "pipeline": pipeline, "assumptions": [*_assumptions(model), *marks], "fills": fills, "eligible": excluded is None, "excludedReason": excluded,
             "reviewOpenedAt": show_time(reviewed_at) if state in SUSPECT else None, "simulated": True}
 
 
