@@ -51,6 +51,9 @@ class Config:
     registration: str = "open"
     max_wallets_per_owner: int = 5
     max_receipts_per_wallet: int = 50_000
+    max_posts_kept_mb: int = 200                      # 1 MB is 1,000,000 bytes
+    max_wallet_changes_per_day: int = 5
+    max_traders_per_owner: int = 10
     allowed_hosts: tuple = ("localhost", "127.0.0.1", "[::1]")
     trusted_proxies: int = 0
     web_concurrency: int = 1
@@ -87,6 +90,13 @@ def load(environ=None, dotenv=".env"):
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
     config = Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})
     return replace(config, demonstration=is_demonstration(config.database_path))
+
+
+def lift_quotas(config: Config) -> Config:
+    """The same settings without quotas an owner: the operator's command line has none."""
+    unbounded = 2**62
+    return replace(config, max_wallets_per_owner=unbounded, max_posts_kept_mb=unbounded,
+                   max_wallet_changes_per_day=unbounded, max_traders_per_owner=unbounded)
 
 
 def is_demonstration(path):
@@ -246,7 +256,9 @@ PARSERS = {
     "dexscreener_url": _url("http", "https"), "geckoterminal_url": _url("http", "https"), "extra_swap_programs": _programs,
     "ip_limit_per_minute": _integer(1, 10**8), "failed_auth_per_minute": _integer(1, 10**8), "creations_per_minute": _integer(1, 10**8),
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
-    "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8), "allowed_hosts": _hosts,
+    "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8),
+    "max_posts_kept_mb": _integer(1, 10**8), "max_wallet_changes_per_day": _integer(1, 10**6), "max_traders_per_owner": _integer(1, 10**6),
+    "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
     "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }

@@ -16,6 +16,7 @@ import apsw
 import config as settings
 import keeping
 import models
+import quotas
 import tally
 from chain.rpc import Rpc, RpcError
 from providers import ProviderError, fetch_json, open_session
@@ -192,6 +193,8 @@ def _check_contents(execute, applied, config, now):
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
     yield from check_receipts(execute)
+    if "0014_quota" in applied:
+        yield from check_use(execute, config, now)
 
 
 def check_clock(execute, now):
@@ -232,6 +235,16 @@ def check_receipts(execute):
                    "name another endpoint in SOLANA_RPC_URLS; they are asked for again by themselves")
     else:
         yield fine("no receipt is stuck")
+
+
+def check_use(execute, config, now):
+    """How near the owners are to their quotas."""
+    uses = quotas.list_use(execute, config, now)
+    for use in uses:
+        if use.owners_at_limit:
+            yield look(f"{use.owners_at_limit} of the accounts are at their quota {use.setting} ({use.limit})",
+                       f"they are told so; raise {use.setting}, or do what they want on the command line, which has no quota")
+    yield fine("most used by one account: " + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses))
 
 
 def _when(ms):

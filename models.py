@@ -15,6 +15,7 @@ import sys
 import threading
 import weakref
 from pathlib import Path
+from typing import Any
 
 import apsw
 from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError, PeeweeException,
@@ -29,6 +30,9 @@ from config import BadSetting
 MIGRATIONS = Path(__file__).parent / "migrations"
 ROWS_A_STATEMENT = 200
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
+POST_OWN_BYTES = 300                                      # of a post beside its words: row, five indexes, arrival
+POST_WORDS = ("event_id", "body", "mint", "symbol", "signature", "reason")
+COUNT_POSTS = "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
 database = DatabaseProxy()
 _door = None
@@ -348,6 +352,7 @@ class Owner(Base):
     uid = TextField(unique=True)
     recovery_hash = TextField(null=True, unique=True)         # SHA-256 of the recovery code
     created_at = BigIntegerField()
+    posts_bytes = BigIntegerField(default=0)                  # what its posts take, as measure_post says
 
 
 class Bot(Base):
@@ -900,7 +905,22 @@ def store_post(**columns):
     """The uid of a new Post, which arrives with it. IntegrityError where its event id is taken."""
     uid = new_uid("post")
     store_arrival("post", post=store_row(Post, {"uid": uid, **columns}))
+    count_posts_bytes(columns["bot"], measure_post(columns))
     return uid
+
+
+def measure_post(columns: dict[str, Any]) -> int:
+    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take beside them."""
+    return POST_OWN_BYTES + measure_words(columns)
+
+
+def measure_words(columns: dict[str, Any]) -> int:
+    return sum(len((columns.get(name) or "").encode()) for name in POST_WORDS)
+
+
+def count_posts_bytes(bot: Bot | int, change: int) -> None:
+    """Add to what the posts of a bot's owner take; inside the transaction of the post."""
+    database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
 
 
 def store_trades(rows):

@@ -1,4 +1,5 @@
 """bot, key, owner, post: influencers, their keys and wallets, lost codes, hiding a post."""
+import config as settings
 from cli import add_command, now_ms, open_database, say
 
 DAY_MS, MOST_DAYS = 86_400_000, 3650
@@ -50,7 +51,7 @@ def with_database(run):
 def run_bot_create(config, args):
     from web import accounts
     owner = accounts.find_owner(args.owner) if args.owner else None
-    made = accounts.create_bot(config, args.name, now_ms(), args.wallet, owner)
+    made = accounts.create_bot(settings.lift_quotas(config), args.name, now_ms(), args.wallet, owner)
     shown = {"botId": made.bot.uid, "ownerId": made.owner.uid, "publishKey": made.publish_key.text, "recoveryCode": made.recovery_code}
     say(args, shown, f"influencer      {made.bot.uid}\nowner           {made.owner.uid}\npublishing key  {made.publish_key.text}\n"
                      f"recovery code   {made.recovery_code or 'as before'}\nKey and code are shown this once only.")
@@ -75,7 +76,7 @@ def run_bot_wallet(config, args):
     if args.address == "none":
         accounts.detach_wallet(bot, now_ms())
     else:
-        accounts.attach_wallet(config, bot, args.address, now_ms())
+        accounts.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
     attachment = accounts.find_attachment(bot)
     say(args, show_bot(bot, attachment), f"observed now: {attachment.wallet.address}" if attachment else "no wallet now")
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import orjson
 from peewee import JOIN
 
+import quotas
 from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
 from web.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
 from web.keys import PREFIXES, hash_secret, make_key
-from web.problem import Problem, invalid
+from web.problem import Problem, invalid, refuse_full
 
 MAX_ACTIVE_KEYS = 20
 VOICE = {"tone": "plain", "style": [], "adjectives": [], "topics": [], "catchphrases": [], "emoji": ""}
@@ -202,6 +203,7 @@ def _attach(config, bot, address, now, ownership):
     if held and not (ownership == "proven" and held.ownership == "claimed"):
         raise Problem("wallet_taken", "this wallet belongs to another influencer here", errors=[{"field": "wallet", "message": "belongs to another influencer"}])
     _check_room_for_wallet(config, bot)
+    refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
     _detach(bot, now)
     if held:
         Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
@@ -215,9 +217,7 @@ def _prove(held, ownership):
 
 
 def _check_room_for_wallet(config, bot):
-    others = Attachment.select().join(Bot).where(Bot.owner == bot.owner_id, Bot.id != bot.id, Attachment.detached_at.is_null()).count()
-    if others >= config.max_wallets_per_owner:
-        raise Problem("wallet_limit", f"an owner may have at most {config.max_wallets_per_owner} wallets observed at a time")
+    refuse_full(quotas.find_wallets(config, bot.owner_id, bot.id), "wallet_limit")
 
 
 def _watch(bot, address, now):

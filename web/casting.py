@@ -38,7 +38,7 @@ def create_trader():
     try:
         check_registration()
         gate.check_creation(owner and owner.id)
-        made = traders.create_trader(texts["name"], texts["family"], g.now, texts["start"] or "guarded", owner, voice, texts["bio"])
+        made = traders.create_trader(texts["name"], texts["family"], g.now, texts["start"] or "guarded", owner, voice, texts["bio"], config=settings())
     except Problem as problem:
         return render_casting(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:

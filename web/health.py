@@ -1,12 +1,14 @@
 """GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 only when the database cannot be read."""
 import time
+from typing import Any
 
 import orjson
 from flask import Blueprint, current_app
 from peewee import PeeweeException
 
+import quotas
 import tally
-from config import VERSION
+from config import VERSION, Config
 from models import database
 from web.legacy import respond
 from web.market import show_market_health
@@ -53,7 +55,15 @@ def check_health(config, now):
     return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
             "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
-            "database": {"ok": True, database.engine: database.version(), "journal": database.journal()}, "version": VERSION}
+            "database": {"ok": True, database.engine: database.version(), "journal": database.journal()}, "use": show_use(config, now), "version": VERSION}
+
+
+def show_use(config: Config, now: int) -> dict[str, Any]:
+    """Bytes of the database, and of each quota the most that one owner uses; no owner is named."""
+    uses = quotas.list_use(database.execute_sql, config, now)
+    return {"databaseBytes": sum(size for _, size in database.list_sizes()),
+            "quotas": [{"quota": use.quota, "setting": use.setting, "limit": use.limit, "mostUsed": use.used,
+                        "ownersAtLimit": use.owners_at_limit} for use in uses]}
 
 
 def _show_job(row, interval_seconds, now):

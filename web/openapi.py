@@ -116,7 +116,7 @@ OPERATIONS = [
         "Needs a publishing key. The event id is your own name for this update, for ever: after a "
         "timeout send the very same again. Nothing sent here can make a post verified.",
         schemas.Post, (IDEMPOTENCY_KEY,),
-        ("invalid_json", "insufficient_scope", "bot_mismatch", "event_conflict", "body_too_large",
+        ("invalid_json", "insufficient_scope", "bot_mismatch", "event_conflict", "quota_exceeded", "body_too_large",
          "unsupported_media_type", "validation_failed"), PostBody),
     Operation(
         "get", "/api/v1/trades", "listTrades", "Trades",

@@ -9,10 +9,12 @@ from peewee import IntegrityError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+import models
+import quotas
 from chain.verify import judge
 from models import Post, database, erasing, store_arrival, store_post, writing
 from web.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
-from web.problem import Problem, invalid
+from web.problem import Problem, invalid, refuse_full
 
 MAX_TEXT = 4000
 LONGEST = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
@@ -129,16 +131,25 @@ def _name(path):
 
 
 # ---- from a body to a post ------------------------------------------------------------------------------------------------
-def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False):
+def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False, config=None):
     """Store a post, or find the one its eventId already stands for: Published. Problem `event_conflict` if that one says something else.
 
     The unique index decides races: of many equal requests one inserts, the others find its row.
+    `config` has the quota of its owner, which a retry needs nothing of; None: none.
     """
     try:
         with writing():
+            if config is not None:
+                _refuse_beyond_quota(config, bot_id, body)
             return Published(_store(bot_id, body, now, channel, key_id, sanitized), replayed=False)
     except IntegrityError:
         return Published(_find_same(bot_id, body).uid, replayed=True)
+
+
+def _refuse_beyond_quota(config, bot_id, body):
+    kept = quotas.find_posts_kept(config, bot_id)
+    if kept.is_full and not quotas.is_known(bot_id, body.eventId):
+        refuse_full(kept)
 
 
 WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
@@ -183,6 +194,7 @@ def hide(uid, now):
         if post is None:
             raise Problem("not_found", "there is no such post")
         if post.hidden_at is None:
+            models.count_posts_bytes(post.bot_id, -models.measure_words({"body": post.body, "symbol": post.symbol, "reason": post.reason}))
             Post.update(hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None).where(Post.id == post.id).execute()
             store_arrival("verification", post=post)          # followers hear of it
 

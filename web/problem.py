@@ -17,6 +17,7 @@ CODES = {
     "event_conflict": (409, "Event id already used"),
     "key_limit": (409, "Too many active keys"),
     "key_ended": (409, "Key has ended"),
+    "quota_exceeded": (409, "Quota of this account used up"),
     "wallet_limit": (409, "Too many wallets"),
     "wallet_taken": (409, "Wallet already connected"),
     "bot_retired": (409, "Influencer is retired"),
@@ -51,3 +52,18 @@ class Problem(Exception):
 def invalid(field, message):
     """One field that cannot be accepted: 422."""
     return Problem("validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}])
+
+
+QUOTA_WORDS = {
+    "posts_kept_mb": "the posts of this account take {used} of the {limit} MB that this instance keeps of one account",
+    "wallet_changes_per_day": "this account gave up {used} wallets within 24 hours, and {limit} a day are allowed; try again tomorrow",
+    "traders": "this account has {used} paper traders at work, and {limit} are allowed",
+    "wallets": "this account has {used} other wallets observed, and {limit} at a time are allowed",
+}
+
+
+def refuse_full(use, code="quota_exceeded"):
+    """Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is dropped."""
+    if use.is_full:
+        words = QUOTA_WORDS[use.quota].format(used=use.used, limit=use.limit)
+        raise Problem(code, f"{words} ({use.setting})", quota=use.quota, setting=use.setting, limit=use.limit, used=use.used)

@@ -63,6 +63,10 @@ class Problem(Shape):
     errors: list[FieldError] = absent("422: fields that cannot be accepted")
     window: str = absent("429: the window that is used up")
     existingPostId: str = absent("409 event_conflict: the post this event id stands for")
+    quota: str = absent("409 quota_exceeded, wallet_limit: what the account used up")
+    setting: str = absent("the operator's setting of that quota")
+    limit: int = absent("what that quota allows")
+    used: int = absent("what the account uses of it")
     differingFields: list[str] = absent("409 event_conflict; empty where the words were taken down")
 
 
@@ -515,6 +519,23 @@ class AllowanceHealth(Shape):
     store: Literal["file", "redis"]
 
 
+class QuotaUse(Shape):
+    """A quota of owners, none of whom is named."""
+
+    quota: str
+    setting: str = said("the operator's setting of it")
+    limit: int
+    mostUsed: int = said("by the owner who uses most of it")
+    ownersAtLimit: int
+
+
+class UseHealth(Shape):
+    """How much of the instance is used."""
+
+    databaseBytes: int
+    quotas: list[QuotaUse]
+
+
 class Health(Shape):
     """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
 
@@ -527,6 +548,7 @@ class Health(Shape):
     scout: ScoutHealth = absent("the job that looks at the market")
     database: DatabaseHealth
     allowance: AllowanceHealth
+    use: UseHealth = absent("how much of the instance is used")
     version: str
 
 

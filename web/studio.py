@@ -292,7 +292,7 @@ def write_post(bot):
             raise Problem("bot_retired", "a retired influencer says nothing new")
         body, sanitized = posts.parse_post({"eventId": f"studio-{request.form.get('draft', '')}", **given})
         gate.check_posting(bot.owner_id)
-        done = posts.publish(bot.id, body, g.now, "studio", None, sanitized)
+        done = posts.publish(bot.id, body, g.now, "studio", None, sanitized, settings())
     except Problem as problem:
         errors = {f"post.{field}" if field else "post": message for field, message in list_errors(problem).items()}
         return render_manage(bot, texts, errors, problem.status, problem.headers)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
+import quotas
 import voice as speech
 from models import DiaryEntry, Owner, PaperOrder, Period, Position, Review, Trader, new_uid, writing
 from paper.book import STARTING_CASH
@@ -17,7 +18,7 @@ from paper.guard import Phase
 from paper.strategies import FAMILIES, BadSetting, parse_settings
 from web import accounts
 from web.fields import check_line
-from web.problem import Problem, invalid
+from web.problem import Problem, invalid, refuse_full
 
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
 LONGEST_REASON = 500
@@ -32,14 +33,19 @@ class NewTrader:
     recovery_code: str | None
 
 
-def create_trader(name, family, now, start="guarded", owner=None, voice=None, bio="", settings=None, adaptive="observe"):
-    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names; `settings`: {public name: whole number} of its family."""
+def create_trader(name, family, now, start="guarded", owner=None, voice=None, bio="", settings=None, adaptive="observe", config=None):
+    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names; `settings`: {public name: whole number} of its family.
+
+    `config` has the quotas of its owner; None: the operator makes it.
+    """
     name, bio = check_line("name", name, accounts.LONGEST_NAME), accounts.check_bio(bio)
     start, adaptive = check_choice("start", start, START_MODES), check_choice("adaptive", adaptive, ADAPTIVE)
     settings = check_settings(family, settings or {})
     with writing():
         handle = _free_handle(name)
         persona = accounts.check_voice({**speech.default_persona(handle), **(voice or {})})
+        if config and owner:
+            refuse_full(quotas.find_traders(config, owner.id))
         owner, code = (owner, None) if owner else accounts.create_owner(now)
         trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio, voice=persona, family=family, settings=settings,
                                start_mode=start, adaptive=adaptive, created_at=now, phase=_show(Phase(start, since=now)))

@@ -210,7 +210,7 @@ def store_post(app, request, visit):
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another influencer than the one this key belongs to")
     with app.kept.writing():
-        done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized)
+        done = posts.publish(caller.bot_id, body, visit.now, "api", caller.key_id, sanitized, app.config["CANDOR"])
         shown = orjson.dumps(show_post(queries.find_post(done.uid)))
     return (shown, 200, {"Idempotent-Replayed": "true"}) if done.replayed else (shown, 201, {})
 

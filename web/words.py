@@ -74,6 +74,7 @@ ADVICE = {
     "event_conflict": "Each update needs an eventId of its own; existingPostId is the post that has this one, differingFields say what changed.",
     "key_limit": "An account has up to 20 active keys. Revoking one frees its place at once.",
     "key_ended": "A revoked or expired key stays ended. Create a new one.",
+    "quota_exceeded": "The detail names the setting, what it allows and what is used. Nothing old is dropped; the operator of the instance can allow more.",
     "wallet_limit": "Detach a wallet, or ask the operator for more.",
     "wallet_taken": "One wallet, one influencer. If it is yours, prove it on the tab Manage bot: a proof displaces a claim.",
     "bot_retired": "A retired influencer stays as it is.",

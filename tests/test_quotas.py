@@ -1,0 +1,202 @@
+"""What one owner may take of an instance, and how it is refused."""
+import argparse
+import dataclasses
+import threading
+
+import ground
+import pytest
+from service import NOW, Service, address
+from test_studio import Browser
+
+import doctor
+import models
+import quotas
+from cli import people
+from models import Attachment, Bot, Owner, Post, Trader
+from web import accounts, posts, traders
+from web.problem import Problem
+
+DAY_MS = 86_400_000
+# the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this kind
+LONG, EVENT = "x" * 4_000, "e-{:03}"
+FULL_AT = 233
+
+
+@pytest.fixture
+def tight(tmp_path):
+    made = Service(tmp_path / "data", max_posts_kept_mb=1, max_wallet_changes_per_day=2, max_traders_per_owner=2)
+    ground.hurry()
+    yield made
+    made.close()
+
+
+def fill(service, bot):
+    """Posts until the quota is reached."""
+    for n in range(FULL_AT):
+        body = posts.PostBody(eventId=EVENT.format(n), body=LONG)
+        posts.publish(bot.bot.id, body, NOW, config=service.config)
+
+
+def refusal(act):
+    with pytest.raises(Problem) as caught:
+        act()
+    return {"code": caught.value.code, **caught.value.more}
+
+
+# ---- posts --------------------------------------------------------------------------------------------------------------
+def test_a_post_beyond_the_quota_is_refused_by_name_and_a_retry_is_not(tight):
+    bot = tight.make_bot()
+    key = bot.publish_key.text
+    fill(tight, bot)
+    said = tight.post({"eventId": "one-more", "body": "short"}, key)
+    assert said.status_code == 409
+    named = {name: said.json[name] for name in ("code", "quota", "setting", "limit", "used")}
+    assert named == {"code": "quota_exceeded", "quota": "posts_kept_mb", "setting": "MAX_POSTS_KEPT_MB", "limit": 1, "used": 1}
+    assert "MAX_POSTS_KEPT_MB" in said.json["detail"]
+    assert Post.select().count() == FULL_AT
+    again = tight.post({"eventId": EVENT.format(7), "body": LONG}, key)
+    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
+    assert tight.post({"eventId": EVENT.format(7), "body": "other"}, key).json["code"] == "event_conflict"
+    assert tight.get("/api/v1/feed", key).status_code == 200
+
+
+def test_the_quota_is_the_owners_and_nobody_elses(tight):
+    first = tight.make_bot()
+    second, stranger = tight.make_bot("Bea", owner=first.owner), tight.make_bot("Cy")
+    fill(tight, first)
+    assert tight.post({"eventId": "e", "body": "short"}, second.publish_key.text).json["code"] == "quota_exceeded"
+    assert tight.post({"eventId": "e", "body": "short"}, stranger.publish_key.text).status_code == 201
+
+
+def test_hiding_a_post_frees_its_words(tight):
+    bot = tight.make_bot()
+    fill(tight, bot)
+    assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
+    posts.hide(Post.get().uid, NOW)
+    posts.hide(Post.get().uid, NOW)
+    assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
+    assert tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
+
+
+def test_bytes_are_counted_as_they_are_stored():
+    """Four bytes for each of these; what is absent counts nothing."""
+    assert models.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None}) == 300 + 1 + 40
+
+
+def test_a_race_for_the_last_bytes_has_one_winner(tight):
+    bot = tight.make_bot()
+    Owner.update(posts_bytes=999_999).execute()
+    outcomes, start = [], threading.Barrier(8)
+
+    def publish(n):
+        with models.database.connection_context():
+            start.wait()
+            try:
+                posts.publish(bot.bot.id, posts.PostBody(eventId=f"e-{n}", body="words"), NOW, config=tight.config)
+                outcomes.append("stored")
+            except Problem as problem:
+                outcomes.append(problem.code)
+    threads = [threading.Thread(target=publish, args=[n]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["quota_exceeded"] * 7 + ["stored"]
+
+
+def test_an_instance_of_before_counts_what_it_holds(db, settings):
+    """The migration's sum is the one that posts keep up themselves."""
+    made = accounts.create_bot(settings, "Ada", NOW)
+    for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
+        posts.publish(made.bot.id, posts.PostBody(eventId=f"e-{n}", body=words, symbol="PINE", reason="why"), NOW)
+    kept = Owner.get().posts_bytes
+    assert kept == 3 * (300 + 3 + 4 + 3) + 5 + 100 + 80
+    db.execute_sql("ALTER TABLE owner DROP COLUMN posts_bytes")
+    db.execute_sql("DELETE FROM schema_migration WHERE name = '0014_quota'")
+    assert models.migrate(db) == ["0014_quota"]
+    assert Owner.get().posts_bytes == kept
+
+
+# ---- wallets ------------------------------------------------------------------------------------------------------------
+def test_first_wallets_cost_no_change_and_swaps_do(tight):
+    bot = tight.make_bot("Ada", address("a"))
+    tight.make_bot("Bea", address("b"), bot.owner)
+    for name in ("c", "d"):
+        accounts.attach_wallet(tight.config, bot.bot, address(name), NOW)
+    said = refusal(lambda: accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW))
+    assert said == {"code": "quota_exceeded", "quota": "wallet_changes_per_day", "setting": "MAX_WALLET_CHANGES_PER_DAY", "limit": 2, "used": 2}
+    assert accounts.find_attachment(bot.bot).wallet.address == address("d")
+    accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
+
+
+def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
+    owner = tight.make_bot("Ada", address("a")).owner
+    retired = tight.make_bot("Bea", address("b"), owner)
+    accounts.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
+    accounts.retire_bot(retired.bot, NOW)
+    assert refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"] == "wallet_changes_per_day"
+    assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
+    accounts.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
+
+
+def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
+    service = Service(tmp_path / "data", max_wallets_per_owner=1)
+    owner = service.make_bot("Ada", address("a")).owner
+    said = refusal(lambda: service.make_bot("Bea", address("b"), owner))
+    assert said == {"code": "wallet_limit", "quota": "wallets", "setting": "MAX_WALLETS_PER_OWNER", "limit": 1, "used": 1}
+    service.close()
+
+
+# ---- paper traders ------------------------------------------------------------------------------------------------------
+def test_paper_traders_of_an_owner_are_bounded(tight):
+    owner = traders.create_trader("Ada", "momentum", NOW, config=tight.config).owner
+    traders.create_trader("Bea", "momentum", NOW, owner=owner, config=tight.config)
+    said = refusal(lambda: traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config))
+    assert said == {"code": "quota_exceeded", "quota": "traders", "setting": "MAX_TRADERS_PER_OWNER", "limit": 2, "used": 2}
+    Trader.update(retired_at=NOW).where(Trader.name == "Ada").execute()
+    traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config)
+
+
+# ---- the operator -------------------------------------------------------------------------------------------------------
+def test_the_command_line_has_no_quotas(tight, monkeypatch, capsys):
+    tight.config = dataclasses.replace(tight.config, max_wallets_per_owner=1)
+    owner = tight.make_bot("Ada", address("a")).owner
+    for name in ("Bea", "Cy", "Dot"):
+        people.run_bot_create(tight.config, argparse.Namespace(name=name, wallet=address(name), owner=owner.uid, json=True))
+    for n in range(4):
+        bot = Bot.get(Bot.name == "Ada").uid
+        people.run_bot_wallet(tight.config, argparse.Namespace(bot=bot, address=address(f"next {n}"), json=True))
+    assert quotas.find_wallet_changes(tight.config, owner.id, NOW).used >= 4
+
+
+def test_doctor_and_health_show_use_and_name_nobody(tight):
+    bot = tight.make_bot("Ada", address("a"))
+    fill(tight, bot)
+    shown = tight.get("/api/health").json["use"]
+    by_name = {use["quota"]: use for use in shown["quotas"]}
+    assert shown["databaseBytes"] > 0
+    assert by_name["posts_kept_mb"] == {"quota": "posts_kept_mb", "setting": "MAX_POSTS_KEPT_MB", "limit": 1, "mostUsed": 1, "ownersAtLimit": 1}
+    assert by_name["wallets"]["mostUsed"] == 1 and by_name["wallets"]["ownersAtLimit"] == 0
+    found = list(doctor.check_use(models.database.execute_sql, tight.config, NOW))
+    assert [one.level for one in found] == ["look", "fine"]
+    assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
+    assert bot.owner.uid not in str(shown) + str(found)
+
+
+# ---- the forms ----------------------------------------------------------------------------------------------------------
+def test_forms_name_the_quota_and_keep_what_was_typed(tight):
+    visitor = Browser(tight)
+    visitor.send("/connect", name="Ada", wallet=address("a"))
+    bot = Bot.get()
+    page = f"/bots/{bot.uid}"
+    for name in ("b", "c"):
+        assert visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address(name)).status_code == 302
+    refused = visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address("d"))
+    assert refused.status_code == 409 and "MAX_WALLET_CHANGES_PER_DAY" in refused.text
+    Owner.update(posts_bytes=10**6).execute()
+    refused = visitor.send(f"{page}/posts", page=f"{page}/manage", body="what I typed", draft="d1")
+    assert refused.status_code == 409 and "MAX_POSTS_KEPT_MB" in refused.text and "what I typed" in refused.text
+    for name, status in (("One", 302), ("Two", 302), ("Three", 409)):
+        answer = visitor.send("/traders/new", name=name, family="momentum")
+        assert answer.status_code == status
+    assert "MAX_TRADERS_PER_OWNER" in answer.text and Trader.select().count() == 2
