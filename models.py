@@ -414,7 +414,12 @@ class Wallet(Base):
 
     id = AutoField()
     address = TextField(unique=True)
-    bot = ForeignKeyField(Bot, backref="wallets")             # who holds it now, else who held it last
+    # Who holds it now, else who held it last. See BOT_OF_TRADE for whose its trades are.
+    bot = ForeignKeyField(Bot, backref="wallets")
+    # Where `bot` merely claimed it after another had proven it: that other, and since when (ms)
+    # trades are `bot`'s. Else both null, and all trades are `bot`'s.
+    prover = ForeignKeyField(Bot, null=True, backref="proven_wallets")
+    bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     looked_at = BigIntegerField(null=True)                    # when a node last told of it, and when the next look is due
     due_at = BigIntegerField(default=0)
@@ -429,6 +434,12 @@ class Wallet(Base):
     last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
     realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
     watcher = TextField(null=True)                            # name of the Watcher that holds its lease, where several observe
+
+
+# Whose a trade `t` of a wallet `w` is, as SQL: the one place that decides. What a bot had proven
+# stays with it until another proof; a trade without a block time is not given to a claim.
+BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
+                  ELSE w.prover_id END"""
 
 
 class Attachment(Base):

@@ -9,7 +9,7 @@ import orjson
 from peewee import fn
 
 import models
-from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
+from models import BOT_OF_TRADE, DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
 from paper.book import Book, Close, Position, find_exclusion, public_id
 from paper.engine import REFUSAL_MS, refusal_key
 from paper.engine import Trader as Player
@@ -36,9 +36,9 @@ SELECT o.period_id, p.trader_id, f.snapshot, o.number, o.mint, o.side, f.at, o.d
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?) ORDER BY f.id"""
 TOKENS = "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
-FLOWS = """
+FLOWS = f"""
 SELECT m.mint, b.owner_id, w.address, m.side, t.block_time FROM trade t JOIN trade_mint m ON m.trade_id = t.id
-JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id
+JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
 WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL ORDER BY t.block_time, t.id"""
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id, p.starting_cash,

@@ -85,7 +85,8 @@ def run_rebuild(config, args):
     with open_database(config), jobs.working():
         wallets = list(models.Wallet.select())
         if args.bot:
-            wallets = [wallet for wallet in wallets if wallet.bot_id == accounts.find_bot(args.bot).id]
+            bot = accounts.find_bot(args.bot).id
+            wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
         report = observer.rebuild(observer.Observer(config), wallets, now_ms())
     rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades, "sumsChanged": sums} for address, entries, trades, sums in report]
     changed = sum(row["entriesChanged"] + row["tradesChanged"] + row["sumsChanged"] for row in rows)

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "keeping": {"config", "models", "apsw"},
     "moving": {"keeping", "models", "orjson", "peewee"},
     "doctor": {"quotas", "config", "models", "keeping", "tally", "providers", "chain", "apsw"},
-    "web": {"web", "quotas", "models", "config", "chain", "paper", "voice", "ratelimit", "tally", "flask", "flask_limiter", "flask_wtf", "werkzeug", "gunicorn", "markupsafe",
+    "web": {"web", "quotas", "models", "config", "chain", "paper", "voice", "ratelimit", "tally", "flask", "flask_limiter", "flask_wtf", "itsdangerous", "werkzeug", "gunicorn", "markupsafe",
             "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", *PURE},
     "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
     "demo.record.record": {"solders", "spl"},

@@ -282,11 +282,11 @@ def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
 @ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
     """No list sorts or scans: what it costs does not grow with the table."""
-    asked = []
+    asked, share = [], queries.Share(1, None, 2, None)
     monkeypatch.setattr(queries, "_all", lambda sql, values=(): asked.append((sql, values)) or [])
     queries.list_posts(5, before=9), queries.list_posts(5, bot="b"), queries.list_posts(5, mint=M), queries.list_posts_since(5, 1)
-    queries.list_trades(5, (1, 1, 1)), queries.list_trades(5, None, 9, [1]), queries.list_trades(5, (1, 1, 1), None, None, M), queries.list_trades_since(5, 1)
-    queries.list_trades_since(5, 1, [1], M), queries.list_activity(M, 5, (1, 1, 1)), queries.list_bots(5, 9)
+    queries.list_trades(5, (1, 1, 1)), queries.list_trades(5, None, 9, [share]), queries.list_trades(5, (1, 1, 1), None, None, M), queries.list_trades_since(5, 1)
+    queries.list_trades_since(5, 1, [share], M), queries.list_activity(M, 5, (1, 1, 1)), queries.list_bots(5, 9)
     for sql, values in asked:
         plan = " / ".join(row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, values).fetchall())
         assert "TEMP B-TREE" not in plan and plan.startswith("SEARCH"), plan

@@ -209,11 +209,28 @@ def _attach(config, bot, address, now, ownership):
         Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     wallet = _watch(bot, address, now)
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
+    _share_history(wallet.id, bot.id)
 
 
 def _prove(held, ownership):
     if ownership == "proven":
         Attachment.update(ownership="proven").where(Attachment.id == held.id).execute()
+        _share_history(held.wallet_id, held.bot_id)
+
+
+def _share_history(wallet_id, bot_id):
+    """Store whose the wallet's past is, now that this bot attached or proved it.
+
+    What a bot had proven stays with it until another proof: who merely claims the wallet later
+    shows what happened since its own first claim. A wallet that nobody proved goes whole.
+    """
+    held = Attachment.select().where(Attachment.wallet == wallet_id).order_by(Attachment.id)
+    proofs = [one for one in held if one.ownership == "proven"]
+    past = {"prover": None, "bot_since": None}
+    if proofs and proofs[-1].bot_id != bot_id:
+        claims = [one for one in held if one.bot_id == bot_id and one.id > proofs[-1].id]
+        past = {"prover": proofs[-1].bot_id, "bot_since": claims[0].attached_at}
+    Wallet.update(**past).where(Wallet.id == wallet_id).execute()
 
 
 def _check_room_for_wallet(config, bot):

@@ -35,8 +35,14 @@ def card_of_bot(bot):
     if bot["wallet"] and bot["results"]:
         said = f"{words.signed(bot['results']['realizedSol'])} SOL realised, {words.say_results(bot['results'])}; history {words.COVERAGE[bot['coverage']['state']]}."
     else:
-        said = "Performance not verified: " + ("its wallet was not looked at yet." if bot["wallet"] else "no wallet is connected.")
+        said = f"Performance not verified: {_say_why(bot)}."
     return Card(f"{words.plain(bot['name'])} on Candor", f"{said} {_cut(bot['bio'], LONGEST_DESCRIPTION)}".strip(), "profile")
+
+
+def _say_why(bot):
+    if bot["resultsReason"]:
+        return words.UNRANKED[bot["resultsReason"]]
+    return "its wallet was not looked at yet" if bot["wallet"] else "no wallet is connected"
 
 
 def write_title(post):

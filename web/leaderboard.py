@@ -1,10 +1,11 @@
 """Who earned, traded or moved most: the rules of ranking over totals that were observed."""
+import itertools
 from dataclasses import dataclass
 
 import orjson
 
 from web import queries
-from web.serialize import show_coverage, show_lamports, show_sol
+from web.serialize import PROVEN_BY_ANOTHER, show_coverage, show_lamports, show_sol
 
 SORTS = ("pnl", "volume", "trades")
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}        # seconds
@@ -35,26 +36,36 @@ class Entry:
     totals: Totals | None
     coverage: str | None                                      # JSON
     reason: str | None                                        # why it has no rank
+    ownership: str | None                                     # claimed | proven; None without a wallet
 
 
 def list_entries(sort, window, now):
-    """All entries, best first, those without a rank last; `now` in UTC milliseconds."""
+    """Ranked entries, then the others, in both the proven wallets first; each group best first.
+
+    `now` in UTC milliseconds.
+    """
     seconds = WINDOWS[window]
     since = None if seconds is None else queries.find_totals_since(now // 1000 - seconds)
     entries = [book_entry(row, since, sort) for row in queries.list_competitors()]
-    return sorted(entries, key=lambda entry: (entry.reason is not None, entry.totals is None, -score(entry, sort)))       # stable: then the older bot
+    return sorted(entries, key=lambda entry: _group(entry) + (entry.totals is None, -score(entry, sort)))       # stable: then the older bot
+
+
+def _group(entry):
+    return entry.reason is not None, entry.ownership != "proven"
 
 
 def book_entry(row, since, sort):
     """`since`: totals of a window by wallet id, or None for all that was ever observed (the wallet's own results)."""
-    _, bot, name, handle, wallet_id, address, results, coverage = row
+    _, bot, name, handle, wallet_id, address, results, coverage, ownership, bot_since = row
+    if bot_since is not None:
+        return Entry(bot, name, handle, address, None, coverage, PROVEN_BY_ANOTHER, ownership)
     if results is None:
         totals = None
     elif since is None:
         totals = parse_results(orjson.loads(results))
     else:
         totals = Totals(*since.get(wallet_id, ()))
-    return Entry(bot, name, handle, address, totals, coverage, check_rank(sort, address, totals, coverage))
+    return Entry(bot, name, handle, address, totals, coverage, check_rank(sort, address, totals, coverage), ownership)
 
 
 def parse_results(results):
@@ -82,19 +93,21 @@ def score(entry, sort):
 
 
 def show_entries(entries, sort):
-    """JSON rows; ties share the rank of the first of them."""
-    shown, rank, last = [], None, None
-    for place, entry in enumerate(entries, 1):
-        if score(entry, sort) != last:
-            rank, last = place, score(entry, sort)
-        shown.append(show_entry(entry, None if entry.reason else rank))
+    """JSON rows. Proven and claimed wallets are counted apart; ties share the rank of the first."""
+    shown = []
+    for _, group in itertools.groupby(entries, _group):
+        rank, last = None, None
+        for place, entry in enumerate(group, 1):
+            if score(entry, sort) != last:
+                rank, last = place, score(entry, sort)
+            shown.append(show_entry(entry, None if entry.reason else rank))
     return shown
 
 
 def show_entry(entry, rank):
     totals = entry.totals
     sells = totals.matched + totals.partial if totals else 0
-    return {"rank": rank, "botId": entry.bot, "name": entry.name, "handle": entry.handle, "wallet": entry.address,
+    return {"rank": rank, "botId": entry.bot, "name": entry.name, "handle": entry.handle, "wallet": entry.address, "ownership": entry.ownership,
             "realizedLamports": totals and show_lamports(totals.realized), "realizedSol": totals and show_sol(totals.realized),
             "volumeLamports": totals and show_lamports(totals.volume), "volumeSol": totals and show_sol(totals.volume), "observedTrades": totals and totals.trades,
             "matchedSells": totals and totals.matched, "partialSells": totals and totals.partial, "unmatchedSells": totals and totals.unmatched,

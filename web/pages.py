@@ -13,7 +13,7 @@ from chain.amounts import exact
 from web import charts, health, leaderboard, market, paging, paper, queries, reference, sessions, timeline, v1, words
 from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
-from web.serialize import explorer_url, show_activity, show_bot, show_post, show_sol
+from web.serialize import explorer_url, positions_of, show_activity, show_bot, show_post, show_sol
 
 blueprint = Blueprint("pages", __name__)
 PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
@@ -170,7 +170,7 @@ def find_profile(uid):
     if row is None:
         raise Problem("not_found", "there is no such influencer")
     former = queries.list_former_wallets([row[0]]).get(row[0], ())
-    return as_dict({**show_bot(row, former, current_app.config["CANDOR"].base_url), "openPositions": orjson.Fragment(row[15] or "[]")})
+    return as_dict({**show_bot(row, former, current_app.config["CANDOR"].base_url), "openPositions": positions_of(row)})
 
 
 def is_own(uid):
@@ -197,8 +197,7 @@ def list_posts_of(uid):
 
 def list_trades_of(uid):
     scope = ("trades of", uid)
-    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    rows, cursor = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", scope, 3), wallet_ids=wallets), ON_PROFILE, scope, 3)
+    rows, cursor = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", scope, 3), shares=queries.find_wallets(bot=uid)), ON_PROFILE, scope, 3)
     return as_dict(v1.show_trades(rows)), cursor
 
 

@@ -1,12 +1,13 @@
 """What is read, as SQL that is executed once per answer: rows, no model instances. Portable to PostgreSQL but for the `?`.
 
-A trade belongs to the bot that holds its wallet now, else to the one that held it last (`wallet.bot_id`).
+Whose a trade is, models.BOT_OF_TRADE decides.
 Lists are ordered by keys that never change: posts by id, trades by (slot, place, id).
 """
 import heapq
 from operator import itemgetter
+from typing import NamedTuple
 
-from models import database
+from models import BOT_OF_TRADE, database
 
 POST = """
 SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
@@ -23,22 +24,23 @@ TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
        t.fee, t.tip, t.rent, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
 """
-TRADE = TRADE_COLUMNS + "FROM trade t JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id"
-TRADE_OF_MINT = TRADE_COLUMNS + "FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id"
-ACTIVITY = """
+ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
+TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
+ACTIVITY = f"""
 SELECT m.slot, m.place, m.trade_id, m.side, b.uid, b.name, w.address, t.token_changes, t.sol_change, t.block_time, t.signature, t.uid
-FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = w.bot_id
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
 TRADERS_OF_MINT = """
 SELECT COUNT(*) FROM wallet w WHERE EXISTS (SELECT 1 FROM trade_mint m WHERE m.mint = ? AND m.side = ? AND m.wallet_id = w.id)
 """
 BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at, b.retired_at, w.address, a.attached_at, a.ownership,
-       w.results, w.coverage, w.positions, w.last_trade_at, (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       w.results, w.coverage, w.positions, w.last_trade_at, (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1), w.bot_since
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 COMPETITORS = """
-SELECT b.id, b.uid, b.name, b.handle, w.id, w.address, w.results, w.coverage
+SELECT b.id, b.uid, b.name, b.handle, w.id, w.address, w.results, w.coverage, a.ownership, w.bot_since
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL LEFT JOIN wallet w ON w.id = a.wallet_id
 WHERE b.retired_at IS NULL ORDER BY b.id
 """
@@ -113,20 +115,21 @@ def find_posts(ids):
 
 
 # ---- trades -------------------------------------------------------------------------------------------------------------
-def list_trades(limit, before=None, up_to=None, wallet_ids=None, mint=None):
-    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `wallet_ids`: None for all.
+def list_trades(limit, before=None, up_to=None, shares=None, mint=None):
+    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `shares`: of wallets, None for all.
 
     (`+t.id` keeps SQLite from walking by id and sorting.)
     """
-    if wallet_ids is None:
+    if shares is None:
         return _list_trades(limit, before, up_to, None, mint)
-    lists = [_list_trades(limit, before, up_to, wallet_id, mint) for wallet_id in wallet_ids]     # each by its index; a bot has few wallets
+    # Each by its index; a bot has few wallets.
+    lists = [_list_trades(limit, before, up_to, share, mint) for share in shares]
     return list(heapq.merge(*lists, key=itemgetter(0, 1, 2), reverse=True))[:limit]
 
 
-def _list_trades(limit, before, up_to, wallet_id, mint):
+def _list_trades(limit, before, up_to, share, mint):
     head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
-    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, (f"{key[0]}.wallet_id = ?", wallet_id) if wallet_id else None,
+    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, (f"{key[0]}.wallet_id = ?", share.wallet_id) if share else None, *_of_share(share, "t.id"),
                                  (f"({key}) < (?, ?, ?)", *(before or ABOVE_ALL)), ("+t.id <= ?", up_to) if up_to is not None else None],
                           "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
     return _all(sql, [*values, limit])
@@ -137,11 +140,38 @@ def find_trades(ids):
     return {row[2]: row for row in _all(f"{TRADE} WHERE t.id IN ({_marks(ids)})", ids)} if ids else {}
 
 
+class Share(NamedTuple):
+    """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
+
+    `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
+    """
+
+    wallet_id: int
+    coverage: str | None
+    begins: int | None
+    ends: int | None
+
+
+SHARE_OF_BOT = """
+SELECT w.id, w.coverage, CASE WHEN w.bot_id = b.id THEN w.bot_since END,
+       CASE WHEN w.prover_id = b.id THEN w.bot_since END
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.prover_id = b.id
+"""
+
+
 def find_wallets(address=None, bot=None):
-    """[(id, coverage)...] of the wallets of this address and this bot's uid: its own and those it held last."""
-    sql, values = _select("SELECT w.id, w.coverage FROM wallet w JOIN bot b ON b.id = w.bot_id",
-                          [("w.address = ?", address) if address else None, ("b.uid = ?", bot) if bot else None], "ORDER BY w.id")
-    return _all(sql, values)
+    """[Share, ...] of the wallet of this address and the wallets with trades of this bot (its uid)."""
+    head = SHARE_OF_BOT if bot else "SELECT w.id, w.coverage, NULL, NULL FROM wallet w"
+    sql, values = _select(head, [("b.uid = ?", bot) if bot else None,
+                                 ("w.address = ?", address) if address else None], "ORDER BY w.id")
+    return [Share(*row) for row in _all(sql, values)]
+
+
+def _of_share(share, trade):
+    """Conditions, as _select takes them. `trade`: the SQL of a trade's id. See BOT_OF_TRADE."""
+    time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
+    return ((f"{time} >= ?", share.begins) if share and share.begins is not None else None,
+            (f"COALESCE({time}, 0) < ?", share.ends) if share and share.ends is not None else None)
 
 
 def find_origins(uids):
@@ -219,15 +249,15 @@ def list_posts_since(limit, after):
     return [(arrival, rows[post]) for arrival, post in arrived]
 
 
-def list_trades_since(limit, after, wallet_ids=None, mint=None):
+def list_trades_since(limit, after, shares=None, mint=None):
     """[(arrival, trade row), ...] after this arrival, in order of arrival: as quick whatever the filter and however far back.
 
     The trades that are there were numbered in the order in which they arrived, so one look-up turns the arrival into a
     trade's id, above which each filter has an index. What is told and kept is always the number of the arrival.
     """
     last = _one(LAST_TRADE, (after,))
-    lists = [_list_arrived(limit, last[0] if last else 0, wallet, mint)
-             for wallet in (wallet_ids if wallet_ids is not None else (None,))]
+    lists = [_list_arrived(limit, last[0] if last else 0, share, mint)
+             for share in (shares if shares is not None else (None,))]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([trade for _, trade in arrived])
     return [(arrival, rows[trade]) for arrival, trade in arrived if trade in rows]
@@ -237,13 +267,13 @@ def list_trades_since(limit, after, wallet_ids=None, mint=None):
 LAST_TRADE = "SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1"
 
 
-def _list_arrived(limit, last, wallet_id, mint):
+def _list_arrived(limit, last, share, mint):
     """[(arrival, trade id), ...] of trades numbered above `last`."""
     table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
     sql, values = _select(
         f"SELECT r.id, t.{column} FROM {table} t CROSS JOIN arrival r",
         [(f"r.trade_id = t.{column} AND t.{column} > ?", last), ("t.mint = ?", mint) if mint else None,
-         ("t.wallet_id = ?", wallet_id) if wallet_id is not None else None],
+         ("t.wallet_id = ?", share.wallet_id) if share else None, *_of_share(share, f"t.{column}")],
         f"ORDER BY t.{column} LIMIT ?")
     return _all(sql, [*values, limit])
 

@@ -146,6 +146,9 @@ class Bot(Shape):
     wallet: AttachedWallet | None
     performance: Literal["observed", "unverified"] = said("unverified: no wallet is connected")
     results: Results | None
+    resultsReason: Literal["proven_by_another"] | None = Field(
+        description="why an observed wallet has no results: another bot had proven it before this one "
+                    "claimed it, so only what came after is shown, and that is not added up apart")
     coverage: Coverage
     createdAt: Time
     lastTradeAt: Time | None
@@ -302,6 +305,8 @@ class LeaderboardRow(Shape):
     name: str = said("untrusted")
     handle: str
     wallet: Address | None
+    ownership: Literal["claimed", "proven"] | None = Field(
+        description="null without a wallet; proven and claimed wallets are ranked apart, each from 1")
     realizedLamports: Whole | None
     realizedSol: Exact | None
     volumeLamports: Whole | None
@@ -312,7 +317,7 @@ class LeaderboardRow(Shape):
     unmatchedSells: int | None
     winRate: float | None = said("a share of the sells whose cost was observed, 0 to 1")
     ranked: bool
-    unrankedReason: Literal["no_wallet", "not_observed", "too_few_sells", "open_gap"] | None
+    unrankedReason: Literal["no_wallet", "not_observed", "too_few_sells", "open_gap", "proven_by_another"] | None
     coverage: Coverage
 
 

@@ -77,16 +77,32 @@ def show_activity(row, mint):
             "tradeId": trade, "explorerUrl": explorer_url(signature)}
 
 
+# Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
+# had proven it. What happened since the claim is not added up apart.
+PROVEN_BY_ANOTHER = "proven_by_another"
+
+
+def positions_of(row):
+    """The openPositions of a row of queries.BOT, as a list; costs are not those of a mere claim."""
+    positions, since = orjson.loads(row[15] or "[]"), row[18]
+    if since is None:
+        return positions
+    return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
+
+
 # ---- influencers --------------------------------------------------------------------------------------------------------
 def show_bot(row, former_wallets, base_url):
     """A row of queries.BOT. Results, coverage and positions are JSON the fold wrote."""
     (_, uid, handle, name, bio, voice, avatar_url, auto_post, created_at, retired_at, address, attached_at, ownership, results, coverage, _, last_trade_at,
-     last_post_at) = row
+     last_post_at, since) = row
+    if since is not None:
+        results, last_trade_at = None, last_trade_at if (last_trade_at or 0) >= since else None
     return {
         "id": uid, "handle": handle, "name": name, "bio": bio, "mode": "wallet", "voice": orjson.Fragment(voice), "avatarUrl": avatar_url,
         "profileUrl": f"{base_url}/bots/{uid}",
         "wallet": {"address": address, "attachedAt": show_time(attached_at), "ownership": ownership} if address else None,
         "performance": "observed" if address else "unverified", "results": orjson.Fragment(results) if results else None,
+        "resultsReason": None if since is None else PROVEN_BY_ANOTHER,
         "coverage": show_coverage(address, coverage), "createdAt": show_time(created_at), "lastTradeAt": show_time(last_trade_at),
         "lastPostAt": show_time(last_post_at), "retiredAt": show_time(retired_at),
         "formerWallets": [former for former in dict.fromkeys(former_wallets) if former != address], "autoPost": bool(auto_post)}

@@ -11,7 +11,7 @@ from web import gate, leaderboard, market, paging, posts, queries
 from web.fields import is_base58
 from web.kept import Written
 from web.problem import Problem, invalid
-from web.serialize import show_activity, show_bot, show_coverage, show_post, show_time, show_trade
+from web.serialize import positions_of, show_activity, show_bot, show_coverage, show_post, show_time, show_trade
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
@@ -154,9 +154,9 @@ def find_bot(uid, base_url):
     if row is None:
         raise Problem("not_found", "there is no such influencer")
     former = queries.list_former_wallets([row[0]])
-    wallets = [wallet for wallet, _ in queries.find_wallets(bot=uid)]
-    return {**show_bot(row, former.get(row[0], ()), base_url), "latestTrades": show_trades(queries.list_trades(LATEST, wallet_ids=wallets)),
-            "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)], "openPositions": show_positions(orjson.loads(row[15] or "[]"))}
+    shares = queries.find_wallets(bot=uid)
+    return {**show_bot(row, former.get(row[0], ()), base_url), "latestTrades": show_trades(queries.list_trades(LATEST, shares=shares)),
+            "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)], "openPositions": show_positions(positions_of(row))}
 
 
 def show_positions(positions):
@@ -236,16 +236,15 @@ def show_trades(rows):
 def list_trades(asked):
     limit, wallet, mint, bot = paging.read_limit(asked.args), read_address(asked, "wallet"), read_address(asked, "mint"), asked.args.get("botId")
     scope = ("trades", wallet, mint, bot)
-    wallets = queries.find_wallets(wallet, bot) if wallet or bot else None
-    ids = None if wallets is None else [wallet_id for wallet_id, _ in wallets]
-    coverage = show_coverage(True, wallets[0][1]) if wallets and len(wallets) == 1 else None
+    shares = queries.find_wallets(wallet, bot) if wallet or bot else None
+    coverage = show_coverage(True, shares[0].coverage) if shares and len(shares) == 1 else None
     after = read_since(asked, scope, queries.find_trade_arrival)
     if after is not None:
-        arrived = queries.list_trades_since(limit, after, ids, mint)
+        arrived = queries.list_trades_since(limit, after, shares, mint)
         return show_list(show_trades([row for _, row in arrived]), limit, newestCursor=write_cursor(asked, ("since", *scope), (arrived[-1][0] if arrived else after,)),
                             coverage=coverage)
     position, (newest, _, last) = read_cursor(asked, scope, 3), queries.find_head()
-    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, ids, mint), limit)
+    rows, more = paging.cut_page(queries.list_trades(limit + 1, position, None if position else last, shares, mint), limit)
     return show_list(show_trades(rows), limit, write_cursor(asked, scope, rows[-1][:3]) if more else None,
                         newestCursor=write_cursor(asked, ("since", *scope), (newest,)), coverage=coverage)
 

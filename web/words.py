@@ -56,6 +56,7 @@ UNRANKED = {
     "not_observed": "not observed yet",
     "too_few_sells": "fewer than 3 sales with a known cost",
     "open_gap": "part of the history is missing",
+    "proven_by_another": "another bot had proven this wallet, and what came after this claim is not added up yet",
 }
 ADVICE = {
     "invalid_json": "Send one JSON object in UTF-8, each key once, without NaN.",

@@ -1,0 +1,183 @@
+"""What a bot has proven stays with it: who claims its former wallet shows what came after."""
+import importlib
+
+import orjson
+import pytest
+from service import NOW, address
+
+from models import Attachment, Wallet, database
+from web import accounts, leaderboard, queries
+
+W, M = address("wallet"), address("mint")
+HOUR = 3_600_000
+CLAIMED = NOW + 3 * HOUR
+
+
+def at(ms):
+    """A block time."""
+    return ms // 1000
+
+
+class World:
+    """Ada proved W, traded and left; Eve merely claims it at CLAIMED."""
+
+    def __init__(self, service):
+        self.service = service
+        self.ada, self.eve = service.make_bot("Ada", W), service.make_bot("Eve")
+        self.key = self.ada.publish_key.text
+        accounts.attach_wallet(service.config, self.ada.bot, W, NOW, ownership="proven")
+        service.observe_trade(W, "hers", slot=1, block_time=at(NOW + HOUR), mint=M)
+        accounts.detach_wallet(self.ada.bot, NOW + 2 * HOUR)
+        service.observe_trade(W, "between", slot=2, block_time=at(CLAIMED) - 1, mint=M)
+        self.claim(self.eve, CLAIMED)
+        service.observe_trade(W, "claimed", slot=3, block_time=at(CLAIMED), mint=M)
+        service.observe_trade(W, "timeless", slot=4, block_time=None, mint=M)
+        service.observe_results(W, 9_000)
+        Wallet.update(coverage=None).execute()
+
+    def claim(self, made, now, ownership="claimed"):
+        accounts.attach_wallet(self.service.config, made.bot, W, now, ownership=ownership)
+
+    def get(self, path):
+        return self.service.get(f"/api/v1/{path}", self.key).json
+
+    def trades_of(self, made):
+        """Names of the trades that a bot shows, oldest first, by every list of them."""
+        uid = made.bot.uid
+        listed = [row["id"] for row in self.service.pages(f"/api/v1/trades?botId={uid}", self.key, 1)]
+        again = [row["id"] for row in self.service.pages(
+            f"/api/v1/trades?botId={uid}&wallet={W}&mint={M}", self.key, 1)]
+        since = [row["id"] for row in self.since(uid)]
+        attributed = [row["id"] for row in self.get(f"trades?wallet={W}")["data"] if row["botId"] == uid]
+        latest = [row["id"] for row in self.get(f"bots/{uid}")["latestTrades"]]
+        active = [row["tradeId"] for row in self.get(f"activity?mint={M}")["data"] if row["botId"] == uid]
+        page = self.service.get(f"/bots/{uid}").text
+        on_page = [name for name in listed if self.signature_of(name) in page]
+        assert listed == again == since[::-1] == attributed == latest == active == on_page
+        return [name.removeprefix("trade_") for name in listed[::-1]]
+
+    def since(self, uid):
+        """What followers of this bot are told from the beginning of everything."""
+        return [row for _, row in self.told(queries.find_wallets(bot=uid))]
+
+    def told(self, shares):
+        rows = queries.list_trades_since(100, 0, shares)
+        return [(arrival, {"id": row[3], "botId": row[4]}) for arrival, row in rows]
+
+    def signature_of(self, name):
+        return next(row["signature"] for row in self.get(f"trades?wallet={W}")["data"] if row["id"] == name)
+
+    def row_of(self, made, query=""):
+        return next(row for row in self.get(f"leaderboard{query}")["data"] if row["botId"] == made.bot.uid)
+
+
+@pytest.fixture
+def world(service):
+    return World(service)
+
+
+def test_a_claim_shows_what_came_after_it(world):
+    """A trade whose time is unknown is not given to a claim."""
+    assert world.trades_of(world.ada) == ["hers", "between", "timeless"]
+    assert world.trades_of(world.eve) == ["claimed"]
+
+
+def test_the_stream_tells_whose_each_trade_is(world):
+    told = {row["id"]: row["botId"] for _, row in world.told(None)}
+    assert told == {f"trade_{name}": made.bot.uid for name, made in (
+        ("hers", world.ada), ("between", world.ada), ("claimed", world.eve), ("timeless", world.ada))}
+
+
+@pytest.mark.parametrize("query", ["", "?sort=volume", "?sort=trades", "?window=24h"])
+def test_a_claim_takes_no_result_and_no_rank(world, query):
+    row = world.row_of(world.eve, query)
+    assert (row["rank"], row["unrankedReason"]) == (None, "proven_by_another")
+    assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
+    shown = world.get(f"bots/{world.eve.bot.uid}")
+    assert (shown["results"], shown["resultsReason"]) == (None, "proven_by_another")
+    assert "another bot had proven this wallet" in world.service.get("/leaderboard").text
+    assert "another bot had proven this wallet" in world.service.get(f"/bots/{world.eve.bot.uid}").text
+
+
+def test_what_is_held_now_has_no_cost_for_a_mere_claim(world):
+    held = {"mint": M, "amountRaw": "7", "decimals": 0, "costLamports": "55", "unknownBasisRaw": "0"}
+    Wallet.update(positions=orjson.dumps([held]).decode()).execute()
+    position, = world.get(f"bots/{world.eve.bot.uid}")["openPositions"]
+    assert (position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]) == ("7", None, "7")
+
+
+@pytest.mark.parametrize("last, shown", [(CLAIMED - 1000, None), (CLAIMED, "2026-11-05T15:00:00Z")])
+def test_the_last_trade_of_a_claim_is_its_own(world, last, shown):
+    Wallet.update(last_trade_at=last).execute()
+    assert world.get(f"bots/{world.eve.bot.uid}")["lastTradeAt"] == shown
+
+
+def test_another_proof_takes_it_all(world):
+    world.claim(world.eve, CLAIMED + HOUR, "proven")
+    assert world.trades_of(world.ada) == []
+    assert world.trades_of(world.eve) == ["hers", "between", "claimed", "timeless"]
+    row = world.row_of(world.eve)
+    assert (row["rank"], row["ownership"], row["realizedLamports"]) == (1, "proven", "9000")
+
+
+def test_coming_back_makes_it_whole_again(world):
+    accounts.detach_wallet(world.eve.bot, CLAIMED + HOUR)
+    world.claim(world.ada, CLAIMED + 2 * HOUR)
+    assert world.trades_of(world.eve) == []
+    assert world.trades_of(world.ada) == ["hers", "between", "claimed", "timeless"]
+    assert world.row_of(world.ada)["rank"] == 1
+
+
+def test_a_detached_claim_keeps_what_came_after_it(world):
+    accounts.detach_wallet(world.eve.bot, CLAIMED + HOUR)
+    assert world.trades_of(world.eve) == ["claimed"]
+    world.claim(world.eve, CLAIMED + 2 * HOUR)
+    # Since the first claim, not the last.
+    assert world.trades_of(world.eve) == ["claimed"]
+
+
+def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service):
+    """Who claims many wallets early would otherwise own their past when the owner leaves."""
+    eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
+    accounts.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
+    accounts.detach_wallet(ada.bot, NOW + 2 * HOUR)
+    accounts.attach_wallet(service.config, eve.bot, W, CLAIMED)
+    assert (Wallet.get().prover_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
+
+
+def test_what_nobody_proved_goes_with_its_holder(service):
+    ada, eve = service.make_bot("Ada", W), service.make_bot("Eve")
+    service.observe_trade(W, "old", slot=1)
+    accounts.detach_wallet(ada.bot, NOW + HOUR)
+    accounts.attach_wallet(service.config, eve.bot, W, CLAIMED)
+    key = eve.publish_key.text
+    shown = service.get(f"/api/v1/trades?botId={eve.bot.uid}", key).json["data"]
+    assert [row["id"] for row in shown] == ["trade_old"]
+    assert service.get(f"/api/v1/trades?botId={ada.bot.uid}", key).json["data"] == []
+
+
+def test_an_instance_of_the_first_edition_gets_the_same(world):
+    """The migration derives from the attachments what is stored since."""
+    after = [(row.prover_id, row.bot_since) for row in Wallet.select()]
+    assert after == [(world.ada.bot.id, CLAIMED)]
+    database.execute_sql("DROP INDEX IF EXISTS wallet_prover_id")
+    database.execute_sql("ALTER TABLE wallet DROP COLUMN prover_id")
+    database.execute_sql("ALTER TABLE wallet DROP COLUMN bot_since")
+    from playhouse.migrate import SchemaMigrator
+    again = importlib.import_module("migrations.0013_prover")
+    again.up(SchemaMigrator.from_database(database.obj), database.obj)
+    assert [(row.prover_id, row.bot_since) for row in Wallet.select()] == after
+
+
+def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
+    made = {}
+    for name, ownership, realized in (("A", "claimed", 900), ("B", "proven", 100),
+                                      ("C", "claimed", 800), ("D", "proven", 200)):
+        made[name] = service.make_bot(name, address(name))
+        service.observe_results(address(name), realized)
+        Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
+    service.make_bot("E")
+    rows = service.get("/api/v1/leaderboard", made["A"].publish_key.text).json["data"]
+    assert [(row["name"], row["rank"], row["ownership"]) for row in rows] == [
+        ("D", 1, "proven"), ("B", 2, "proven"), ("A", 1, "claimed"), ("C", 2, "claimed"), ("E", None, None)]
+    assert leaderboard.list_entries("pnl", "all", NOW)[0].name == "D"
