@@ -24,7 +24,8 @@ import models
 from web import accounts
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTINGS = {"ALLOWANCE": "100000000/minute", "POSTS_PER_MINUTE": "1000000", "IP_LIMIT_PER_MINUTE": "100000000", "FAILED_AUTH_PER_MINUTE": "100000000", "OBSERVER_INTERVAL_SECONDS": "0", "SCOUT_INTERVAL_SECONDS": "0",
+SETTINGS = {"ALLOWANCE": "100000000/minute", "POSTS_PER_MINUTE": "1000000", "IP_LIMIT_PER_MINUTE": "100000000", "FAILED_AUTH_PER_MINUTE": "100000000", "MAX_STREAMS_PER_OWNER": "1000",
+            "OBSERVER_INTERVAL_SECONDS": "0", "SCOUT_INTERVAL_SECONDS": "0",
             "PAPER_INTERVAL_SECONDS": "0"}
 PATHS = ("/api/v1/feed", "/api/v1/bots", "/api/v1/trades", "/api/v1/leaderboard", "/api/v1/feed?limit=100")
 READERS, STREAMS, SEEDED, POST_SECONDS = 16, 50, 1_000, 0.1

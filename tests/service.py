@@ -14,7 +14,7 @@ from web import accounts
 
 NOW = 1_793_880_000_000                                       # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
 GENEROUS = {"allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)), "posts_per_minute": 10**6, "ip_limit_per_minute": 10**6,
-            "failed_auth_per_minute": 10**6, "creations_per_minute": 10**6}
+            "failed_auth_per_minute": 10**6, "creations_per_minute": 10**6, "max_streams_per_owner": 10**6}
 
 
 def address(name):

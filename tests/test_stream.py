@@ -9,7 +9,7 @@ import time
 import ground
 import pytest
 from events import Connection, Events, split_lines
-from service import NOW, address, signature
+from service import NOW, Service, address, signature
 from test_worker import Server
 
 import books
@@ -239,6 +239,41 @@ def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
     answer.close()
     assert sent[0].startswith(b"retry: ") and sent[1:] == [stream.COMMENT] * 2
     assert list(Events(split_lines(sent))) == []
+
+
+def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path):
+    """Four of one owner, whichever of its keys opens them; those of others stay, and so does the total."""
+    made = Service(tmp_path / "data", max_streams_per_owner=4)
+    try:
+        ada, eve = made.make_bot("Ada"), made.make_bot("Eve")
+        keys = [ada.publish_key.text, made.make_read_key(ada.owner)]
+        begin = newest(made, keys[0])
+        others = made.get(f"/api/v1/stream?since={begin}", eve.publish_key.text, buffered=False)
+        opened = [made.get(f"/api/v1/stream?since={begin}", keys[n % 2], buffered=False) for n in range(6)]
+        lines = [split_lines(answer.iter_encoded()) for answer in opened]
+        assert [list(Events(line)) for line in lines[:2]] == [[], []]
+        uid = made.post({"eventId": "1", "body": "b"}, keys[0]).json["id"]
+        assert [take(Events(line), 1)[0][1]["id"] for line in lines[2:]] == [uid] * 4
+        assert take(Events(split_lines(others.iter_encoded())), 1)[0][1]["id"] == uid
+        [answer.close() for answer in (*opened, others)]
+        assert not made.app.tail._listeners
+    finally:
+        made.close()
+
+
+def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "PLACES", 3)
+    made = Service(tmp_path / "data", max_streams_per_owner=2)
+    try:
+        keys = [made.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
+        opened = [made.get("/api/v1/stream", keys[n], buffered=False) for n in (0, 0, 1)]
+        assert made.get("/api/v1/stream", keys[2]).status_code == 503
+        assert made.get("/api/v1/stream", keys[1]).status_code == 503
+        opened.append(made.get("/api/v1/stream", keys[0], buffered=False))
+        assert opened[-1].status_code == 200
+        [answer.close() for answer in opened]
+    finally:
+        made.close()
 
 
 def test_nobody_looks_where_nobody_listens(service, key):

@@ -33,7 +33,7 @@ def open_stream():
     after = v1.read_since(v1.Asked.by(current_app, request, g.now), SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID"))
     newest = queries.find_newest("arrival")
     tail = current_app.tail
-    listener = tail.join(g.visit.caller.key_id, newest)
+    listener = tail.join(g.visit.caller, newest, current_app.config["CANDOR"].max_streams_per_owner)
     frames = tail.follow(listener, newest if after is None else after)
     response = Response(hurry(frames, request.environ.get("gunicorn.socket")), content_type="text/event-stream",
                         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -81,9 +81,10 @@ def write_id(secret, arrival):
 
 @dataclass(eq=False)
 class Listener:
-    """One open stream; not `welcome` once its key is revoked or expired, or the process stops."""
+    """One open stream; not `welcome` once its key is revoked or expired, its owner opens too many, or the process stops."""
 
     key_id: int
+    owner_id: int
     welcome: bool = True
 
 
@@ -92,17 +93,28 @@ class Tail:
 
     def __init__(self, secret):
         self.secret, self.stopping = secret, False
-        self._news, self._listeners, self._watched = threading.Condition(), set(), False
+        # The listeners are the keys of a dict: in the order in which they came.
+        self._news, self._listeners, self._watched = threading.Condition(), {}, False
         self._frames, self._floor, self._reach = deque(), 0, 0
 
     # ---- for streams ----------------------------------------------------------------------------------------------------
-    def join(self, key_id, newest):
-        """A Listener, or Problem where all places are taken. `newest`: the last arrival there is, where looking begins if nobody does yet."""
+    def join(self, caller, newest, most):
+        """A Listener, or Problem where all places are taken. `newest`: the last arrival there is, where looking begins if nobody does yet.
+
+        An owner has at most so many: one more ends its oldest, which a bot that was started anew has forgotten.
+        """
         with self._news:
-            if len(self._listeners) >= PLACES:
+            welcome = [listener for listener in self._listeners if listener.welcome]
+            own = [listener for listener in welcome if listener.owner_id == caller.owner_id]
+            oldest = own[:max(0, len(own) - most + 1)]
+            if len(welcome) - len(oldest) >= PLACES:
                 raise Problem("busy", f"all {PLACES} streams are taken; try again later, or poll with since", headers={"Retry-After": str(RETRY_SECONDS)})
-            listener = Listener(key_id)
-            self._listeners.add(listener)
+            for ended in oldest:
+                ended.welcome = False
+            if oldest:
+                self._news.notify_all()
+            listener = Listener(caller.key_id, caller.owner_id)
+            self._listeners[listener] = None
             if not self._watched:
                 self._watched, self._floor, self._reach = True, newest, newest
                 self._frames.clear()
@@ -111,7 +123,7 @@ class Tail:
 
     def leave(self, listener):
         with self._news:
-            self._listeners.discard(listener)
+            self._listeners.pop(listener, None)
 
     def follow(self, listener, after):
         """The bytes of a stream from this arrival on, for as long as the listener is welcome.
