@@ -386,7 +386,8 @@ class Key(Base):
     hash = TextField(unique=True)                             # SHA-256, hex
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
-    last_used_at = BigIntegerField(null=True)                 # coarse: written at most once a minute
+    # Of the first edition: later uses are kept where requests are counted (ratelimit.Allowance), which changes no list.
+    last_used_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
 
 

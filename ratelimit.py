@@ -3,6 +3,7 @@
 Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a refused request uses nothing up; `tally` keeps the counters.
 flask-limiter, which asks addresses and forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
 """
+import contextlib
 import functools
 import ipaddress
 import logging
@@ -14,6 +15,7 @@ from limits.storage import Storage
 import tally
 from config import WINDOW_SECONDS
 
+NOTE_USE_MS = 60_000
 log = logging.getLogger("candor")
 
 
@@ -55,6 +57,26 @@ class Allowance:
 
     def __init__(self, store):
         self.store = store
+        self._used = {}
+
+    def note_use(self, key: str, now: int) -> None:
+        """Keep when this key (its public id) was last used, `now` in ms, at most once a minute.
+
+        It is kept beside the counters and not in the database, whose every commit makes all kept lists old. Where nothing can
+        be counted just now it is left out: the time is meant to be coarse.
+        """
+        if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
+            return
+        self._used[key] = now
+        with contextlib.suppress(*self.store.unusable):
+            self.store.note_use(key, now)
+
+    def find_uses(self) -> dict[str, int]:
+        """{public id of a key: when it was last used, ms}, of the keys that were used since counting began anew."""
+        try:
+            return self.store.find_uses()
+        except self.store.unusable:
+            return {}
 
     def take(self, limits, now):
         """Count one request in every one of `limits`, or in none if any is used up: Standing. `now`: Unix seconds."""

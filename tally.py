@@ -2,7 +2,7 @@
 
 A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window that ends at the Unix second `ends`, and how often it may be.
 Deciding and counting are one SQL statement there and one script here, so nobody comes between. Windows are the asker's, by its own clock; a counter outlives
-its window by a grace, because requests overtake each other. What is kept is disposable: where it is damaged or lost the counters start again.
+its window by a grace, because requests overtake each other. When keys were last used is kept beside them, for the database would be changed by it. What is kept is disposable: where it is damaged or lost the counters start again.
 """
 import contextlib
 import logging
@@ -33,6 +33,7 @@ def find_problem(store, now):
 # ---- a file of its own, so that a long write to the main database delays nobody ---------------------------------------------------
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS used (key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
 ASKED = "WITH asked (subject, name, ends, most) AS (VALUES {marks}) "
 COUNT = ASKED + """
@@ -40,6 +41,7 @@ INSERT INTO counted SELECT subject, name, ends, ? FROM asked
 WHERE NOT EXISTS (SELECT 1 FROM asked JOIN counted USING (subject, name, ends) WHERE used >= most)
 ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used RETURNING subject, name, ends, used"""
 LOOK = ASKED + "SELECT subject, name, ends, used FROM asked JOIN counted USING (subject, name, ends)"
+NOTE_USE = "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
 BUSY_MS = 2000
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
@@ -67,6 +69,16 @@ class File:
                 log.error("allowance file made anew", exc_info=error)
                 self._remove()
                 return _count(self._enter(now), counters, amount)
+
+    def note_use(self, key: str, at: int) -> None:
+        """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of `unusable`."""
+        with self._lock:
+            self._enter(at / 1000)(NOTE_USE, (key, at))
+
+    def find_uses(self) -> dict[str, int]:
+        """{key: when it was last used, ms}. Raises one of `unusable`."""
+        with self._lock:
+            return dict((self._connection or self._open()).execute("SELECT key, at FROM used"))
 
     def close(self):
         with self._lock:
@@ -128,6 +140,7 @@ end
 return {counted and 1 or 0, used}
 """
 PREFIX = "candor"
+USES = f"{PREFIX}:used"
 TIMEOUT_SECONDS, REST_SECONDS = 1, 2
 
 
@@ -157,6 +170,16 @@ class Redis:
         with self._trying():
             counted, used = self._script(keys, [amount, *kept])
         return bool(counted), used
+
+    def note_use(self, key: str, at: int) -> None:
+        """As File's. (Of two machines that note the same minute either may be the last.)"""
+        with self._trying():
+            self._client.hset(USES, key, at)
+
+    def find_uses(self) -> dict[str, int]:
+        """As File's."""
+        with self._trying():
+            return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 
     def close(self):
         self._client.close()

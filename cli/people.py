@@ -118,8 +118,16 @@ def run_key_create(config, args):
 
 @with_database
 def run_key_list(config, args):
+    import tally
+    from ratelimit import Allowance
     from web import accounts
-    rows = [show_key(key) for key in accounts.list_keys(accounts.find_owner(args.owner) if args.owner else None)]
+    store = tally.open_store(config)
+    try:
+        uses = Allowance(store).find_uses()
+    finally:
+        store.close()
+    owner = accounts.find_owner(args.owner) if args.owner else None
+    rows = [show_key(key) for key in accounts.list_keys(owner, uses)]
     say(args, {"data": rows}, "\n".join(f"{row['keyId']}  {row['ownerId']}  {row['scope']:7}  {row['key']}  {'revoked' if row['revokedAt'] else 'active'}  {row['name']}" for row in rows))
 
 

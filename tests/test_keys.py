@@ -1,11 +1,14 @@
 """Key texts, what a key opens and for how long, and that only twenty work at a time."""
 import re
 import threading
+import time
 import zlib
 
+import apsw
 import pytest
 from service import NOW, Service, address
 
+from cli import people
 from models import Key, Owner, database
 from web import accounts, auth, keys
 from web.problem import Problem
@@ -103,31 +106,44 @@ def test_an_ended_key_is_not_rotated(service):
     assert Key.select().count() == before
 
 
-def test_last_used_is_written_once_a_minute(service):
-    key = service.make_bot().publish_key
-    find(key.text, NOW)
-    find(key.text, NOW + 59_999)
-    assert Key.get().last_used_at == NOW
-    find(key.text, NOW + 60_000)
-    assert Key.get().last_used_at == NOW + 60_000
+def test_last_used_is_noted_once_a_minute(service):
+    uid, allowance = service.make_bot().publish_key.key.uid, service.app.allowance
+    for after, known in ((0, 0), (59_999, 0), (60_000, 60_000), (20_000, 60_000)):
+        allowance.note_use(uid, NOW + after)
+        assert allowance.find_uses() == {uid: NOW + known}
 
 
-def test_a_locked_database_does_not_keep_a_reader_waiting(service):
-    key = service.make_bot().publish_key
-    locked, done = threading.Event(), threading.Event()
+def test_last_used_is_shown_and_survives_a_restart(service):
+    made = service.make_bot()
+    assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
+    service.app.allowance.store.close()
+    shown, = accounts.list_keys(made.owner, service.app.allowance.find_uses())
+    assert abs(shown.last_used_at - time.time_ns() // 1_000_000) < 600_000
+    assert people.show_key(shown)["lastUsedAt"].endswith("Z")
 
-    def lock():
-        with database.connection_context(), database.atomic():
-            locked.set()
-            done.wait(10)
 
-    thread = threading.Thread(target=lock)
-    thread.start()
-    locked.wait(10)
-    caller = find(key.text)
-    done.set()
-    thread.join()
-    assert caller is not None and Key.get().last_used_at is None
+def test_a_key_whose_last_use_is_not_known_has_none(service):
+    shown, = accounts.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
+    assert people.show_key(shown)["lastUsedAt"] is None
+
+
+def test_keys_that_are_used_change_no_kept_list(service):
+    texts = [accounts.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text for n in range(100)]
+    before = database.data_version()
+    for text in texts:
+        assert service.get("/api/v1/feed", text).status_code == 200
+    version, counted = database.data_version(), len(service.app.allowance.find_uses())
+    assert version == before and counted == 100
+
+
+def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
+    def fail(*_):
+        raise apsw.FullError
+    monkeypatch.setattr(service.app.allowance.store, "note_use", fail)
+    monkeypatch.setattr(service.app.allowance.store, "find_uses", fail)
+    made = service.make_bot()
+    assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
+    assert service.app.allowance.find_uses() == {}
 
 
 def test_twenty_active_keys_and_no_more(service):

@@ -273,3 +273,13 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
     script = again.get("/static/candor.js", peer="2001:db8::2")
     assert script.status_code == 200
     script.close(), again.close()
+
+
+def test_last_uses_are_kept_beside_the_counters(given):
+    """By both stores; what another machine noted later stands."""
+    first, second = tally.open_store(given), tally.open_store(given)
+    first.note_use("key_a", 2_000_000_000_000)
+    second.note_use("key_b", 2_000_000_000_001)
+    first.count([("owner:1", "minute", 2_000_000_060, 5)], 1, 2_000_000_000)
+    assert first.find_uses() == second.find_uses() == {"key_a": 2_000_000_000_000, "key_b": 2_000_000_000_001}
+    first.close(), second.close()

@@ -286,9 +286,13 @@ def find_key(uid):
     return Key.get_or_none(Key.uid == uid) or _unknown("key")
 
 
-def list_keys(owner=None):
+def list_keys(owner=None, uses=None):
+    """Keys with their owners and bots, the oldest first. `uses`: {uid: ms} of what ratelimit.Allowance knows of later uses."""
     keys = Key.select(Key, Owner, Bot).join(Owner).switch(Key).join(Bot, JOIN.LEFT_OUTER).order_by(Key.id)
-    return list(keys.where(Key.owner == owner) if owner else keys)
+    listed = list(keys.where(Key.owner == owner) if owner else keys)
+    for key in listed:
+        key.last_used_at = (uses or {}).get(key.uid, key.last_used_at)
+    return listed
 
 
 def is_active(now):

@@ -2,15 +2,12 @@
 import hmac
 from dataclasses import dataclass
 
-from peewee import OperationalError
-
 from models import database
 from web.keys import hash_secret, is_well_formed
 from web.problem import Problem
 
-COARSE_MS = 60_000
 FIND_CALLER = """
-SELECT k.hash, k.expires_at, k.last_used_at, k.id, k.uid, k.scope, o.id, o.uid, b.id, b.uid
+SELECT k.hash, k.expires_at, k.id, k.uid, k.scope, o.id, o.uid, b.id, b.uid
 FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id WHERE k.hash = ? AND k.revoked_at IS NULL"""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
 INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
@@ -46,24 +43,13 @@ def find_caller(text, now, find):
     row = find(text, digest)
     if not row or not hmac.compare_digest(row[0], digest):
         return None
-    expires_at, last_used_at, key_id = row[1:4]
+    expires_at = row[1]
     if expires_at is not None and expires_at <= now:
         return None
-    _note_use(key_id, last_used_at, now)
-    return Caller(*row[3:])
+    return Caller(*row[2:])
 
 
 def find_key(text, digest):
-    """(hash, expires at, last used at, members of Caller...) of a key that was not revoked, or None. A text that cannot be a key costs no look-up."""
+    """(hash, expires at, members of Caller...) of a key that was not revoked, or None. A text that cannot be a key costs no look-up."""
     return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()
 
-
-def _note_use(key_id, last_used_at, now):
-    """At most one write a minute and key; a database somebody is writing to is left alone: the time is meant to be coarse."""
-    if last_used_at is not None and now - last_used_at < COARSE_MS:
-        return
-    try:
-        with database.impatient():
-            database.execute_sql('UPDATE "key" SET last_used_at = ? WHERE id = ?', (now, key_id))
-    except OperationalError:
-        return

@@ -124,6 +124,7 @@ def identify(app, visit, header):
     """Find the caller of the header `Authorization`; Problem 401 without a working key. Keys are read once for every version of the database."""
     visit.version = database.data_version()
     visit.caller = auth.authenticate(header, visit.now, lambda text, digest: app.callers.find(digest, visit.version, lambda: auth.find_key(text, digest)))
+    app.allowance.note_use(visit.caller.key_uid, visit.now)
 
 
 def count_keyed(app, visit, address, limits):

@@ -140,7 +140,7 @@ def show_connect():
 def render_connect(typed, errors=None, status=200, headers=None, recovery_error=None, key_error=None, renewal_error=None):
     owner = sessions.find_owner()
     bots = accounts.list_bots_of(owner) if owner else []
-    keys = [key for key in accounts.list_keys(owner) if key.scope == "read"] if owner else []
+    keys = [key for key in list_keys(owner) if key.scope == "read"] if owner else []
     return render_template("connect.html", typed=without_secrets(typed, errors), errors=errors or {}, draft=secrets.token_hex(12), bots=bots, keys=keys, tones=TONES, owner=owner,
                            samples=write_samples(read_voice()), closed=settings().registration == "closed", recovery_error=recovery_error,
                            key_error=key_error, renewal_error=renewal_error), status, headers or {}
@@ -253,7 +253,7 @@ def render_manage(bot, typed=None, errors=None, status=200, headers=None):
     voice = orjson.loads(bot.voice)
     stored = {"name": bot.name, "bio": bot.bio, "tone": voice["tone"], "emoji": voice["emoji"],
               **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}}
-    keys = [key for key in accounts.list_keys(bot.owner) if key.bot_id == bot.id]
+    keys = [key for key in list_keys(bot.owner) if key.bot_id == bot.id]
     return render_template("manage.html", bot=pages.find_profile(bot.uid), typed={**stored, **without_secrets(typed or {})}, errors=errors or {}, keys=keys, tones=TONES,
                            draft=secrets.token_hex(12), samples=write_samples(read_voice() if "tone" in request.form else voice)), status, headers or {}
 
@@ -380,6 +380,11 @@ def spend_challenge():
 
 
 # ---- keys ---------------------------------------------------------------------------------------------------------------------
+def list_keys(owner):
+    """All keys of an owner; when each was last used is told by the counters."""
+    return accounts.list_keys(owner, current_app.allowance.find_uses())
+
+
 @blueprint.post("/bots/<uid>/keys")
 @managing
 def create_publish_key(bot):
