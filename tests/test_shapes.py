@@ -18,6 +18,7 @@ ELSEWHERE = {
     "DatabaseHealth.postgresql",                # where the database is PostgreSQL
     "Market.note",                              # while nothing was discovered (test_v1)
     "Problem.window",                           # 429 (test_ratelimit)
+    *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),        # test_quotas
 }
 
 

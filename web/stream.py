@@ -24,7 +24,8 @@ SCOPE = ("feed",)                                             # the cursors of G
 PLACES = 32                                                   # of one process
 BATCH, KEPT = 100, 1_000                                      # events read at once, events kept for all
 LOOK_SECONDS, COMMENT_SECONDS, RETRY_SECONDS = 0.2, 15, 5
-COMMENT = b": nothing new\n\n"
+# One line: an empty one after it would end an event, and some clients yield that one, without data.
+COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
 
