@@ -62,6 +62,9 @@ class Books:
         else:
             for entry in order_entries(new, kept.book.seen):
                 kept.rows[entry.signature] = _take(wallet, kept, entry)
+        if kept.book.stale:
+            kept = self._kept[wallet.id] = Kept(kept.book.again())
+            _take_again(wallet, kept)
         return kept.book
 
     def last_time(self, wallet_id):

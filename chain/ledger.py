@@ -11,9 +11,12 @@ from chain.receipts import WRAPPED_SOL
 
 @dataclass(slots=True)
 class Lot:
-    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that brought it; None where none was observed."""
+    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that brought it; None where none was observed.
 
-    number: int
+    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`; (1, n) the n-th that was booked.
+    """
+
+    number: tuple
     origin: str | None
     amount: int
     cost: int | None
@@ -38,6 +41,19 @@ class Slice:
     lot: Lot
     amount: int
     cost: int | None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What an account held when it was first seen. It was there from the beginning, before all that was observed; its cost is unknown.
+
+    `rank`: (0, slot, place of the receipt in it, address) of that first sight.
+    """
+
+    rank: tuple
+    mint: str
+    amount: int
+    decimals: int
 
 
 @dataclass(frozen=True)
@@ -104,9 +120,16 @@ class Book:
     """The books of one wallet.
 
     `whole`: has the whole history been listed? Until then every sale stands after an open gap. `gaps` are the breaks of the chain of balances.
+    `expected`, `doubtful`: what an earlier fold of these entries found out too late, so that it holds from its beginning on: opening inventory by
+    address; by mint (None: the whole wallet) the slot after which its history has a gap. Where `stale`, the entries are to be taken by `again()`.
     """
 
     whole: bool = True
+    expected: dict = field(default_factory=dict)
+    doubtful: dict = field(default_factory=dict)
+    # the same two, as these entries tell
+    found: dict = field(default_factory=dict)
+    found_doubtful: dict = field(default_factory=dict)
     lots: dict = field(default_factory=dict)              # mint -> [Lot, ...] with something left, oldest first
     decimals: dict = field(default_factory=dict)
     escrows: dict = field(default_factory=dict)           # escrow token account -> [Slice, ...]
@@ -121,7 +144,25 @@ class Book:
     _born: bool = False                                   # before the first receipt every own balance was 0
     _broken_all: bool = False
     _broken: set = field(default_factory=set)             # mints whose history has an open gap
+    _moved: set = field(default_factory=set)              # mints of which something was booked
+    _taken: dict = field(default_factory=dict)            # mint -> slot in which lots of it were taken last
+    _late: bool = False                                   # something was found that what is booked already lacks
+    _place: int = 0                                       # of the last receipt in its slot
     _lots: int = 0
+
+    def __post_init__(self):
+        for opening in self.expected.values():
+            self._lay(opening)
+
+    def again(self):
+        """An empty Book for the same entries, which knows what this one found out about the beginning."""
+        return Book(whole=self.whole, expected=dict(self.found), doubtful=dict(self.found_doubtful))
+
+    @property
+    def stale(self):
+        """Was anything booked by another beginning, or with fewer or more gaps, than the entries tell?"""
+        return (self._late or any(self.found.get(address) != opening for address, opening in self.expected.items())
+                or any(self.found_doubtful.get(mint) != slot for mint, slot in self.doubtful.items()))
 
     # ---- one entry ----------------------------------------------------------------------------------------------------
     def take(self, entry):
@@ -129,7 +170,11 @@ class Book:
         if self.first_slot is None:
             self.first_slot = entry.slot
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
+        self._place = self._place + 1 if entry.slot == self.last_slot else 0
         self.last_slot, self.count = entry.slot, self.count + 1
+        for mint, slot in self.doubtful.items():
+            if slot < entry.slot:
+                self._doubt(mint)
         for balance in entry.balances:
             self._check_chain(entry, balance)
         for mint, _, decimals in entry.tokens:
@@ -203,6 +248,7 @@ class Book:
             if entry.kind == "order_open" and address:
                 self.escrows.setdefault(address, []).extend(slices)
         left = [(mint, s) for address, mint, before, after in entry.others if address in self.escrows for s in self._release(address, before - after)]
+        self._taken |= {mint: entry.slot for mint, _ in left}
         if entry.kind == "order_cancel":
             self._put_back(left, rose)
         elif entry.kind == "order_fill" and left and len(rose) == 1:
@@ -239,9 +285,10 @@ class Book:
 
     # ---- lots ----------------------------------------------------------------------------------------------------------
     def _put(self, mint, origin, amount, cost):
+        self._moved.add(mint)
         if amount:
             self._lots += 1
-            self.lots.setdefault(mint, []).append(Lot(self._lots, origin, amount, cost, amount, cost))
+            self.lots.setdefault(mint, []).append(Lot((1, self._lots), origin, amount, cost, amount, cost))
 
     def _put_unknown(self, entry, rose):
         for mint, amount in rose.items():
@@ -250,6 +297,8 @@ class Book:
     def _cut(self, mint, amount):
         """Slices of the oldest lots. More than there is cannot happen where the chain holds; elsewhere it is of unknown origin."""
         lots, slices = self.lots.get(mint, []), []
+        self._moved.add(mint)
+        self._taken[mint] = self.last_slot or 0
         while amount and lots:
             part = min(lots[0].left, amount)
             slices.append(lots[0].cut(part))
@@ -257,7 +306,7 @@ class Book:
             if not lots[0].left:
                 lots.pop(0)
         if amount:
-            slices.append(Slice(Lot(0, None, amount, None, 0, None), amount, None))
+            slices.append(Slice(Lot((0,), None, amount, None, 0, None), amount, None))
         return slices
 
     # ---- the chain of balances --------------------------------------------------------------------------------------------
@@ -278,9 +327,20 @@ class Book:
         self.opened = True
         if self._born:                                    # the wallet's beginning was seen, this account's was not
             self._break(Gap(self.first_slot, entry.slot, "opening_balance"), balance.mint)
-        if balance.before and balance.mint != WRAPPED_SOL:
-            self.openings.add(balance.mint)
-        self._adjust(balance, balance.before)
+        if balance.before and balance.mint not in (None, WRAPPED_SOL):
+            self._find(balance.address, Opening((0, entry.slot, self._place, balance.address), balance.mint, balance.before, balance.decimals))
+
+    def _find(self, address, opening):
+        """Opening inventory stands before all lots, whenever it is found: in time only where nothing of its mint was booked yet."""
+        self.openings.add(opening.mint)
+        self.found[address] = opening
+        if self.expected.get(address) != opening:
+            self._late = self._late or opening.mint in self._moved
+            self._lay(opening)
+
+    def _lay(self, opening):
+        self.decimals[opening.mint] = opening.decimals
+        insort(self.lots.setdefault(opening.mint, []), Lot(opening.rank, None, opening.amount, None, opening.amount, None))
 
     def _adjust(self, balance, more):
         """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
@@ -293,9 +353,17 @@ class Book:
             self._cut(balance.mint, -more)
 
     def _break(self, gap, mint):
+        """No sale after the beginning of a gap has a result, also where the gap shows only later, on another account of the mint."""
+        mint = None if mint == WRAPPED_SOL else mint
         if gap not in self.gaps:
             self.gaps.append(gap)
-        if mint in (None, WRAPPED_SOL):
+        begin = self.found_doubtful[mint] = min(gap.from_slot, self.found_doubtful.get(mint, gap.from_slot))
+        taken = max(self._taken.values(), default=0) if mint is None else self._taken.get(mint, 0)
+        self._late = self._late or (taken > begin and self.doubtful.get(mint, taken) > begin)
+        self._doubt(mint)
+
+    def _doubt(self, mint):
+        if mint is None:
             self._broken_all = True
         else:
             self._broken.add(mint)

@@ -10,6 +10,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
 from story import Story, address
+from test_ledger import STEP, Silent, Teller, account, play
 from test_observer import market
 
 import models
@@ -76,6 +77,33 @@ def test_fold_equals_refold(empty, seed, indexed, data):
             books.forget(wallet.id)                       # a restart, or somebody else stored some
         books.take(wallet, new)
         if dice.random() < 0.7:
+            books.publish(wallet, DONE, BEGIN)
+        if dice.random() < 0.1:
+            books = Books()
+    books.take(wallet)
+    books.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth
+
+
+@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=4, max_size=24), choices=st.lists(st.booleans(), min_size=80), before=st.dictionaries(st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60)),
+       missing=st.sets(st.integers(0, 24), max_size=4), seed=st.integers(0, 10**6))
+def test_fold_equals_refold_for_any_order_of_discovery(empty, steps, choices, before, missing, seed):
+    """A wallet older than its history, two accounts of each mint, gaps: whichever receipt, account or gap is found first, the ledger is that of one fold."""
+    teller, picks, dice = Teller(lamports=10**12, **before), iter(choices), random.Random(seed)
+    steps = [(verb, account(teller, mint, picks), *([more[0], account(teller, more[1], picks), *more[2:]] if verb == "swap" else more)) for verb, mint, *more in steps]
+    for _ in play(steps, teller, Silent()):
+        pass
+    entries = [e for n, e in enumerate(teller.entries) if n not in missing]
+    truth = fold(empty(), entries)
+    wallet, books = empty(), Books()
+    rest = list(entries) if dice.random() < 0.5 else dice.sample(entries, len(entries))
+    while rest:
+        size = dice.randint(1, 4)
+        batch, rest = rest[:size], rest[size:]
+        store(wallet, batch)
+        books.take(wallet, batch)
+        if dice.random() < 0.5:
             books.publish(wallet, DONE, BEGIN)
         if dice.random() < 0.1:
             books = Books()
