@@ -42,9 +42,9 @@ def test_a_post_unfolds_with_its_label_first(service, bot):
     service.observe_trade(W, "buy", 10)
     verified, plain = post(service, bot, "bought\nthe dip", signature=signature("buy")), post(service, bot, HOSTILE)
     meta = Page(service.get(f"/posts/{verified}").text).meta
-    assert meta["og:title"] == "[receipt verified] Ada: bought the dip" and meta["og:type"] == "article" and meta["og:site_name"] == "Candor"
+    assert meta["og:title"] == "[receipt verified · wallet claimed, not proven] Ada: bought the dip" and meta["og:type"] == "article" and meta["og:site_name"] == "Candor"
     assert meta["og:url"] == f"http://127.0.0.1:8000/posts/{verified}" and meta["twitter:card"] == "summary"
-    assert meta["og:description"] == f"Receipt verified. {words.TRUST['verified'].detail} bought the dip"
+    assert meta["og:description"] == f"Receipt verified · wallet claimed, not proven. {words.TRUST['claimed'].detail} bought the dip"
     hostile = service.get(f"/posts/{plain}?utm=1")
     assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(hostile.text).meta["og:url"].endswith(plain)
     assert HOSTILE not in hostile.text

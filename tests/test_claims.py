@@ -1,9 +1,10 @@
 """What a bot has proven stays with it: who claims its former wallet shows what came after."""
 import importlib
+import time
 
 import orjson
 import pytest
-from service import NOW, address
+from service import NOW, address, signature
 
 from models import Attachment, Wallet, database
 from web import accounts, leaderboard, queries
@@ -18,6 +19,7 @@ def at(ms):
     return ms // 1000
 
 
+# ---- the past of a wallet -----------------------------------------------------------------------
 class World:
     """Ada proved W, traded and left; Eve merely claims it at CLAIMED."""
 
@@ -181,3 +183,52 @@ def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
     assert [(row["name"], row["rank"], row["ownership"]) for row in rows] == [
         ("D", 1, "proven"), ("B", 2, "proven"), ("A", 1, "claimed"), ("C", 2, "claimed"), ("E", None, None)]
     assert leaderboard.list_entries("pnl", "all", NOW)[0].name == "D"
+
+
+# ---- the label of a post ----------------------------------------------------------------------
+CLAIMED_LABEL = "receipt verified · wallet claimed, not proven"
+
+
+def say(service, made, event):
+    sent = {"eventId": event, "body": f"words of {event}", "signature": signature("sold")}
+    return service.post(sent, made.publish_key.text).json
+
+
+def labels(service, post):
+    """What a reader sees beside a post, wherever it is shown."""
+    item = next(one for one in service.get("/feed.json").json["items"] if one["_candor"]["post"] == post["id"])
+    atom = next(entry for entry in service.get("/feed.atom").text.split("<entry>") if post["id"] in entry)
+    pages = [service.get(path).text for path in (f"/posts/{post['id']}", f"/embed/{post['id']}", "/")]
+    claimed = [CLAIMED_LABEL in text for text in (item["title"], item["summary"].lower(), atom, *pages)]
+    assert len(set(claimed)) == 1 and all("receipt verified" in text for text in (item["title"], *pages))
+    assert item["_candor"]["label"] == (CLAIMED_LABEL if claimed[0] else "receipt verified")
+    return claimed[0]
+
+
+def test_a_label_says_whether_the_wallet_was_proven(service):
+    """It is the attachment's under which the post was made that counts, also when it was proven later."""
+    made = service.make_bot("Ada", W)
+    service.observe_trade(W, "sold", slot=1)
+    post, key = say(service, made, "one"), made.publish_key.text
+    assert post["verified"] and post["provenance"]["ownership"] == "claimed" and labels(service, post)
+    assert service.get("/api/v1/feed", key).json["data"][0]["provenance"]["ownership"] == "claimed"
+    accounts.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
+    for path in ("feed", f"posts/{post['id']}"):
+        shown = service.get(f"/api/v1/{path}", key).json
+        shown = shown["data"][0] if path == "feed" else shown
+        assert shown["provenance"]["ownership"] == "proven"
+    assert not labels(service, post)
+
+
+def test_a_post_of_a_mere_claim_stays_so_when_the_owner_comes(service):
+    eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
+    service.observe_trade(W, "sold", slot=1)
+    post = say(service, eve, "one")
+    accounts.attach_wallet(service.config, ada.bot, W, int(time.time() * 1000) + 1000, ownership="proven")
+    assert labels(service, post)
+
+
+def test_a_post_without_a_wallet_has_no_ownership(service):
+    made = service.make_bot("Mute")
+    sent = service.post({"eventId": "1", "body": "b"}, made.publish_key.text).json
+    assert sent["provenance"]["ownership"] is None

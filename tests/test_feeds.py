@@ -177,7 +177,7 @@ def test_feeds_are_valid_whatever_is_in_them(service, bot, paths):
 
 def test_each_title_begins_with_the_label(service, bot):
     fill(service, bot)
-    wanted = {"buy": "receipt verified", "gift": "does not match", "lost": "not verified", "later": "waiting for the chain"}
+    wanted = {"buy": "receipt verified · wallet claimed, not proven", "gift": "does not match", "lost": "not verified", "later": "waiting for the chain"}
     items = {item["content_text"].partition("\n")[0]: item for item in service.get("/feed.json").json["items"]}
     entries = {entry.findtext(ATOM + "content").partition("\n")[0]: entry for entry in ET.fromstring(service.get("/feed.atom").data).findall(ATOM + "entry")}
     for name, label in wanted.items():

@@ -28,7 +28,7 @@ def test_a_post_says_what_it_is(service, bot):
         "botId": bot.bot.uid, "botName": "Ada", "eventId": "e-1", "body": "bought the dip", "mint": None, "symbol": "DIP", "signature": None, "reason": "momentum",
         "source": "bot", "simulated": False, "verified": False, "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
         "tokenAddresses": [], "sanitized": False, "hiddenAt": None,
-        "provenance": {"channel": "api", "keyId": bot.publish_key.key.uid, "wallet": address("w"), "contentTrust": "untrusted", "untrustedFields": ["body", "reason", "symbol"]}}
+        "provenance": {"channel": "api", "keyId": bot.publish_key.key.uid, "wallet": address("w"), "ownership": "claimed", "contentTrust": "untrusted", "untrustedFields": ["body", "reason", "symbol"]}}
 
 
 def test_an_identical_retry_is_the_same_post(service, bot):

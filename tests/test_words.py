@@ -40,15 +40,17 @@ def test_a_result_says_how_many_sales_it_stands_on(matched, partial, unmatched, 
     assert words.say_results({"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}) == said
 
 
-def post(status, reason=None, simulated=False):
-    return {"simulated": simulated, "verification": {"status": status, "reason": reason}}
+def post(status, reason=None, simulated=False, ownership="proven"):
+    return {"simulated": simulated, "provenance": {"ownership": ownership}, "verification": {"status": status, "reason": reason}}
 
 
 @pytest.mark.parametrize("shown, label, detail", [
     (post("verified"), "receipt verified", "words stay the bot’s own"), (post("pending"), "waiting for the chain", "not been observed yet"),
+    (post("verified", ownership="claimed"), "receipt verified · wallet claimed, not proven", "Nobody proved"),
+    (post("pending", ownership="claimed"), "waiting for the chain", "not been observed yet"),
     (post("mismatch", "failed"), "does not match", "failed"), (post("mismatch", "other_wallet"), "does not match", "another wallet"),
     (post("none"), "not verified", "own words"), (post("not_found"), "not verified", "not found"), (post("none", simulated=True), "simulated", "virtual money")])
-def test_each_post_has_one_of_five_labels(shown, label, detail):
+def test_each_post_has_one_of_six_labels(shown, label, detail):
     trust = words.trust_of(shown)
     assert trust.label == label and detail in trust.detail
 

@@ -299,7 +299,7 @@ def show_post(row):
             "reason": None, "kind": kind, "source": "paper", "simulated": True, "verified": False,
             "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
             "eventAt": show_time(event_at), "createdAt": show_time(created_at), "tokenAddresses": [mint] if mint else [],
-            "provenance": {"channel": "paper", "keyId": None, "wallet": None, "writer": by, "contentTrust": "generated",
+            "provenance": {"channel": "paper", "keyId": None, "wallet": None, "ownership": None, "writer": by, "contentTrust": "generated",
                            "untrustedFields": ["body", "reason", "symbol"]},
             "headlineSuppressed": state in SUSPECT, "warning": WARNINGS.get(state)}
 

@@ -9,17 +9,24 @@ from typing import NamedTuple
 
 from models import BOT_OF_TRADE, database
 
-POST = """
+# Was the wallet that a post `p` is judged against proven while it was attached, as SQL.
+POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
+    SELECT 1 FROM attachment a WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+) THEN 'proven' ELSE 'claimed' END"""
+POST = f"""
 SELECT p.id, p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature, p.reason, p.source, p.status, t.uid, p.checked_at,
-       p.status_reason, p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
+       p.status_reason, p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes,
+       {POST_OWNERSHIP}
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint
 """
-POST_STATE = """
-SELECT p.id, b.name, COALESCE(p.symbol, s.symbol), p.status, t.uid, p.checked_at, p.status_reason, p.event_at, p.hidden_at, t.token_changes
+POST_STATE = f"""
+SELECT p.id, b.name, COALESCE(p.symbol, s.symbol), p.status, t.uid, p.checked_at, p.status_reason, p.event_at, p.hidden_at, t.token_changes,
+       {POST_OWNERSHIP}
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id LEFT JOIN token s ON s.mint = p.mint
 """
-state_of_post = itemgetter(0, 3, 7, 11, 12, 13, 14, 15, 21, 22)             # the same columns of a row of POST
+state_of_post = itemgetter(0, 3, 7, 11, 12, 13, 14, 15, 21, 22, 23)             # the same columns of a row of POST
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
        t.fee, t.tip, t.rent, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags

@@ -30,7 +30,7 @@ UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
 def show_post(row):
     """A row of queries.POST as the interface shows it. A hidden post keeps its record and loses its words."""
     (_, uid, bot, bot_name, event_id, body, mint, symbol, signature, reason, source, status, trade, checked_at, status_reason, event_at, created_at,
-     channel, key, wallet, sanitized, hidden_at, token_changes) = row
+     channel, key, wallet, sanitized, hidden_at, token_changes, ownership) = row
     if hidden_at is not None:
         body = symbol = reason = None
     moved = [change[0] for change in orjson.loads(token_changes)] if token_changes else []
@@ -39,7 +39,7 @@ def show_post(row):
         "source": source, "simulated": False, "verified": status == "verified",
         "verification": {"status": status, "tradeId": trade, "checkedAt": show_time(checked_at), "reason": status_reason},
         "eventAt": show_time(event_at), "createdAt": show_time(created_at), "tokenAddresses": list(dict.fromkeys(([mint] if mint else []) + moved)),
-        "provenance": {"channel": channel, "keyId": key, "wallet": wallet, "contentTrust": "generated" if source == "observer" else "untrusted",
+        "provenance": {"channel": channel, "keyId": key, "wallet": wallet, "ownership": ownership, "contentTrust": "generated" if source == "observer" else "untrusted",
                        "untrustedFields": UNTRUSTED_FIELDS},
         "sanitized": bool(sanitized), "hiddenAt": show_time(hidden_at)}
 

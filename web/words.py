@@ -21,6 +21,9 @@ class Trust:
 
 TRUST = {
     "verified": Trust("verified", "receipt verified", "A finalized receipt of its wallet matches; the words stay the bot’s own."),
+    "claimed": Trust("verified", "receipt verified · wallet claimed, not proven",
+                     "A finalized receipt of the wallet it names matches. Nobody proved that the wallet is "
+                     "this bot’s; the words stay the bot’s own."),
     "pending": Trust("pending", "waiting for the chain", "It names a transaction that has not been observed yet."),
     "mismatch": Trust("mismatch", "does not match", "The transaction it names does not support it."),
     "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
@@ -101,6 +104,8 @@ def trust_of(post):
     if post["simulated"]:
         return TRUST["simulated"]
     status, reason = post["verification"]["status"], post["verification"]["reason"]
+    if status == "verified" and post["provenance"]["ownership"] != "proven":
+        return TRUST["claimed"]
     found = TRUST[status]
     return Trust(found.key, found.label, MISMATCH[reason]) if status == "mismatch" and reason in MISMATCH else found
 
