@@ -11,7 +11,7 @@ from peewee import fn
 import models
 from models import BOT_OF_TRADE, DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
 from paper.book import Book, Close, Position, find_exclusion, public_id
-from paper.engine import REFUSAL_MS, refusal_key
+from paper.engine import REFUSAL_MS, refusal_key, topic_of
 from paper.engine import Trader as Player
 from paper.fills import ASSUMPTIONS_OF, MODEL, WRITE_OFFS, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
@@ -129,13 +129,14 @@ def read_order(row, handle):
 def list_seats(now):
     """Every trader that plays, with its open account and what it remembers."""
     positions, orders = _read_open()
-    states, alarmed = _read_reviews()
+    states, alarmed, asked = _read_reviews()
     seats = {}
     for (ident, handle, family, settings, adaptive, version, created_at, period, starting_cash, *stored) in _all(TRADERS):
         cash, lost_fees, peak, day, day_equity, phase, next_order, next_position = stored
         book = Book(cash, positions[period], [read_order(order, handle) for order in orders[period]], next_order, next_position, lost_fees)
         player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)),
-                        states.get(period) in SUSPECT, starting_cash, peak, day, day_equity, alarmed=alarmed[ident])
+                        states.get(period) in SUSPECT, starting_cash, peak, day, day_equity, alarmed=alarmed[ident],
+                        asked=asked.get(period, set()))
         seats[ident] = Seat(player, period, version, created_at, tuple(stored))
     _remember_closes(seats, states, now)
     _remember_lines(seats, now)
@@ -153,12 +154,13 @@ def _read_open():
 
 
 def _read_reviews():
-    """({period: state of its last review}, {trader: keys of all reasons there ever were})."""
-    states, alarmed = {}, defaultdict(set)
+    """({period: state of its last review}, {trader: keys of all reasons there ever were}, {period: what its last review is about})."""
+    states, alarmed, asked = {}, defaultdict(set), {}
     for trader, period, state, reasons in _all(REVIEWS):
-        states[period] = state
-        alarmed[trader] |= {reason["key"] for reason in orjson.loads(reasons)}
-    return states, alarmed
+        keys = {reason["key"] for reason in orjson.loads(reasons)}
+        states[period], asked[period] = state, {topic_of(key) for key in keys}
+        alarmed[trader] |= keys
+    return states, alarmed, asked
 
 
 def list_closes(since, states):

@@ -151,6 +151,7 @@ REASONS = {
     "mean_reached": ("it came back to its mean", "the mean was reached", "home at the mean"),
     "take_profit": ("some profit is off the table", "profit target reached", "taking a part early"),
     "they_sell": ("the observed wallets are selling", "those I followed left", "observed wallets went first"),
+    "price_gone": ("its price is gone", "nobody quoted it for a day", "there was no price left to sell at"),
     "liquidity_gone": ("its liquidity is gone", "the pool was emptied", "nothing was left in the pool"),
 }
 QUOTES = ("“{catchphrase}”, {when}", "As I say {when}: {catchphrase}", "{catchphrase}, {when}", "Still true {when}: {catchphrase}")

@@ -5,7 +5,7 @@ What always holds:  cash == starting_cash + net of the closes + cash flow of the
 import hashlib
 from dataclasses import dataclass, replace
 
-from paper.fills import MODEL, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
+from paper.fills import MAX_ATTEMPTS, MODEL, NETWORK_FEE, RENT, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
 from paper.market import ALL_SOL, price_of, value_of
 
 STARTING_CASH = 10 * 10**9             # lamports
@@ -121,7 +121,15 @@ class Book:
 
     @property
     def free_cash(self):
-        return self.cash - sum(order.rest for order in self.orders.values() if order.side == "buy")
+        """What no order on its way can use: the worst case of each is taken off."""
+        return self.cash - sum(self._worst_case(order) for order in self.orders.values())
+
+    def _worst_case(self, order):
+        """Lamports an open order may still cost: all its attempts, and what a buy pays and puts down for rent."""
+        fees = NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
+        if order.side == "sell":
+            return fees
+        return fees + order.rest + (0 if order.mint in self.positions else RENT)
 
     def order_for(self, mint):
         return next((order for order in self.orders.values() if order.mint == mint), None)

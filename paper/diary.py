@@ -3,6 +3,8 @@
 UNSPEAKABLE = {"code", "marks", "id", "ends", "key", "windowMs", "closeIds", "expiresAt", "until", "n", "effect", "side", "slippageSol", "feesSol"}
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
+# What is counted is counted for every effect alike: positions that were opened while the pause ran, and are closed.
+MEANWHILE = "{n} positions opened meanwhile were closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
@@ -15,21 +17,37 @@ LINES = {
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause ended": "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together {resultSol} SOL.",
-    "pause would_have": "The pause that was not applied ({rule}, {effect}) would have kept out {n} positions that were closed since, together {resultSol} SOL.",
+    "pause would_have pause_family": "The pause that was not applied ({rule}) would have stopped all entries; " + MEANWHILE,
+    "pause would_have pause_mint": "The pause that was not applied ({rule}) would have stopped entries in one token; there, " + MEANWHILE,
+    "pause would_have half_size": "The pause that was not applied ({rule}) would have halved the size of entries; " + MEANWHILE + " At the size they had.",
+    "pause would_have long_cooldown": "The pause that was not applied ({rule}) would have made the cool-down after a close four times as long; " + MEANWHILE,
     "lesson lesson": "{text}",
     "review under_review": "Under review: {detail}.",
     "review cleared": "The review was cleared: {detail}.",
     "review upheld": "The review was upheld: {detail}.",
     "phase guarded": "Back to Guarded Start: {why}.",
     "phase standard": "Guarded Start is over: {why}.",
+    "unreadable": "A line whose details cannot be read.",
     "phase reset": "A new account period begins: {why}.",
 }
 
 
 def tell(kind, facts):
-    """The line of one diary entry."""
-    line = LINES.get(kind) or LINES[f"{kind} {facts['what']}"]
-    return line.format(**{name: value.replace("_", " ") if name in ("reason", "rule", "effect", "why") else value for name, value in facts.items()})
+    """The line of one diary entry; of one whose facts are not as they should be, what kind of line it is."""
+    try:
+        return _line_of(kind, facts).format(**{name: _plain(name, value) for name, value in facts.items()})
+    except (KeyError, IndexError):
+        return f"A {kind} whose details cannot be read."
+
+
+def _line_of(kind, facts):
+    keys = kind, f"{kind} {facts.get('what')}", f"{kind} {facts.get('what')} {facts.get('effect')}"
+    return next(LINES[key] for key in (*keys, "unreadable") if key in LINES)
+
+
+def _plain(name, value):
+    """Codes as words; values as they are."""
+    return value.replace("_", " ") if name in ("reason", "rule", "effect", "why") and isinstance(value, str) else value
 
 
 def find_news(kind, facts):

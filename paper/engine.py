@@ -11,18 +11,23 @@ from chain.amounts import exact, sol
 from paper import guard
 from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
 from paper.brain import find_new_lessons
-from paper.fills import MAX_ATTEMPTS, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
-from paper.market import Snapshot, percent
+from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, RENT, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
+from paper.market import SKEW_MS, Snapshot, percent
 from paper.strategies import ONE, Enter, Exit, Refusal, decide
 
 HOUR, DAY = guard.HOUR, guard.DAY
-MISSING_INTERVALS, MISSING_MS = 10, 10 * 60_000        # a held token unseen for both is missing
-GIVEN_UP_MS = DAY                      # ... and for this long is taken for gone
+GIVEN_UP_MS = DAY                      # a held token so long without a usable price is closed at nothing
 REFUSAL_MS = HOUR                      # the same refusal is said once in this time
 MOST_REFUSALS = 10                     # ... and this many different ones
+NO_FEES = "no_cash_for_fees"
 OF_THE_ACCOUNT = {"position_limit", "no_cash", "daily_loss"}       # refusals that would be the same for any token
 KEPT_CASH = 20_000_000                 # lamports no entry may touch: leaving costs fees too
+ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE        # of a new position beside its price, at worst
 SMALLEST_ENTRY = 10_000_000            # lamports
+MISSES = {
+    "unseen": ("missing_snapshot", "no snapshot came while a position was open"),
+    "unpriced": ("missing_price", "no usable price in SOL came while a position was open"),
+}
 REVIEWED_FLAWS = {
     "price_jump": "the price moved beyond the bound between neighbouring snapshots",
     "non_positive_price": "the price was not finite and positive",
@@ -81,24 +86,36 @@ class Trader:
     closes: list = field(default_factory=list)         # of the last two weeks, oldest first
     refused: dict = field(default_factory=dict)        # (reason, mint) -> when it was last said
     alarmed: set = field(default_factory=set)          # keys of all reasons for a review there ever were
+    asked: set = field(default_factory=set)            # what the reasons of the open review are about, see topic_of
     journal: Journal = field(default_factory=Journal)
 
     def say(self, kind, at, mint=None, order=None, **facts):
         self.journal.entries.append(Entry(kind, at, facts, mint, order))
 
-    def alarm(self, code, subject, detail, at, symbol=None):
-        """A reason for a review, once for its subject."""
-        key = f"{code}:{subject}"
-        if key not in self.alarmed:
-            self.alarmed.add(key)
-            self.reviewed = True
-            self.journal.alarms.append(Alarm(key, code, detail, at, symbol))
-            self.say("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
+    def alarm(self, code, subject, detail, at, symbol=None, about=None):
+        """A reason for a review, once for its subject; while a review is open also once for what it is about.
+
+        about: the position or order, where the subject is one of many moments of its trouble.
+        """
+        key = ":".join(str(part) for part in (code, about, subject) if part is not None)
+        if key in self.alarmed or about is not None and self.reviewed and topic_of(key) in self.asked:
+            return
+        self.alarmed.add(key)
+        self.asked.add(topic_of(key))
+        self.reviewed = True
+        self.journal.alarms.append(Alarm(key, code, detail, at, symbol))
+        self.say("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
+
+
+def topic_of(key):
+    """What a reason for a review is about: its key without the moment."""
+    return key.rpartition(":")[0]
 
 
 def play(market, traders, snapshots, now):
     """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it."""
-    at = snapshots[0].at
+    # A snapshot of the future moves nobody's time: what is held would look forgotten for as long.
+    at = min(snapshots[0].at, now + SKEW_MS)
     seen = {one.mint: market.push(one, now) for one in snapshots if one.mint in market.tokens}
     usage = defaultdict(Usage)             # of each pool, by all traders together
     for trader in traders:
@@ -143,11 +160,15 @@ def settle_orders(traders, seen, usage, at):
             continue
         refusal = find_refusal(trader, order, snapshot, flaw)
         if refusal:
-            trader.say("refusal", at, order.mint, order.number, reason=refusal, detail=f"the fill was refused: {refusal.replace('_', ' ')}",
-                       symbol=order.symbol)
-            end_order(trader, order, "refused", at)
+            refuse_fill(trader, order, refusal, at)
         else:
             settle(trader, order, snapshot, usage[order.mint])
+
+
+def refuse_fill(trader, order, reason, at):
+    """The order ends without this fill, and the diary says why."""
+    trader.say("refusal", at, order.mint, order.number, reason=reason, detail=f"the fill was refused: {reason.replace('_', ' ')}", symbol=order.symbol)
+    end_order(trader, order, "refused", at)
 
 
 def find_refusal(trader, order, snapshot, flaw):
@@ -163,6 +184,8 @@ def settle(trader, order, snapshot, usage):
     done = fill(order, snapshot, usage, first=position is None, last_raw=position and position.raw)
     if done is None:
         return
+    if trader.book.cash + done.cash < 0:
+        return refuse_fill(trader, order, NO_FEES, snapshot.at)
     usage.take(done)
     order = book_fill(trader, order, done, snapshot)
     if order.rest <= 0:
@@ -201,50 +224,61 @@ def tell_fill(order, done, position):
 def watch(trader, market, seen, usage, at):
     """Book what is gone, raise what must be reviewed, mark the rest."""
     for position in list(trader.book.positions.values()):
-        if position.mint in seen:
-            look_at(trader, position, *seen[position.mint], usage[position.mint], market.horizon_ms)
-        else:
-            miss(trader, position, market, usage[position.mint], at)
+        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
+        look_at(trader, position, snapshot, flaw, market, usage[position.mint], at)
     for order in trader.book.orders.values():
         if order.mint in seen and order.mint not in trader.book.positions:
-            raise_flaw(trader, *seen[order.mint], order.symbol)
+            raise_flaw(trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number)
 
 
-def look_at(trader, position, snapshot, flaw, usage, horizon_ms):
-    if flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
+def look_at(trader, position, snapshot, flaw, market, usage, at):
+    """One position on one round: gone, marked anew, or without a usable price."""
+    if snapshot is not None and flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
         return book_gone(trader, position, snapshot, usage)
-    raise_flaw(trader, snapshot, flaw, position.symbol)
     if flaw is None:
-        marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
-        trader.journal.positions[marked.number] = marked
-        if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
-            trader.alarm("stale_snapshot", snapshot.id, "there was no price for a long time before this one", snapshot.at, position.symbol)
-    return None
+        return mark(trader, position, snapshot, market.horizon_ms)
+    if snapshot is not None:
+        # The way back from a jump is a reason of its own, should the first one have been cleared.
+        way = f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
+        raise_flaw(trader, snapshot, flaw, position.symbol, f"position {position.number}", way)
+    return miss(trader, position, snapshot, market, usage, at)
 
 
-def raise_flaw(trader, snapshot, flaw, symbol):
+def mark(trader, position, snapshot, horizon_ms):
+    marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
+    trader.journal.positions[marked.number] = marked
+    if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
+        trader.alarm("stale_snapshot", snapshot.id, "there was no price for a long time before this one", snapshot.at, position.symbol)
+
+
+def raise_flaw(trader, snapshot, flaw, symbol, about, subject):
+    """A snapshot that can't be believed is a reason for a review: one, however long its price stays so."""
     if flaw in REVIEWED_FLAWS:
-        trader.alarm(flaw, snapshot.id, REVIEWED_FLAWS[flaw], snapshot.at, symbol)
+        trader.alarm(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
 
 
-def miss(trader, position, market, usage, at):
-    """A held token without a snapshot: a review after a while, after a day it is taken for gone."""
-    unseen = at - position.marked_at
-    if unseen > GIVEN_UP_MS:
-        stale = trader.book.positions[position.mint] = replace(position, marks=tuple(sorted({*position.marks, STALE_PRICE})))
-        book_gone(trader, stale, Snapshot(position.marked_on, position.mint, at, position.price, reserve=0), usage)
-    elif unseen > max(MISSING_MS, MISSING_INTERVALS * market.interval_ms):
-        trader.alarm("missing_snapshot", position.marked_on, "no snapshot came while a position was open", at, position.symbol)
+def miss(trader, position, snapshot, market, usage, at):
+    """A held token without a usable price: after three intervals a review, after a day it is closed at nothing.
+
+    Time in which no token had a snapshot does not ask the question: the scout was silent, not the token.
+    """
+    if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
+        return
+    code, detail = MISSES["unseen" if snapshot is None else "unpriced"]
+    trader.alarm(code, position.marked_on, detail, at, position.symbol, f"position {position.number}")
+    if at - position.marked_at > GIVEN_UP_MS:
+        last = Snapshot(position.marked_on, position.mint, at, position.price, reserve=0)
+        book_gone(trader, position, last, usage, "price_gone")
 
 
-def book_gone(trader, position, snapshot, usage):
+def book_gone(trader, position, snapshot, usage, reason="liquidity_gone"):
     """Rule 5, before any other: the loss is booked at once, whatever was on its way."""
     order = trader.book.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
     order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell",
                               amount=position.raw,
-                              reason="liquidity_gone", decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
+                              reason=reason, decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
     done = write_off(order, snapshot, position.price, usage)
     usage.take(done)
     order = book_fill(trader, order, done, snapshot)
@@ -259,6 +293,9 @@ def leave(trader, market, seen, now):
         found = decide(market.view(position.mint), position, trader.strategy, now)
         order = trader.book.order_for(position.mint)
         if type(found) is not Exit or order and order.side == "sell":
+            continue
+        if trader.book.cash < NETWORK_FEE:
+            refuse(trader, market.tokens[position.mint], Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"), snapshot.at)
             continue
         if order:
             end_order(trader, order, "cancelled", snapshot.at)
@@ -330,7 +367,7 @@ def find_limit(trader, token, at):
 
 def size_entry(trader, mint, at):
     wanted = trader.book.equity * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at) // ONE
-    return min(wanted, trader.book.free_cash - KEPT_CASH)
+    return min(wanted, trader.book.free_cash - ENTRY_COSTS - KEPT_CASH)
 
 
 def refuse(trader, token, refusal, at):

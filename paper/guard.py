@@ -14,6 +14,8 @@ DAILY_LOSS_BPS = 500                   # of the day's first equity: no entries f
 DRAWDOWN_LOCK_BPS = 2_000              # under the highest equity: back to Guarded Start
 
 LOOK_BACK = 7 * DAY                    # nothing older is looked at, and no pause lasts longer
+STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
+STOPS_NEEDED = 5                       # of the last MIN_CLOSES
 MIN_CLOSES = 8                         # eligible closes in its bucket, below which no rule speaks
 
 
@@ -69,8 +71,9 @@ def _losing_streak(closes):
 
 
 def _stop_cluster(closes):
-    stops = sum(close.reason in ("stop", "trailing_stop", "liquidity_gone") for close in closes[-MIN_CLOSES:])
-    return f"{stops} of the last {MIN_CLOSES} closes were stops" if stops >= 5 else None
+    """A trailing stop that won did what it is for; only stops that lost are counted."""
+    stops = sum(close.net < 0 and close.reason in STOPS for close in closes[-MIN_CLOSES:])
+    return f"{stops} of the last {MIN_CLOSES} closes were stops that lost" if stops >= STOPS_NEEDED else None
 
 
 def _drawdown(closes):

@@ -12,6 +12,8 @@ SCALE = 10**24                 # of prices
 LAMPORTS = 10**9               # in a SOL
 WINDOW = 14                    # usable snapshots of a token kept for the strategies
 WINDOW_INTERVALS = 28          # ... none older than this many scout intervals: a return over N snapshots is not one over a night's gap
+MISSING_INTERVALS = 3          # scout intervals without a usable price, or without any snapshot, that are none
+SILENCE_MS = 60_000            # without any snapshot of any token is a pause of the scout, however short its interval
 JUMP_BOUND = 20                # between neighbouring snapshots
 ALL_SOL = 6 * 10**8 * 10**9    # lamports: more than there is
 MOST_CENTS = 10**17            # a liquidity or volume beyond it is no information
@@ -142,11 +144,16 @@ def find_flaw(before, snapshot, now, horizon_ms):
 
 
 class Market:
-    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's usable window."""
+    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's usable window.
+
+    `awake_since`: when the snapshots of all tokens together last began to come without a pause. What nobody took
+    a snapshot of while the scout was silent is not missing.
+    """
 
     def __init__(self, interval_ms, tokens=(), flows=None):
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
         self.windows, self.before = {}, {}
+        self.awake_since = self.newest_at = 0
         self.follow(tokens, flows or {})
 
     def follow(self, tokens, flows):
@@ -158,12 +165,24 @@ class Market:
     def push(self, snapshot, now):
         """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
+        if flaw != "clock_skew":
+            self._note_time(snapshot.at)
         if flaw in (None, "price_jump"):
             self.before[snapshot.mint] = snapshot
         if flaw is None:
             kept = [one for one in self.windows.get(snapshot.mint, ())[1 - WINDOW:] if one.at >= snapshot.at - self.horizon_ms]
             self.windows[snapshot.mint] = (*kept, snapshot)
         return snapshot, flaw
+
+    def _note_time(self, at):
+        if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
+            self.awake_since = at
+        self.newest_at = max(self.newest_at, at)
+
+    @property
+    def patience_ms(self):
+        """How long a held token may be without a usable price before that is a question."""
+        return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint):
         return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))

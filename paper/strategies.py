@@ -101,7 +101,7 @@ class Momentum(Strategy):
     def leave(self, view, position):
         if view.last.price * ONE <= position.high * (ONE - self.trail_bps):
             return Exit("trailing_stop")
-        return Exit("time_stop") if position.held >= self.time_stop else None
+        return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)

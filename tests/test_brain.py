@@ -34,11 +34,39 @@ def test_no_rule_speaks_below_eight_eligible_closes():
 def test_each_rule_looks_only_at_its_own():
     assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]                     # 5 of 8 lost is 62 %
     assert rules_of(closes(1, 1, 1, 1, -1, -1, -1, -1)) == []
-    assert rules_of(closes(*[1] * 8, reason="trailing_stop")) == ["stop_cluster"]
+    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="trailing_stop")) == ["stop_cluster"]
     assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == ["drawdown"]                         # half a position under the best
     assert rules_of(closes(SOL, *[1] * 6, -SOL // 2 + 7)) == []
     others = [close(number, 1, mint="B") for number in range(20)]
     assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]                       # 1 of 8 in A won
+
+
+def test_a_trailing_stop_that_won_is_no_stop():
+    assert rules_of(closes(*[1] * 8, reason="trailing_stop")) == []
+
+
+@pytest.mark.parametrize("reason", ["stop", "trailing_stop", "liquidity_gone", "price_gone"])
+def test_five_lost_stops_of_the_last_eight_are_a_cluster(reason):
+    """Four are none; five are, and a time stop that lost is none of them; a ninth close pushes the oldest out."""
+    assert rules_of(closes(*[-1] * 4, *[1] * 4, reason=reason)) == []
+    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason=reason)) == ["stop_cluster"]
+    assert rules_of(closes(*[-1] * 5, *[1] * 4, reason=reason)) == []
+    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="time_stop")) == []
+
+
+def test_a_look_back_says_no_more_than_was_counted():
+    """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03 SOL."""
+    facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
+    said = {effect: diary.tell("pause", {**facts, "effect": effect}) for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")}
+    assert all("2 positions opened meanwhile were closed since, together -0.03 SOL." in line for line in said.values())
+    assert "kept out" not in "".join(said.values())
+    assert "halved the size" in said["half_size"] and "cool-down" in said["long_cooldown"]
+
+
+@pytest.mark.parametrize("kind, facts", [("fill", {}), ("fill", {"what": "bought"}), ("pause", {"what": "would_have", "effect": "odd"}),
+                                         ("refusal", {"reason": None}), ("novel", {"what": "x"}), ("decision", {"what": None})])
+def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
+    assert "cannot be read" in diary.tell(kind, facts)
 
 
 def test_a_rule_looks_back_only_so_far_and_runs_once():

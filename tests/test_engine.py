@@ -12,7 +12,7 @@ from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import Market
 from paper.strategies import FAMILIES
-from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, said, token, trader
+from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
 SOL = 10**9
 
@@ -145,18 +145,61 @@ def test_nothing_is_bought_where_liquidity_is_gone():
     assert not fills(one) and said(one, "refusal")[0]["reason"] == "liquidity_gone"
 
 
-def test_a_token_that_vanishes_is_reviewed_and_after_a_day_gone():
+def test_a_token_that_vanishes_is_reviewed_and_after_a_day_closed_at_nothing():
+    """Its mark is of round 2: rounds 3 to 5 are the three intervals, round 6 asks, round 1442 is a day after the mark, 1443 is over it."""
     one = told(0, mints=("A",))
-    tape = Tape([one], mints="AB").play(3).play(10, A=None)
+    tape = Tape([one], mints="AB").play(3).play(3, A=None)
     assert not one.journal.alarms
     tape.play(1, A=None)
     assert [alarm.code for alarm in one.journal.alarms] == ["missing_snapshot"]
-    tape.skip(1440 - 12).play(1, A=None)
-    assert one.book.positions
+    tape.play(1443 - 7, A=None)
+    assert tape.number == 1442 and one.book.positions
     tape.play(1, A=None)
     position = one.journal.positions[1]
-    assert not one.book.positions and position.reason == "liquidity_gone" and position.mid_sold == position.slippage - fills(one)[0].slippage and adds_up(one)
-    assert find_exclusion(position.pipeline, position.marks, False) == "stale_price" and len(one.journal.alarms) == 1
+    assert not one.book.positions and position.reason == "price_gone" and position.mid_sold == position.slippage - fills(one)[0].slippage and adds_up(one)
+    assert find_exclusion(position.pipeline, position.marks, False) is None and len(one.journal.alarms) == 1
+
+
+@pytest.mark.parametrize("price, pool, code", [(None, "1000", "missing_price"), (None, None, "missing_price"), ("0", None, "non_positive_price"),
+                                               ("NaN", "1000", "non_positive_price")])
+def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, pool, code):
+    """It is quoted in every round, only never in SOL: one review, no reason a snapshot, and the whole of it is lost."""
+    one = told(0)
+    Tape([one]).play(3).play(4, A={"price": price, "pool": pool})
+    codes = [alarm.code for alarm in one.journal.alarms]
+    assert codes[0] == code and sorted(codes) == sorted({code, "missing_price"})
+    tape = Tape([one], market=Market(MINUTE, [token()]), number=6).play(1440, A={"price": price, "pool": pool})
+    position = one.journal.positions[1]
+    assert position.reason == "price_gone" and position.closed_at == START + 1443 * MINUTE and [alarm.code for alarm in one.journal.alarms] == codes
+    assert position.cash == -SOL - 2 * 55_000 and adds_up(one) and "stale_price" not in position.marks and tape
+
+
+def test_what_nobody_looked_at_is_not_missing():
+    """The scout was silent for two days; the first round after it has one token of the two."""
+    one = told(0, mints=("A",))
+    tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
+    assert one.book.positions and not one.journal.alarms                        # three intervals to be quoted again
+    tape.play(1, A=None)
+    assert not one.book.positions and one.journal.positions[1].reason == "price_gone"
+
+
+def test_a_snapshot_of_the_future_closes_nothing():
+    one = told(0, mints=("A",))
+    tape = Tape([one], mints="AB").play(3)
+    engine.play(tape.market, [one], [quote(3, "B", at=START + 10 * DAY)], tape.now)
+    assert one.book.positions and not one.journal.alarms
+
+
+def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
+    """0, then usable again, a hundred times: one reason; after the review was cleared the next time is a reason of its own."""
+    one = told(0)
+    tape = Tape([one]).play(3)
+    for _ in range(100):
+        tape.play(A={"price": "0", "pool": None}).play()
+    assert len(one.journal.alarms) == 1 and one.reviewed
+    one.reviewed = False
+    tape.play(A={"price": "0", "pool": None})
+    assert len(one.journal.alarms) == 2
 
 
 # ---- rule 6: prices that can't be believed --------------------------------------------------------------------------------------------
@@ -180,7 +223,7 @@ def test_who_only_watched_is_not_reviewed_and_who_ordered_is():
 def test_a_jump_does_not_poison_what_follows():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
-    assert len(one.journal.alarms) == 2                                                                   # there, and back
+    assert [alarm.key for alarm in one.journal.alarms] == ["price_jump:position 1:21 up"]                 # one question, there and back
     window = tape.play().market.windows["A"]
     assert len({snapshot.price for snapshot in window}) == 1 and [(snapshot.at - START) // MINUTE for snapshot in window] == [0, 1, 2, 5]
 
@@ -194,7 +237,7 @@ def test_a_price_that_is_none_is_reviewed(price):
 
 def test_the_same_reason_opens_nothing_twice():
     one = told(0)
-    one.alarmed = {"price_jump:31"}                                                                       # the snapshot of round 3, decided before
+    one.alarmed = {"price_jump:position 1:21 up"}                                                         # marked on the snapshot of round 2, decided before
     Tape([one]).play(3).play(A=ABSURD)
     assert not one.journal.alarms and not one.reviewed
 
@@ -265,6 +308,52 @@ def test_a_drawdown_leads_back():
     Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
     assert one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE                          # 2.5 of 10 SOL are gone
     assert one.peak < STARTING_CASH and "lock" in said(one, "phase", "guarded")[0]["why"]
+
+
+# ---- cash ---------------------------------------------------------------------------------------------------------------
+def test_cash_is_kept_for_what_orders_may_still_cost():
+    """Ten positions at once out of 10 SOL, each with rent and eight attempts of 55,000 lamports: 0.02 SOL stay whatever fails."""
+    one = told(0, size_bps=2_500, max_positions=10)
+    mints = "ABCDEFGHIJ"
+    one.strategy = replace(one.strategy, mints=tuple(mints))
+    tape = Tape([one], mints=mints).play()
+    wanted = [order.amount for order in one.book.orders.values()]
+    worst = sum(wanted) + len(wanted) * (RENT + 8 * 55_000)
+    assert len(wanted) == 4 and STARTING_CASH - worst == 20_000_000                 # 3 of 2.5 SOL, the fourth takes what is left
+    assert one.book.free_cash == 20_000_000
+    tape.play(2)
+    assert one.book.cash == STARTING_CASH - sum(wanted) - 4 * (RENT + 55_000) and adds_up(one)
+    assert one.book.free_cash == one.book.cash                                      # nothing is on its way any more
+
+
+def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
+    """34,958,560 lamports beside an order for B: twice 2,479,280 for rent and eight attempts, 20,000,000 kept, 10,000,000 left for A."""
+    one = told()
+    one.book.place(handle=one.handle, mint="B", symbol="BB", decimals=6, side="buy", amount=STARTING_CASH - 34_958_560, reason="told", decided_on=1,
+                   decided_at=START, due_at=START, expires_at=START)
+    assert engine.size_entry(one, "A", START) == 10_000_000 == 34_958_560 - 2 * (2_039_280 + 8 * 55_000) - 20_000_000
+
+
+def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
+    """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the second."""
+    monkeypatch.setattr("paper.fills.is_failing", lambda order, model: True)
+    one = told(0, leave=(3,))
+    tape = Tape([one])
+    monkeypatch.setattr("paper.fills.is_failing", lambda order, model: order.side == "sell")
+    tape.play(3)
+    one.starting_cash -= one.book.cash - 100_000
+    one.book.cash = 100_000
+    tape.play(3)
+    assert one.book.cash == 45_000 and adds_up(one) and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
+    assert one.journal.orders[2].state == "refused" and one.book.positions
+
+
+def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
+    one = told(0, leave=tuple(range(3, 70)))
+    tape = Tape([one]).play(3)
+    one.book.cash = 54_999
+    tape.play(65)
+    assert [facts["reason"] for facts in said(one, "refusal")] == ["no_cash_for_fees"] * 2 and len(one.journal.orders) == 1
 
 
 # ---- limits, refusals, pauses -----------------------------------------------------------------------------------------------------------
@@ -363,8 +452,8 @@ def test_every_lamport_is_accounted_for(rounds, failing):
     shared = {}
     for one in traders:
         for fill in fills(one):
-            assert fill.reason == "liquidity_gone" or fill.at >= fill.decided_at + 6_000 and fill.snapshot != fill.decided_on
-            if not fill.failed and fill.reason != "liquidity_gone" and not fill.marks:
+            assert fill.reason in ("liquidity_gone", "price_gone") or fill.at >= fill.decided_at + 6_000 and fill.snapshot != fill.decided_on
+            if not fill.failed and fill.reason not in ("liquidity_gone", "price_gone") and not fill.marks:
                 shared[fill.snapshot] = shared.get(fill.snapshot, 0) + (fill.mid + fill.slippage if fill.side == "buy" else fill.mid - fill.slippage)
     assert all(moved <= 20 * SOL for moved in shared.values())                                            # 2 % of the deepest pool
 

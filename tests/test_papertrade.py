@@ -339,11 +339,11 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a day later."""
     trader = stage.trader()
     stage.list_token("MintB").play(RISE[:15])
-    stage.round += 1
-    for _ in range(2):
+    stage.round += 1441
+    for _ in range(6):
         stage.snapshot("MintB")
         stage.tick()
-        stage.round += 1441
+        stage.round += 1
     (position,) = Position.select()
     Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []

@@ -68,10 +68,16 @@ def test_time_ends_every_position(strategy):
     assert ask(strategy, calm, Held(held=strategy.time_stop)) == Exit("time_stop")
 
 
-@pytest.mark.parametrize("strategy", [MeanReversion(), Breakout(), FlowFollower()])
+@pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
 def test_the_stop_under_the_entry(strategy):
     assert ask(strategy, view([2000] * 12 + [901]), Held(entry=1000)) is None
     assert ask(strategy, view([2000] * 12 + [900]), Held(entry=1000)) == Exit("stop")
+
+
+def test_the_stop_of_momentum_is_its_setting():
+    """5 % under the entry while the height is that of the entry: its trailing stop of 12 % is not near."""
+    assert ask(Momentum(stop_bps=500), view([1000] * 12 + [950]), Held(entry=1000)) == Exit("stop")
+    assert ask(Momentum(stop_bps=501), view([1000] * 12 + [950]), Held(entry=1000)) is None
 
 
 def test_settings_have_names_defaults_and_bounds():
