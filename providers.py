@@ -11,6 +11,7 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 import requests
 import urllib3
@@ -32,6 +33,21 @@ class ProviderError(Exception):
     def __init__(self, text, wait=None):
         super().__init__(text)
         self.wait = wait
+
+
+class RowCount(NamedTuple):
+    """How many rows of an answer could be read, those that are of no interest included, and how many not."""
+
+    readable: int
+    unreadable: int
+
+    def plus(self, other: "RowCount") -> "RowCount":
+        return RowCount(self.readable + other.readable, self.unreadable + other.unreadable)
+
+    @property
+    def is_nonsense(self) -> bool:
+        """More rows than not made no sense: that is the answer's fault, not a row's."""
+        return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
@@ -154,7 +170,7 @@ def _symbol_and_name(row):
 
 
 def _parse_rows(rows, parse):
-    """(values, unreadable): what `parse` makes of each row, None left out, and how many rows were not as they should be."""
+    """(values, RowCount): what `parse` makes of each row, None left out. A row that makes no sense is dropped alone."""
     if not isinstance(rows, list):
         raise ProviderError("sent an answer of an unexpected shape")
     values, unreadable = [], 0
@@ -163,7 +179,7 @@ def _parse_rows(rows, parse):
             values.append(parse(row))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
             unreadable += 1
-    return [value for value in values if value is not None], unreadable
+    return [value for value in values if value is not None], RowCount(len(values), unreadable)
 
 
 def _mint(text):
@@ -173,15 +189,15 @@ def _mint(text):
 
 
 def parse_list(value):
-    """DexScreener's profiles or boosts: (mints, unreadable); tokens of other chains are passed over."""
+    """DexScreener's profiles or boosts: (mints, RowCount); tokens of other chains are passed over."""
     return _parse_rows(value, lambda row: _mint(row["tokenAddress"]) if row["chainId"] == "solana" else None)
 
 
 def parse_pairs(value):
-    """DexScreener's pairs, bare or under `pairs`: ({mint: Quote}, unreadable), of several pairs of a token the deepest one quoted in SOL."""
+    """DexScreener's pairs, bare or under `pairs`: ({mint: Quote}, RowCount), of several pairs of a token the deepest one quoted in SOL."""
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
-    quotes, unreadable = _parse_rows(rows, _parse_pair)
-    return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, unreadable
+    quotes, rows_read = _parse_rows(rows, _parse_pair)
+    return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, rows_read
 
 
 def _depth(quote):
@@ -203,13 +219,13 @@ def _parse_pair(row):
 
 
 def parse_pools(value):
-    """GeckoTerminal's pools: ({mint: Quote}, unreadable). Prices in SOL are given for all of them, whatever they are quoted in."""
+    """GeckoTerminal's pools: ({mint: Quote}, RowCount). Prices in SOL are given for all of them, whatever they are quoted in."""
     if not isinstance(value, dict):
         raise ProviderError("sent an answer of an unexpected shape")
     named, _ = _parse_rows(value.get("included", []), lambda row: (str(row["id"]), row["attributes"]))
     names = dict(named)
-    quotes, unreadable = _parse_rows(value.get("data"), lambda row: _parse_pool(row, names))
-    return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, unreadable
+    quotes, rows_read = _parse_rows(value.get("data"), lambda row: _parse_pool(row, names))
+    return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, rows_read
 
 
 def _parse_pool(row, names):

@@ -16,7 +16,7 @@ import models
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.rpc import RpcError
 from models import Job, Post, Snapshot, Token, Trade, TradeMint
-from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, fetch_json, open_session, parse_list,
+from providers import (ADDRESSES_PER_CALL, MOST_NAME, MOST_SYMBOL, WRAPPED_SOL, Pace, ProviderError, RowCount, fetch_json, open_session, parse_list,
                        parse_pairs, parse_pools, parse_text)
 
 TRACKED_TOKENS = 1000
@@ -190,6 +190,7 @@ class Feed:
     attempted_at: int | None = None
     success_at: int | None = None
     error: str | None = None
+    dropped: int = 0                                        # rows of its last usable answer that made no sense
 
 
 class Scout:
@@ -229,49 +230,53 @@ class Scout:
         return self._report()
 
     def _attempt(self, feed, clock, read):
-        """One go at a feed, if its pace allows; `read` gives the number of entries that made no sense. The cache keeps what it had."""
+        """One go at a feed, if its pace allows; `read` gives a RowCount. The cache keeps what it had.
+
+        Rows that make no sense are dropped and counted. Only where most are so the feed itself has failed.
+        """
         if not feed.pace.take():
             return
         feed.attempted_at = clock()
         try:
-            unreadable = read()
+            rows = read()
         except ProviderError as error:
             feed.error = str(error)
             if error.wait is not None:
                 feed.pace.pause(error.wait)
             return
-        feed.error = f"{unreadable} entries made no sense" if unreadable else None
-        feed.success_at = feed.success_at if unreadable else clock()
+        feed.dropped = rows.unreadable
+        feed.error = f"{rows.unreadable} entries made no sense" if rows.is_nonsense else None
+        feed.success_at = feed.success_at if rows.is_nonsense else clock()
 
     def _read_list(self, path, clock):
-        found, unreadable = parse_list(fetch_json(self.session, self.dexscreener + path))
+        found, rows = parse_list(fetch_json(self.session, self.dexscreener + path))
         store_discoveries(dict.fromkeys(found, (None, None)), "dexscreener", clock())
-        return unreadable
+        return rows
 
     def _read_pools(self, pools, clock):
         answer = fetch_json(self.session, f"{self.geckoterminal}/networks/solana/new_pools", {"include": "base_token", "page": 1})
-        quotes, unreadable = parse_pools(answer)
+        quotes, rows = parse_pools(answer)
         store_discoveries({mint: (quote.symbol, quote.name) for mint, quote in quotes.items()}, "geckoterminal", clock())
         pools.update(quotes)
-        return unreadable
+        return rows
 
     def _read_prices(self, mints, clock):
         """Batch after batch until the pace says no; the attempt itself took the first turn."""
-        unreadable = 0
+        rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
             if at and not self.prices.pace.take():
                 break
-            unreadable += self._read_price_batch(mints[at:at + ADDRESSES_PER_CALL], clock)
-        return unreadable
+            rows = rows.plus(self._read_price_batch(mints[at:at + ADDRESSES_PER_CALL], clock))
+        return rows
 
     def _read_price_batch(self, mints, clock):
         try:
-            quotes, unreadable = parse_pairs(fetch_json(self.session, f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"))
+            quotes, rows = parse_pairs(fetch_json(self.session, f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"))
         except ProviderError:
             store_quotes({}, mints, clock())                # the others come first next time
             raise
         store_quotes({mint: quotes[mint] for mint in mints if mint in quotes}, mints, clock())
-        return unreadable
+        return rows
 
     def _use_pools(self, pools, started_at, clock):
         """GeckoTerminal's prices stand in where DexScreener gave none in this tick."""
@@ -330,12 +335,13 @@ class Scout:
 
 
 def sum_feeds(feeds):
-    """{state, lastAttemptAt, lastSuccessAt, lastError} of feeds together, times in ms: the last success is that of the feed longest without one."""
+    """{state, lastAttemptAt, lastSuccessAt, lastError, droppedRows} of feeds together, times in ms: the last success is that of the feed longest without one."""
     asked = [feed for feed in feeds if feed.attempted_at is not None]
     errors = [f"{feed.label}: {feed.error}" for feed in asked if feed.error]
     successes = [feed.success_at for feed in asked]
     return {"state": "failing" if errors else "ok" if asked else "waiting", "lastAttemptAt": max((feed.attempted_at for feed in asked), default=None),
-            "lastSuccessAt": None if None in successes else min(successes, default=None), "lastError": "; ".join(errors) or None}
+            "lastSuccessAt": None if None in successes else min(successes, default=None), "lastError": "; ".join(errors) or None,
+            "droppedRows": sum(feed.dropped for feed in asked)}
 
 
 def fetch_accounts(rpc, addresses):

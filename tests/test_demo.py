@@ -149,12 +149,12 @@ def test_the_market_speaks_as_its_providers_do(recording):
     market = Market(recording["mints"], START)
     for at in (0, 300, 3_000):
         received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
-        quotes, unreadable = parse_pairs(received)
-        assert not unreadable and len(quotes) == sum(token.born <= at for token in TOKENS)
-        pools, unreadable = parse_pools(stage._as_received(market.show_pools(at)))
-        assert not unreadable and pools
-        listed, unreadable = parse_list(market.show_list("profiles", at))
-        assert not unreadable and listed
+        quotes, rows = parse_pairs(received)
+        assert not rows.unreadable and len(quotes) == sum(token.born <= at for token in TOKENS)
+        pools, rows = parse_pools(stage._as_received(market.show_pools(at)))
+        assert not rows.unreadable and pools
+        listed, rows = parse_list(market.show_list("profiles", at))
+        assert not rows.unreadable and listed
     assert any(token.born > 0 for token in TOKENS)         # something is discovered while you look
 
 

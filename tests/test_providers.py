@@ -50,9 +50,9 @@ def read_pair(**changes):
 # ---- the recorded answers -----------------------------------------------------------------------------------------------
 def test_recorded_pairs_parse_whole_and_exactly(receipts):
     text = (receipts / "providers" / "dexscreener-pairs.json").read_text()
-    quotes, unreadable = parse_pairs(exact(text))
+    quotes, rows = parse_pairs(exact(text))
     raw = {row["baseToken"]["address"]: row for row in json.loads(text, parse_float=str)["pairs"] if row["chainId"] == "solana"}
-    assert not unreadable and set(quotes) == set(raw) - {SOL} and len(quotes) > 1
+    assert not rows.unreadable and set(quotes) == set(raw) - {SOL} and len(quotes) > 1
     for mint, quote in quotes.items():
         row = raw[mint]
         assert (quote.price_usd, quote.symbol, quote.pair_created_at) == (row["priceUsd"], row["baseToken"]["symbol"], row["pairCreatedAt"])
@@ -63,8 +63,8 @@ def test_recorded_pairs_parse_whole_and_exactly(receipts):
 
 def test_recorded_pools_parse_whole_and_exactly(receipts):
     text = (receipts / "providers" / "geckoterminal-networks_solana_new_pools.json").read_text()
-    quotes, unreadable = parse_pools(exact(text))
-    assert not unreadable and len(quotes) == len(json.loads(text)["data"])
+    quotes, rows = parse_pools(exact(text))
+    assert not rows.unreadable and len(quotes) == len(json.loads(text)["data"])
     one = quotes["7wCCq9WhuaKus27sKvquwd3ZiKgy8JjZDnKSa9m2pump"]
     assert (one.symbol, one.name, one.price_usd, one.price_sol, one.liquidity_usd) == (
         "QUANTED", "Quanted", "0.0000049459293487700670761809606890365212921764789992913146969584467", "0.000000045096916317874", "3682.71463446987")
@@ -109,20 +109,20 @@ def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
 def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
     assert read_pair(priceUsd="-5").price_usd == "-5" and read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
     for wrong in ("NaN", "Infinity", {"usd": 1}, "cheap"):
-        assert parse_pairs([pair(priceUsd=wrong)]) == ({}, 1)
-    assert parse_pairs([pair(priceUsd=None, priceNative=None)]) == ({}, 0)
+        assert parse_pairs([pair(priceUsd=wrong)]) == ({}, (0, 1))
+    assert parse_pairs([pair(priceUsd=None, priceNative=None)]) == ({}, (1, 0))
 
 
 @pytest.mark.parametrize("row", [None, 5, "x", [], {}, {"chainId": "solana"}, {"chainId": "solana", "baseToken": None}])
 def test_one_unreadable_entry_does_not_spoil_the_others(row):
-    quotes, unreadable = parse_pairs([row, pair()])
-    assert list(quotes) == [MINT] and unreadable == 1
+    quotes, rows = parse_pairs([row, pair()])
+    assert list(quotes) == [MINT] and rows.unreadable == 1
 
 
 def test_other_chains_and_sol_itself_are_passed_over():
-    assert parse_pairs([pair(chainId="ethereum", baseToken={"address": "0xdead"}), pair(baseToken={"address": SOL})]) == ({}, 0)
+    assert parse_pairs([pair(chainId="ethereum", baseToken={"address": "0xdead"}), pair(baseToken={"address": SOL})]) == ({}, (2, 0))
     listed = [{"chainId": "base", "tokenAddress": "0xdead"}, {"chainId": "solana", "tokenAddress": MINT}, {"chainId": "solana", "tokenAddress": "not base58"}]
-    assert parse_list(listed) == ([MINT], 1)
+    assert parse_list(listed) == ([MINT], (len(listed) - 1, 1))
 
 
 def test_of_several_pairs_the_deepest_in_sol_counts():
@@ -144,12 +144,12 @@ def test_answers_of_another_shape_are_refused(parse, value):
 def test_one_unreadable_pool_does_not_spoil_the_others(change):
     sides = {"base_token": {"data": {"id": f"solana_{MINT}"}}, "quote_token": {"data": {"id": f"solana_{SOL}"}}}
     good = {"attributes": {"base_token_price_usd": "0.5"}, "relationships": sides}
-    quotes, unreadable = parse_pools({"data": [{**good, "attributes": {**good["attributes"], **change}}, good], "included": [{"id": [1], "attributes": None}, None]})
-    assert (quotes[MINT].price_usd, quotes[MINT].price_sol, quotes[MINT].symbol, unreadable) == ("0.5", None, None, 1)
+    quotes, rows = parse_pools({"data": [{**good, "attributes": {**good["attributes"], **change}}, good], "included": [{"id": [1], "attributes": None}, None]})
+    assert (quotes[MINT].price_usd, quotes[MINT].price_sol, quotes[MINT].symbol, rows.unreadable) == ("0.5", None, None, 1)
 
 
 def test_no_pairs_is_an_answer():
-    assert parse_pairs({"schemaVersion": "1.0.0", "pairs": None}) == parse_pairs([]) == parse_pools({"data": []}) == ({}, 0)
+    assert parse_pairs({"schemaVersion": "1.0.0", "pairs": None}) == parse_pairs([]) == parse_pools({"data": []}) == ({}, (0, 0))
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.decimals() | st.text(max_size=8) | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
@@ -162,10 +162,10 @@ ANSWERS = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.di
 def test_whatever_is_sent_is_read_or_refused(value):
     for parse in (parse_list, parse_pairs, parse_pools):
         try:
-            found, unreadable = parse(value)
+            found, rows = parse(value)
         except ProviderError:
             continue
-        assert unreadable >= 0 and all(is_address(mint) for mint in found)
+        assert rows.unreadable >= 0 and all(is_address(mint) for mint in found)
 
 
 # ---- the wire -----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_environment_steers_no_request(market, session, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     market.profile(MINT)
-    assert parse_list(fetch_json(session, market.url + PROFILES)) == ([MINT], 0)
+    assert parse_list(fetch_json(session, market.url + PROFILES)) == ([MINT], (1, 0))
 
 
 # ---- the pace -----------------------------------------------------------------------------------------------------------

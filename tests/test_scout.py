@@ -214,7 +214,7 @@ def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_f
     world.node.fail = None
     world.tick()
     assert health(world)["safety"] == {"state": "ok", "lastSuccessAt": health(world)["safety"]["lastAttemptAt"], "ageSeconds": 0,
-                                       "lastAttemptAt": health(world)["safety"]["lastAttemptAt"], "lastError": None}
+                                       "lastAttemptAt": health(world)["safety"]["lastAttemptAt"], "lastError": None, "droppedRows": 0}
 
 
 def test_names_of_the_mint_account_fill_what_providers_leave_open(world):
@@ -262,9 +262,46 @@ def test_numbers_that_are_none_change_nothing_and_are_told(world):
     world.market.price(ONE, usd="NaN")
     world.market.price(TWO, usd="0.75")
     world.tick()
-    assert entry(world) == {**before, "stale": True}
+    assert entry(world) == before
     assert entry(world, TWO)["priceUsd"] == "0.75" and entry(world, TWO)["stale"] is False
-    assert health(world)["discovery"]["lastError"] == "DexScreener prices: 1 entries made no sense"
+    assert health(world)["discovery"]["droppedRows"] == 1
+
+
+def test_one_malformed_row_is_dropped_alone_and_counted(world):
+    """Of two tokens one has no number for a price, for ten passes: nothing fails, its price grows stale, the other one is renewed."""
+    discover(world, ONE, TWO)
+    world.tick()
+    world.market.price(ONE, usd="NaN")
+    for number in range(10):
+        world.market.price(TWO, usd=f"0.{number + 11}")
+        world.tick()
+        told = health(world)["discovery"]
+        assert (told["state"], told["lastError"], told["feeds"]["dexscreenerPrices"]["droppedRows"]) == ("ok", None, 1)
+        assert Job.get(name="scout").state == "ok" and entry(world, TWO)["priceUsd"] == f"0.{number + 11}"
+    assert entry(world)["stale"] is True and entry(world)["priceUsd"] == "0.5"
+    world.market.price(ONE, usd="0.7")
+    world.tick()
+    assert health(world)["discovery"]["droppedRows"] == 0 and entry(world)["priceUsd"] == "0.7"
+
+
+def test_an_answer_that_is_nonsense_throughout_still_shows(world):
+    discover(world, ONE, TWO)
+    world.tick()
+    for mint in (ONE, TWO):
+        world.market.price(mint, usd="NaN")
+    world.tick()
+    assert health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries made no sense"
+    assert Job.get(name="scout").state == "failing" and entry(world)["stale"] and entry(world, TWO)["stale"]
+
+
+def test_a_malformed_row_among_tokens_of_other_chains_is_one_row(world):
+    """Rows of no interest can be read: a list of foreign tokens with one broken entry is no broken list."""
+    for number in range(5):
+        world.market.profile("0x" + f"{number}" * 40, chain="ethereum")
+    world.market.profile("no address at all")
+    world.tick()
+    told = health(world)["discovery"]["feeds"]["dexscreenerProfiles"]
+    assert (told["state"], told["droppedRows"]) == ("ok", 1)
 
 
 def test_empty_answers_leave_the_cache_until_it_is_stale(world):

@@ -74,7 +74,7 @@ def _show_checks(stored, checked_at):
 
 
 def show_market_health(now_ms):
-    """{"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt, ageSeconds, lastAttemptAt, lastError};
+    """{"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt, ageSeconds, lastAttemptAt, lastError, droppedRows};
     discovery has `feeds` beside, the same by question and provider. `waiting`: not asked yet. Ages are of the last success."""
     details = _read_details()
     discovery = details.get("discovery", {})
@@ -94,7 +94,8 @@ def _show_part(part, now_ms):
     success_at = part.get("lastSuccessAt")
     age = None if success_at is None else max(0, now_ms - success_at) // 1000
     return {"state": part.get("state", "waiting"), "lastSuccessAt": show_time(success_at), "ageSeconds": age,
-            "lastAttemptAt": show_time(part.get("lastAttemptAt")), "lastError": part.get("lastError")}
+            "lastAttemptAt": show_time(part.get("lastAttemptAt")), "lastError": part.get("lastError"),
+            "droppedRows": part.get("droppedRows", 0)}
 
 
 def _read_details():

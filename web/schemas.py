@@ -495,6 +495,7 @@ class FeedHealth(Shape):
     ageSeconds: int | None = said("since the last success")
     lastAttemptAt: Time | None
     lastError: str | None
+    droppedRows: int = said("rows of the last answers that made no sense and were left out")
 
 
 class DiscoveryHealth(FeedHealth):
