@@ -18,7 +18,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, sessions, stream, studio, v1, worker
+    from web import admission, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -45,6 +45,9 @@ def create_app(config=None):
         app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
+    admission.serve_below(config.base_path)
+    if config.base_path:
+        app.wsgi_app = prefix.Prefix(app.wsgi_app, config.base_path)
     app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"))
     return app
 

@@ -68,6 +68,11 @@ class Config:
     demonstration: bool = False                       # no setting: DATA_DIR is one that `app.py demo` made
 
     @property
+    def base_path(self) -> str:
+        """The path of BASE_URL, below which everything is served and linked: "" or "/candor"."""
+        return urlsplit(self.base_url).path
+
+    @property
     def database_path(self):
         return self.data_dir / "app.db"
 
@@ -210,6 +215,14 @@ def _url(*schemes):
     return parse
 
 
+def _base_url(name, value):
+    """Scheme, host, port and perhaps a path of plain names: it is put in front of every link as it stands."""
+    parts = urlsplit(value) if _is_url(value, ("http", "https")) else None
+    if parts and not (parts.query or parts.fragment or parts.username or "?" in value or "#" in value) and re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path):
+        return value.rstrip("/")
+    raise BadSetting(f"{name} must be http(s)://HOST[:PORT][/PATH], the path of letters, digits and . _ ~ - alone")
+
+
 def _urls(name, value):
     urls = tuple(part.strip() for part in value.split(",") if part.strip())
     if urls and all(_is_url(url, ("http", "https")) for url in urls):
@@ -251,7 +264,7 @@ def _allowance(name, value):
 
 
 PARSERS = {
-    "host": _text, "port": _integer(1, 65535), "base_url": _url("http", "https"), "data_dir": _path,
+    "host": _text, "port": _integer(1, 65535), "base_url": _base_url, "data_dir": _path,
     "database_url": _url("postgresql"), "solana_rpc_urls": _urls, "rpc_requests_per_second": _number(0.1, 10_000),
     "observer_interval_seconds": _number(0, 86_400), "scout_interval_seconds": _number(0, 86_400), "paper_interval_seconds": _number(0, 86_400),
     "dexscreener_url": _url("http", "https"), "geckoterminal_url": _url("http", "https"), "extra_swap_programs": _programs,

@@ -91,7 +91,8 @@ document.addEventListener("click", async (event) => {
   button.disabled = true;
   said.textContent = "Sending…";
   try {
-    const answer = await fetch(new URL(button.dataset.testPost).pathname, {
+    const posts = new URL(button.dataset.testPost).pathname;
+    const answer = await fetch(posts, {
       method: "POST",
       headers: { Authorization: `Bearer ${one("#publish-key").textContent.trim()}`, "Content-Type": "application/json" },
       body: JSON.stringify({ eventId: `test-${Date.now()}`, body: "A test post: this bot is connected." }),
@@ -99,7 +100,7 @@ document.addEventListener("click", async (event) => {
     const body = await answer.json();
     const link = document.createElement("a");
     link.textContent = "It is there. See it";
-    link.href = `/posts/${body.id}`;
+    link.href = `${posts.replace("/api/v1/", "/")}/${body.id}`;
     link.target = "_blank";
     said.replaceChildren(answer.ok ? link : `Refused: ${body.detail}`);
   } catch {

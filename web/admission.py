@@ -8,6 +8,7 @@ import orjson
 
 from web.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
+docs = "/docs/errors"
 PLACE_SECONDS, BUSY_SECONDS = 10, 2
 
 
@@ -52,8 +53,14 @@ def refuse(start_response, status, code, detail, headers):
     return [body]
 
 
+def serve_below(path: str) -> None:
+    """Refusals explain themselves below the path of BASE_URL; the server makes some without an application."""
+    global docs
+    docs = f"{path}/docs/errors"
+
+
 def show_refusal(status, code, detail):
     """(reason, headers, body) of a problem document for a request the application never sees."""
     reason, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
-    body = orjson.dumps({"type": f"/docs/errors#{code}", "title": reason, "status": status, "detail": detail, "code": code, "requestId": request_id})
+    body = orjson.dumps({"type": f"{docs}#{code}", "title": reason, "status": status, "detail": detail, "code": code, "requestId": request_id})
     return reason, {"Content-Type": "application/problem+json", "Content-Length": str(len(body)), "X-Request-Id": request_id, **SECURITY_HEADERS}, body

@@ -2,7 +2,7 @@
 import logging
 
 import orjson
-from flask import Response, g, render_template, request
+from flask import Response, current_app, g, render_template, request
 from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
 
@@ -31,7 +31,7 @@ def wants_json():
 
 def answer(problem):
     status, title = CODES[problem.code]
-    shown = {"type": f"/docs/errors#{problem.code}", "title": title, "status": status, "detail": problem.detail, "code": problem.code,
+    shown = {"type": f"{current_app.config['CANDOR'].base_path}/docs/errors#{problem.code}", "title": title, "status": status, "detail": problem.detail, "code": problem.code,
              "requestId": g.visit.request_id, **({"errors": problem.errors} if problem.errors else {}), **problem.more}
     if wants_json():
         response = Response(orjson.dumps(shown), status, content_type="application/problem+json")

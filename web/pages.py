@@ -26,7 +26,7 @@ def init_app(app):
     """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
+    app.jinja_env.globals.update(root=app.config["CANDOR"].base_path, asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
                                  COVERAGE=words.COVERAGE, JOB_STATES=words.JOB_STATES)
     app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(most)(draw) for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
     app.draw_manual = functools.lru_cache(16)(draw_manual)

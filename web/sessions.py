@@ -24,6 +24,8 @@ COARSE_MS = 3_600_000
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # A browser takes a cookie of the second name over https from this host alone, for all its paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
+# Below a path of its own (BASE_URL), for a cookie of the name above is one for all paths, and others may live beside us.
+SECURE_NAME = "__Secure-session"
 # A form's token has some 90 characters.
 MAX_TOKEN_TEXT = 200
 csrf = CSRFProtect()
@@ -57,15 +59,17 @@ class Cookies(SecureCookieSessionInterface):
     def save_session(self, app, session, response):
         super().save_session(app, session, response)
         if session.modified and self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies:
-            response.delete_cookie(PLAIN_NAME, path="/", secure=True, httponly=True, samesite="Lax")
+            response.delete_cookie(PLAIN_NAME, path=self.get_cookie_path(app), secure=True, httponly=True, samesite="Lax")
 
 
 def init_app(app):
     """The checks run where forms are taken (`check_sender`), not on the keyed interface."""
-    https = app.config["CANDOR"].base_url.startswith("https:")
+    config = app.config["CANDOR"]
+    https = config.base_url.startswith("https:")
+    secure_name = SECURE_NAME if config.base_path else HOST_NAME
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None,
-                      SESSION_COOKIE_NAME=HOST_NAME if https else PLAIN_NAME, SESSION_COOKIE_SECURE=https,
-                      SESSION_COOKIE_PATH="/", SESSION_COOKIE_SAMESITE="Lax")
+                      SESSION_COOKIE_NAME=secure_name if https else PLAIN_NAME, SESSION_COOKIE_SECURE=https,
+                      SESSION_COOKIE_PATH=config.base_path or "/", SESSION_COOKIE_SAMESITE="Lax")
     csrf.init_app(app)
     app.session_interface = Cookies()
 
