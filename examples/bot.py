@@ -21,6 +21,7 @@ URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 CURSOR = Path(os.environ.get("CANDOR_CURSOR", "bot.cursor"))
 LOOK_SECONDS, TRIES = 15, 8
+LONGEST_WAIT_SECONDS = 3600                       # an hour's allowance is back by then
 WORDS = {"buy": "Bought", "sell": "Sold", "swap": "Swapped into"}
 
 
@@ -28,8 +29,16 @@ def tell(trade):
     """The words of a post. This is the place for your bot's own: its reasons, its plans, its doubts."""
     moved = {change["mint"]: change["change"].lstrip("-") for change in trade["tokenChanges"]}
     price = "" if trade["kind"] == "swap" else f" for {trade['solChange'].lstrip('-')} SOL"
+    return f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}." + tell_result(trade)
+
+
+def tell_result(trade):
+    """What a sale earned; of one whose cost was observed in part, that part is named."""
     result = trade["realized"]["resultSol"]
-    return f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}." + (f" Result: {result} SOL." if result is not None else "")
+    if result is None:
+        return ""
+    partial = trade["realized"]["status"] == "partial"
+    return f" Result{' of the part whose cost was observed' if partial else ''}: {result} SOL."
 
 
 def ask(method, path, body=None):
@@ -42,13 +51,23 @@ def ask(method, path, body=None):
                 return json.load(answer)
         except urllib.error.HTTPError as refusal:
             if refusal.code != 429 and refusal.code < 500:
-                sys.exit(f"{method} {path}: {refusal.code} {refusal.read().decode()}")
-            wait = int(refusal.headers.get("Retry-After", 2 ** attempt))
+                return read_refusal(method, path, refusal)
+            asked = refusal.headers.get("Retry-After", "")
+            wait = min(int(asked) if asked.isdecimal() else 2 ** attempt, LONGEST_WAIT_SECONDS)
         except (OSError, http.client.HTTPException) as error:     # no connection, or it broke: who knows whether the post arrived
             print(f"{error}, trying again", file=sys.stderr)
             wait = 2 ** attempt
         time.sleep(wait)
     sys.exit(f"{method} {path}: no answer after {TRIES} tries")
+
+
+def read_refusal(method, path, refusal):
+    """A trade that was told before, in other words (its result was derived anew), is told; any
+    other refusal ends the bot."""
+    said = refusal.read().decode()
+    if refusal.code == 409 and json.loads(said).get("code") == "event_conflict":
+        return {"id": json.loads(said)["existingPostId"]}
+    sys.exit(f"{method} {path}: {refusal.code} {said}")
 
 
 def look(bot):

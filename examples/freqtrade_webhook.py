@@ -1,52 +1,118 @@
 #!/usr/bin/env python3
-"""Freqtrade's webhook messages become posts: an entry or exit that was filled, and what its strategy says.
+"""Freqtrade's webhook messages become posts: filled entries and exits, what its strategy says.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of the command line
+    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of
+                                                 # the command line
     python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT names another
 
-In freqtrade's configuration:
+In freqtrade's configuration, with `dry_run` in each part as it is in the configuration itself
+("true" while it trades with play money: freqtrade's messages do not say so themselves):
 
     "webhook": {
-        "enabled": true, "url": "http://127.0.0.1:8787/", "format": "json", "retries": 3, "retry_delay": 2,
-        "entry_fill": {"event": "entry_fill", "trade": "{trade_id}", "pair": "{pair}", "direction": "{direction}", "amount": "{amount}", "rate": "{open_rate}",
-                       "at": "{open_date}", "tag": "{enter_tag}"},
-        "exit_fill": {"event": "exit_fill", "trade": "{trade_id}", "pair": "{pair}", "direction": "{direction}", "amount": "{amount}", "rate": "{close_rate}",
-                      "at": "{close_date}", "profit": "{profit_ratio:.2%}", "reason": "{exit_reason}"},
-        "strategy_msg": {"event": "strategy_msg", "message": "{msg}"}
+        "enabled": true, "url": "http://127.0.0.1:8787/", "format": "json",
+        "retries": 3, "retry_delay": 2, "timeout": 10, "allow_custom_messages": true,
+        "entry_fill": {"event": "entry_fill", "dry_run": "true", "trade": "{trade_id}",
+                       "pair": "{pair}", "direction": "{direction}", "amount": "{amount}",
+                       "rate": "{open_rate}", "at": "{open_date}", "stake": "{stake_amount}",
+                       "added": "{sub_trade}", "tag": "{enter_tag}"},
+        "exit_fill": {"event": "exit_fill", "dry_run": "true", "trade": "{trade_id}",
+                      "pair": "{pair}", "direction": "{direction}", "amount": "{amount}",
+                      "rate": "{close_rate}", "at": "{close_date}", "partial": "{sub_trade}",
+                      "profit": "{profit_ratio:.2%}", "reason": "{exit_reason}"},
+        "strategy_msg": {"event": "strategy_msg", "dry_run": "true", "message": "{msg}"}
     }
 
-What freqtrade says of its fills no chain confirms: these posts are labelled "not verified". Other messages are acknowledged and dropped.
-A message that freqtrade sends again makes no second post: the event id is made from its content. Python 3.11, nothing to install.
+What freqtrade says of its fills no chain confirms: these posts are labelled "not verified". Other
+messages are acknowledged and dropped. One that freqtrade sends again makes no second post: the
+event id is made of the trade, the time and the content. A strategy's message has no time of its
+own, so the same words count as sent again for a minute; later they are news.
+
+Where the instance asks to wait (Retry-After), this waits and sends the same post again, one post
+after another. Freqtrade trades on meanwhile: after a few seconds it is told 202, "still trying".
+Whatever waits is lost when this program ends. Python 3.11, nothing to install.
 """
 import hashlib
 import http.client
 import json
 import os
+import re
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 LONGEST_MESSAGE, LONGEST_BODY, LONGEST_SYMBOL = 64 * 1024, 4000, 32
+TRIES = 8
+LONGEST_WAIT_SECONDS = 3600                       # of one Retry-After: an hour's allowance is back
+ANSWER_SECONDS = 6                                # freqtrade gives up on us after its timeout of 10
+MOST_WAITING = 1000
+SAID_AGAIN_SECONDS = 60                           # longer than freqtrade's retries take
 
 
-def write_post(message):
-    """A message as the body of POST /api/v1/posts, or None where there is nothing to tell."""
-    pair, event = str(message.get("pair", "")), message.get("event")
-    if event == "entry_fill":
-        body, reason = f"Opened {message.get('direction', '')} {pair}: {message.get('amount')} at {message.get('rate')}.", message.get("tag")
-    elif event == "exit_fill":
-        body, reason = f"Closed {message.get('direction', '')} {pair}: {message.get('amount')} at {message.get('rate')}, {message.get('profit')} by its own count.", message.get("reason")
-    elif event == "strategy_msg":
-        body, reason = str(message.get("message", "")), None
-    else:
+# ---- what is told -------------------------------------------------------------------------------
+def write_post(message, said_at):
+    """A message as the body of POST /api/v1/posts, or None where there is nothing to tell.
+
+    `said_at` is the time of a message that has none itself, in ms.
+    """
+    tell = {"entry_fill": tell_entry, "exit_fill": tell_exit, "strategy_msg": tell_message}
+    if message.get("event") not in tell:
         return None
-    post = {"eventId": f"freqtrade-{event}-{hashlib.sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()[:24]}", "body": clean(body)[:LONGEST_BODY]}
-    post |= {"symbol": pair.partition("/")[0][:LONGEST_SYMBOL]} if pair else {}
-    return post | ({"reason": clean(str(reason))[:LONGEST_BODY]} if reason not in (None, "", "None") else {})
+    body, reason = tell[message["event"]](message)
+    words = clean(say_mode(message) + body)[:LONGEST_BODY]
+    post = {"eventId": name_event(message, said_at), "body": words}
+    pair = clean(str(message.get("pair", "")))
+    if pair:
+        post["symbol"] = pair.partition("/")[0][:LONGEST_SYMBOL]
+    if reason not in (None, "", "None"):
+        post["reason"] = clean(str(reason))[:LONGEST_BODY]
+    return post
+
+
+def tell_entry(message):
+    verb = "Added to" if is_true(message.get("added")) else "Opened"
+    return f"{verb} {name_position(message)}.", message.get("tag")
+
+
+def tell_exit(message):
+    partial = is_true(message.get("partial"))
+    verb, rest = ("Closed part of", "; the rest stays open") if partial else ("Closed", "")
+    return (f"{verb} {name_position(message)}, {message.get('profit')} by its own count{rest}.",
+            message.get("reason"))
+
+
+def tell_message(message):
+    return str(message.get("message", "")), None
+
+
+def name_position(message):
+    direction, pair = str(message.get("direction", "")).lower(), message.get("pair", "")
+    return f"{direction} {pair}: {message.get('amount')} at {message.get('rate')}"
+
+
+def say_mode(message):
+    """What a reader has to know first; where the configuration does not say, nor does this."""
+    if "dry_run" not in message:
+        return "(Whether this is a dry run was not said.) "
+    return "Dry run, no real money: " if is_true(message["dry_run"]) else ""
+
+
+def is_true(value):
+    return str(value).strip().lower() in ("true", "yes", "on", "1")
+
+
+def name_event(message, said_at):
+    """The same for a message that is sent again, another for any other: trade, time, content."""
+    content = hashlib.sha256(json.dumps(message, sort_keys=True).encode()).hexdigest()[:24]
+    at = re.sub(r"[^0-9]", "", str(message.get("at", "")))[:20] or str(said_at)
+    trade = re.sub(r"[^0-9A-Za-z]", "", str(message.get("trade", "")))[:20]
+    return "-".join(filter(None, ("freqtrade", message["event"], trade, at, content)))
 
 
 def clean(text):
@@ -54,38 +120,112 @@ def clean(text):
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text).strip()
 
 
+class Heard:
+    """When words that carry no time were first said: freqtrade's retries are not said anew."""
+
+    def __init__(self):
+        self.first = {}
+
+    def date(self, message, now):
+        """UTC ms of the first time these words were said within the last minute; `now` in ms."""
+        begin = now - SAID_AGAIN_SECONDS * 1000
+        self.first = {words: at for words, at in self.first.items() if at >= begin}
+        return self.first.setdefault(json.dumps(message, sort_keys=True), now)
+
+
+# ---- sending ------------------------------------------------------------------------------------
+def find_wait(retry_after, attempt):
+    """Seconds until the next try: what was asked for, else longer each time."""
+    asked = int(retry_after) if str(retry_after).isdecimal() else 2 ** attempt
+    return min(asked, LONGEST_WAIT_SECONDS)
+
+
 def send(post):
-    """(status, words) of Candor's answer; 502 where there was none."""
-    request = urllib.request.Request(f"{URL}/api/v1/posts", data=json.dumps(post).encode(), headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+    """(status, words, Retry-After or None) of Candor's answer; 502 where there was none."""
+    request = urllib.request.Request(
+        f"{URL}/api/v1/posts", data=json.dumps(post).encode(),
+        headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.status, json.load(answer)["id"]
+            return answer.status, json.load(answer)["id"], None
     except urllib.error.HTTPError as refusal:
-        return refusal.code, refusal.read().decode()
+        return refusal.code, refusal.read().decode(), refusal.headers.get("Retry-After")
     except (OSError, http.client.HTTPException) as error:
-        return 502, str(error)
+        return 502, str(error), None
+
+
+class Delivery:
+    """A post on its way. `told` is set as soon as there is something to tell freqtrade."""
+
+    def __init__(self, post):
+        self.post, self.told = post, threading.Event()
+        self.status, self.said = 202, f"{post['eventId']}: still trying"
+
+    def run(self):
+        """Ask until Candor decides; the event id makes the same post of every try."""
+        for attempt in range(TRIES):
+            status, said, retry_after = send(self.post)
+            if status != 429 and status < 500:
+                break
+            print(f"{self.post['eventId']}: {status} {said}", flush=True)
+            if status == 502:
+                self.tell(status, said)
+            if attempt < TRIES - 1:
+                time.sleep(find_wait(retry_after, attempt))
+        waiting.pop(self.post["eventId"], None)
+        self.tell(status, said)
+
+    def tell(self, status, said):
+        self.status, self.said = status, said
+        self.told.set()
+
+
+# One thread: posts leave in the order of what they tell. What is sent again joins what waits.
+sender, waiting, heard = ThreadPoolExecutor(max_workers=1), {}, Heard()
+
+
+def hand_over(post):
+    """(status, words) of Candor's answer, or 202 while it is not there yet."""
+    delivery = waiting.get(post["eventId"])
+    if delivery is None:
+        if len(waiting) >= MOST_WAITING:
+            return 503, f"{MOST_WAITING} posts are waiting for {URL}"
+        delivery = waiting[post["eventId"]] = Delivery(post)
+        sender.submit(delivery.run)
+    delivery.told.wait(ANSWER_SECONDS)
+    return delivery.status, delivery.said
+
+
+def make_post(message):
+    """What a message says, as a post; None where it says nothing."""
+    if not isinstance(message, dict):
+        return None
+    now = time.time_ns() // 1_000_000
+    return write_post(message, now if message.get("at") else heard.date(message, now))
 
 
 class Webhook(BaseHTTPRequestHandler):
-    """Answers 204, or Candor's refusal: freqtrade notes it in its log and, as configured above, tries again."""
+    """Answers 204, 202 while it is still trying, or Candor's refusal: freqtrade notes that in its
+    log and, as configured above, tries again."""
 
     timeout = 10
 
     def do_POST(self):
-        if self.headers.get_content_type() != "application/json":               # a web page you visit could send any other kind here
+        # a web page you visit could send any other kind here
+        if self.headers.get_content_type() != "application/json":
             return self.answer(415, "set \"format\": \"json\" in freqtrade's webhook section")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LONGEST_MESSAGE:
             return self.answer(413, "a message needs a length of at most 64 KiB")
         try:
             message = json.loads(self.rfile.read(int(length)))
-            post = write_post(message) if isinstance(message, dict) else None
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.answer(400, "this is no JSON")
+        post = make_post(message)
         if post is None:
             return self.answer(204, "nothing to tell")
-        status, said = send(post)
-        self.answer(204 if status < 300 else status, said)
+        status, said = hand_over(post)
+        self.answer(204 if status in (200, 201) else status, said)
 
     def answer(self, status, said):
         print(status, said, flush=True)
@@ -104,4 +244,5 @@ if __name__ == "__main__":
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            sys.exit(0)
+            # what waits is lost: nobody sits through an hour of waiting
+            os._exit(0)

@@ -1,10 +1,13 @@
 """The examples, run as their users run them: one file, the standard library, against a running server, and against one that fails."""
 import ast
 import http.client
+import importlib.util
 import json
 import subprocess
 import sys
 import threading
+import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import ground
@@ -71,17 +74,19 @@ def test_the_bot_says_what_is_wrong(live, tmp_path):
 class Weak(BaseHTTPRequestHandler):
     """An instance that fails before it answers: each request is met by the next of `moods`."""
 
-    moods, heard = [], []
+    moods, heard, heard_at, wait = [], [], [], "0"
 
     def do_GET(self):
         self.answer(200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2", "data": [TRADE] if "since=c1" in self.path else []})
 
     def do_POST(self):
         self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.heard_at.append(time.monotonic())
         mood = self.moods.pop(0) if self.moods else 201
         if mood is None:
             return self.connection.close()
-        self.answer(mood, {"id": "post_x"}, {"Retry-After": "0"})
+        shown = {"id": "post_x"} if mood != 409 else {"code": "event_conflict", "existingPostId": "post_old"}
+        self.answer(mood, shown, {"Retry-After": self.wait})
 
     def answer(self, status, shown, headers=()):
         self.send_response(status)
@@ -94,13 +99,13 @@ class Weak(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-TRADE = {"id": "trade_x", "kind": "buy", "mint": "M", "signature": "S", "solChange": "-1", "tokenChanges": [{"mint": "M", "change": "5"}], "realized": {"resultSol": None}}
+TRADE = {"id": "trade_x", "kind": "buy", "mint": "M", "signature": "S", "solChange": "-1", "tokenChanges": [{"mint": "M", "change": "5"}], "realized": {"status": "not_applicable", "resultSol": None}}
 
 
 @pytest.fixture
 def weak():
     with ThreadingHTTPServer(("127.0.0.1", 0), Weak) as server:
-        Weak.moods, Weak.heard = [], []
+        Weak.moods, Weak.heard, Weak.heard_at = [], [], []
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -111,6 +116,23 @@ def test_the_bot_sends_the_very_same_again(weak, tmp_path):
     Weak.moods[:] = [None, 429, 503]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
     assert done.stdout == "post_x\n" and Weak.heard == [{"eventId": "trade-trade_x", "body": "Bought 5 of M for 1 SOL.", "signature": "S", "mint": "M"}] * 4
+
+
+def test_what_was_told_in_other_words_is_told(weak, tmp_path):
+    """A result that was derived anew changes the words; the bot must not stop at that trade for ever."""
+    (tmp_path / "bot.cursor").write_text("c1")
+    Weak.moods[:] = [409]
+    done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    assert (done.returncode, done.stdout) == (0, "post_old\n")
+    assert (tmp_path / "bot.cursor").read_text() == "c2"
+
+
+def test_the_bot_tells_a_partial_result_as_one(live, tmp_path):
+    run_bot(tmp_path, live.environ)
+    observe(live, "part", 9, kind="sell", sol=2_000_000_000, raw=-2_500, decimals=2, realized="partial", result=500_000_000)
+    assert run_bot(tmp_path, live.environ).returncode == 0
+    body = live.feed("?limit=1")["data"][0]["body"]
+    assert body.endswith(" for 2 SOL. Result of the part whose cost was observed: 0.5 SOL.")
 
 
 # ---- freqtrade_webhook.py ---------------------------------------------------------------------------------------------------
@@ -147,22 +169,115 @@ def read_configuration():
     return json.loads("{" + text[text.index('"webhook"'):text.rindex("}") + 1] + "}")["webhook"]
 
 
-FILLED = {"trade_id": 7, "pair": "SOL/USDT", "direction": "long", "amount": 12.5, "open_rate": 142.25, "close_rate": 150.0, "open_date": "2026-11-20 10:00:00", "close_date": "2026-11-20 11:00:00",
-          "enter_tag": None, "profit_ratio": 0.05448, "exit_reason": "roi", "msg": "volume is \x07 thin\nand falling", "status": "running"}
+# As freqtrade 2026.9 sends them (freqtradebot._notify_enter, _notify_exit; rpc_types): values, not texts.
+TRADED = {
+    "trade_id": 7, "exchange": "Binance", "pair": "SOL/USDT", "base_currency": "SOL",
+    "quote_currency": "USDT", "leverage": None, "direction": "Long", "order_rate": 142.25,
+    "open_rate": 142.25, "order_type": "limit", "stake_amount": 1778.125, "stake_currency": "USDT",
+    "fiat_currency": "USD", "amount": 12.5, "enter_tag": None, "current_rate": None,
+    "open_date": datetime(2026, 11, 20, 10, tzinfo=UTC), "sub_trade": False}
+LEFT = {
+    **TRADED, "close_rate": 150.0, "profit_amount": 96.875, "profit_ratio": 0.05448, "gain": "profit",
+    "exit_reason": "roi", "close_date": datetime(2026, 11, 20, 11, 0, 0, 123, tzinfo=UTC),
+    "cumulative_profit": 0.0, "final_profit_ratio": 0.05448, "is_final_exit": True}
+SENT = {"entry_fill": TRADED, "exit_fill": LEFT,
+        "strategy_msg": {"msg": "volume is \x07 thin\nand falling"}}
 
 
-def fill(event):
-    """As freqtrade fills the section: str.format over its own values."""
-    return {name: text.format(**FILLED) for name, text in read_configuration()[event].items()}
+def fill(event, dry_run="false", **changes):
+    """As freqtrade fills the section: str.format over the values of its message."""
+    values = {**SENT[event], **changes}
+    texts = {**read_configuration()[event], "dry_run": dry_run}
+    return {name: text.format(**values) for name, text in texts.items()}
 
 
 def test_fills_and_messages_become_posts(hook, live):
-    assert [hook.send(fill(event)) for event in ("entry_fill", "exit_fill", "strategy_msg")] == [204] * 3
+    assert [hook.send(fill(event)) for event in SENT] == [204] * 3
     message, closed, opened = live.feed("?limit=3")["data"]
-    assert (opened["body"], opened["symbol"], opened["reason"]) == ("Opened long SOL/USDT: 12.5 at 142.25.", "SOL", None)
-    assert (closed["body"], closed["reason"]) == ("Closed long SOL/USDT: 12.5 at 150.0, 5.45% by its own count.", "roi")
-    assert message["body"] == "volume is   thin\nand falling" and not any(post["verified"] for post in (opened, closed, message))
-    assert hook.send(fill("entry_fill")) == 204 and live.feed("?limit=1")["data"][0]["id"] == message["id"]              # sent again, posted once
+    assert opened["body"] == "Opened long SOL/USDT: 12.5 at 142.25."
+    assert (opened["symbol"], opened["reason"]) == ("SOL", None)
+    assert closed["body"] == "Closed long SOL/USDT: 12.5 at 150.0, 5.45% by its own count."
+    assert closed["reason"] == "roi" and message["body"] == "volume is   thin\nand falling"
+    assert not any(post["verified"] for post in (opened, closed, message))
+    # sent again, posted once
+    assert [hook.send(fill(event)) for event in SENT] == [204] * 3
+    assert live.feed("?limit=1")["data"][0]["id"] == message["id"]
+
+
+def test_a_partial_exit_is_told_as_partial_and_an_addition_as_one(hook, live):
+    later = datetime(2026, 11, 21, tzinfo=UTC)
+    hook.send(fill("entry_fill", sub_trade=True, stake_amount=3556.25, amount=12.5))
+    hook.send(fill("exit_fill", sub_trade=True, is_final_exit=False, final_profit_ratio=None, amount=6.25))
+    hook.send(fill("exit_fill", close_date=later))
+    closed, part, added = live.feed("?limit=3")["data"]
+    assert added["body"] == "Added to long SOL/USDT: 12.5 at 142.25."
+    assert part["body"] == ("Closed part of long SOL/USDT: 6.25 at 150.0, 5.45% by its own count; "
+                            "the rest stays open.")
+    assert closed["body"].startswith("Closed long") and closed["eventId"] != part["eventId"]
+    assert "-7-20261121" in closed["eventId"]
+
+
+def test_a_dry_run_says_so(hook, live):
+    for event in SENT:
+        assert hook.send(fill(event, dry_run="true")) == 204
+    assert all(post["body"].startswith("Dry run, no real money: ") for post in live.feed("?limit=3")["data"])
+    unsaid = fill("exit_fill", trade_id=8)
+    del unsaid["dry_run"]
+    hook.send(unsaid)
+    assert live.feed("?limit=1")["data"][0]["body"].startswith("(Whether this is a dry run was not said.) ")
+    # as it stands in the docstring: nobody who pastes it tells play money as money
+    assert all(part["dry_run"] == "true" for part in read_configuration().values() if isinstance(part, dict))
+    assert read_configuration()["allow_custom_messages"] is True
+
+
+def test_the_same_words_on_another_day_are_news(monkeypatch):
+    webhook = load_webhook(monkeypatch)
+    said, day = {"event": "strategy_msg", "message": "volume is thin"}, 86_400_000
+    heard = webhook.Heard()
+    times = [0, 5_000, 59_000, 70_000, day]
+    ids = [webhook.write_post(said, heard.date(said, at))["eventId"] for at in times]
+    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3      # retries are one, later ones are not
+    assert all(len(one) <= 128 for one in ids)
+
+
+def test_waiting_is_bounded(monkeypatch):
+    webhook = load_webhook(monkeypatch)
+    assert webhook.find_wait("7", 0) == 7 and webhook.find_wait(None, 3) == 8
+    assert webhook.find_wait("999999", 0) == 3600 and webhook.find_wait("soon", 1) == 2
+
+
+def load_webhook(monkeypatch):
+    """The example as a module; it listens only as a program."""
+    monkeypatch.setenv("CANDOR_KEY", "k")
+    spec = importlib.util.spec_from_file_location("webhook", EXAMPLES / "freqtrade_webhook.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_the_instance_asks_to_wait_for_is_waited_for(weak):
+    """Two refusals, then it is posted: the very same three times, nothing before its time."""
+    Weak.moods[:], Weak.wait = [429, 503], "1"
+    hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    try:
+        assert hook.send(fill("exit_fill")) == 204
+    finally:
+        hook.stop()
+        Weak.wait = "0"
+    assert len(Weak.heard) == 3 and Weak.heard == [Weak.heard[0]] * 3
+    assert Weak.heard_at[1] - Weak.heard_at[0] >= 1 and Weak.heard_at[2] - Weak.heard_at[1] >= 1
+
+
+def test_freqtrade_does_not_wait_for_long(weak):
+    """Told that it is still being tried; sent again, it joins what waits."""
+    Weak.moods[:], Weak.wait = [429], "3600"
+    hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    try:
+        assert hook.send(fill("exit_fill")) == 202
+        assert len(Weak.heard) == 1
+    finally:
+        hook.stop()
+        Weak.wait = "0"
 
 
 def test_what_is_no_news_is_dropped_and_what_is_no_message_refused(hook, live):
