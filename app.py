@@ -18,7 +18,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
+    from web import admission, browsers, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -35,7 +35,7 @@ def create_app(config=None):
     app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)
     app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
-    for blueprint in (v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,
+    for blueprint in (browsers.blueprint, v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,
                       casting.blueprint):
         app.register_blueprint(blueprint)
     if config.metrics == "on":

@@ -1,6 +1,6 @@
 """What every answer carries, whoever gives it: the application, its front, or the server for what never became a request."""
 
-CONTENT_POLICY = ("default-src 'none'; connect-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
+CONTENT_POLICY = ("default-src 'none'; connect-src 'self'; manifest-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; "
                   "frame-ancestors 'none'")
 SECURITY_HEADERS = {
     "Content-Security-Policy": CONTENT_POLICY, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",

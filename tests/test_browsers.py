@@ -1,0 +1,45 @@
+"""What browsers and search engines ask every host for."""
+import re
+
+import pytest
+from service import Service
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/robots.txt", "text/plain"), ("/favicon.ico", "image/x-icon"),
+                                            ("/manifest.webmanifest", "application/manifest+json")])
+def test_each_has_its_type_and_is_kept_for_a_day(service, path, kind):
+    answer = service.get(path)
+    assert (answer.status_code, answer.mimetype) == (200, kind)
+    assert re.search(r"\bmax-age=86400\b", answer.headers["Cache-Control"])
+    answer.close()
+    again = service.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+    assert again.status_code == 304
+    again.close()
+
+
+def test_crawlers_are_kept_off_the_interface_and_creators_pages_alone(service):
+    lines = service.get("/robots.txt").text.splitlines()
+    assert lines[0] == "User-agent: *" and "Disallow: /api/" in lines and "Disallow: /connect" in lines
+    assert "Disallow: /" not in lines
+
+
+def test_the_icon_is_an_icon(service):
+    with service.get("/favicon.ico") as answer:
+        assert answer.data[:6] == b"\0\0\1\0\2\0" and answer.data.count(b"\x89PNG") == 2
+
+
+def test_pages_link_the_manifest_and_their_policy_lets_it_in(service):
+    page = service.get("/")
+    assert '<link rel="manifest" href="/manifest.webmanifest">' in page.text
+    assert "manifest-src 'self'" in page.headers["Content-Security-Policy"]
+    icon = service.get("/manifest.webmanifest").json["icons"][0]
+    with service.get(icon["src"]) as drawn:
+        assert drawn.mimetype == icon["type"]
+
+
+def test_below_a_path_all_of_it_is_below(tmp_path):
+    service = Service(tmp_path / "data", base_url="http://localhost/candor")
+    shown = service.get("/candor/manifest.webmanifest").json
+    assert (shown["start_url"], shown["scope"]) == ("/candor/", "/candor/") and shown["icons"][0]["src"].startswith("/candor/static/")
+    assert "Disallow: /candor/api/" in service.get("/candor/robots.txt").text
+    service.close()
