@@ -3,7 +3,7 @@
 Few statements, whatever the number of traders; every write of a tick is one transaction.
 """
 from collections import defaultdict
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 
 import orjson
 from peewee import fn
@@ -20,6 +20,7 @@ from paper.refill import Account, Attempt
 from paper.strategies import parse_settings
 
 BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}          # whole numbers beyond 64 bits: decimal text in their columns
+MOST_INTEGER = 2**63 - 1                # of a column
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 
@@ -50,6 +51,7 @@ FROM position c JOIN period p ON p.id = c.period_id WHERE c.closed_at >= ? ORDER
 REMEMBERED = """
 SELECT p.trader_id, d.kind, d.at, d.mint, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE d.kind IN ('pause', 'lesson') AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ? ORDER BY d.id"""
+HELD = "SELECT mint FROM position WHERE closed_at IS NULL UNION SELECT mint FROM paper_order WHERE state = 'open'"
 REVIEWS = "SELECT p.trader_id, r.period_id, r.state, r.reasons FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"
 UNSPOKEN = """
 SELECT d.id, t.id, t.handle, t.voice, d.kind, d.at, d.mint, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
@@ -92,16 +94,25 @@ def find_first_new(after_id, since):
     return _all(NEW_SNAPSHOTS, (after_id, since))[0][0]
 
 
-def list_snapshots(tokens, since, ids):
-    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they arrived."""
-    rows = sorted(_all(SNAPSHOTS, (since, ids.start, ids.stop)))
-    return [parse_snapshot(ident, tokens[token].mint, *rest) for ident, token, *rest in rows if token in tokens]
+def list_snapshots(tokens, since, ids, faults):
+    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they arrived; without what cannot be read."""
+    found = []
+    for ident, token, *rest in sorted(_all(SNAPSHOTS, (since, ids.start, ids.stop)), key=lambda row: row[0]):
+        if token in tokens:
+            with faults.of():
+                faults.mint = tokens[token].mint
+                found.append(parse_snapshot(ident, tokens[token].mint, *rest))
+    return found
 
 
-def find_tokens():
-    """{row id: Token} of all that are tracked."""
-    return {ident: Token(mint, symbol or mint[:6], decimals, pair_created_at, discovered_at or 0, _statuses(checks))
-            for ident, mint, symbol, decimals, pair_created_at, discovered_at, checks in _all(TOKENS)}
+def find_tokens(faults):
+    """{row id: Token} of all that are tracked and can be read."""
+    tokens = {}
+    for ident, mint, symbol, decimals, pair_created_at, discovered_at, checks in _all(TOKENS):
+        with faults.of():
+            faults.mint = mint
+            tokens[ident] = Token(mint, symbol or mint[:6], decimals, pair_created_at, discovered_at or 0, _statuses(checks))
+    return tokens
 
 
 def _statuses(checks):
@@ -126,68 +137,91 @@ def read_order(row, handle):
     return Order(handle=handle, **{name: int(row[name]) if name in BIG else row[name] for name in ORDER})
 
 
-def list_seats(now):
-    """Every trader that plays, with its open account and what it remembers."""
+def list_names():
+    """{trader id: (handle, row id of its open period)} of those that play."""
+    return {row[0]: (row[1], row[7]) for row in _all(TRADERS)}
+
+
+def list_seats(now, faults, skipped=frozenset()):
+    """Every trader that plays, with its open account and what it remembers; without the ids in `skipped`.
+
+    One whose rows cannot be read has a fault and no seat.
+    """
+    rows = [row for row in _all(TRADERS) if row[0] not in skipped]
     positions, orders = _read_open()
-    states, alarmed, asked = _read_reviews()
-    seats = {}
-    for (ident, handle, family, settings, adaptive, version, created_at, period, starting_cash, *stored) in _all(TRADERS):
-        cash, lost_fees, peak, day, day_equity, phase, next_order, next_position = stored
-        book = Book(cash, positions[period], [read_order(order, handle) for order in orders[period]], next_order, next_position, lost_fees)
-        player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)),
-                        states.get(period) in SUSPECT, starting_cash, peak, day, day_equity, alarmed=alarmed[ident],
-                        asked=asked.get(period, set()))
-        seats[ident] = Seat(player, period, version, created_at, tuple(stored))
-    _remember_closes(seats, states, now)
-    _remember_lines(seats, now)
-    return list(seats.values())
+    states, seats = _read_states(), {}
+    for row in rows:
+        ident, period = row[0], row[7]
+        with faults.of(ident):
+            seats[ident] = _read_seat(row, positions[period], orders[period], states.get(period) in SUSPECT)
+    _remember_reviews(seats, faults)
+    _remember_closes(seats, states, now, faults)
+    _remember_lines(seats, now, faults)
+    return [seat for ident, seat in seats.items() if not faults.has(ident)]
+
+
+def _read_seat(row, positions, orders, reviewed):
+    (ident, handle, family, settings, adaptive, version, created_at, period, starting_cash, *stored) = row
+    cash, lost_fees, peak, day, day_equity, phase, next_order, next_position = stored
+    book = Book(cash, [read_position(one) for one in positions], [read_order(one, handle) for one in orders], next_order, next_position, lost_fees)
+    player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)), reviewed,
+                    starting_cash, peak, day, day_equity)
+    return Seat(player, period, version, created_at, tuple(stored))
 
 
 def _read_open():
-    """Open positions and orders by period."""
+    """Rows of open positions and orders by period."""
     positions, orders = defaultdict(list), defaultdict(list)
     for row in models.Position.select().where(models.Position.closed_at.is_null()).order_by(models.Position.id).dicts():
-        positions[row["period"]].append(read_position(row))
+        positions[row["period"]].append(row)
     for row in PaperOrder.select().where(PaperOrder.state == "open").order_by(PaperOrder.id).dicts():
         orders[row["period"]].append(row)
     return positions, orders
 
 
-def _read_reviews():
-    """({period: state of its last review}, {trader: keys of all reasons there ever were}, {period: what its last review is about})."""
-    states, alarmed, asked = {}, defaultdict(set), {}
-    for trader, period, state, reasons in _all(REVIEWS):
-        keys = {reason["key"] for reason in orjson.loads(reasons)}
-        states[period], asked[period] = state, {topic_of(key) for key in keys}
-        alarmed[trader] |= keys
-    return states, alarmed, asked
+def _read_states():
+    """{period: state of its last review}."""
+    return {period: state for _, period, state, _ in _all(REVIEWS)}
 
 
-def list_closes(since, states):
-    """(trader id, Close) of everything closed since; `states` of the periods' last reviews. The id is the position's number here."""
-    for period, trader, number, *values, pipeline, marks in _all(CLOSES, (since,)):
-        yield trader, Close(number, *values, find_exclusion(pipeline, marks, states.get(period) in SUSPECT))
-
-
-def _remember_closes(seats, states, now):
-    for trader, close in list_closes(now - 2 * LOOK_BACK, states):
-        if trader in seats:
-            player = seats[trader].player
-            player.closes.append(replace(close, id=public_id(player.handle, "close", close.id)))
-
-
-def _remember_lines(seats, now):
-    """Pauses not looked back on yet, lessons in force, refusals said lately: out of the diary."""
-    for trader, kind, at, mint, facts in _all(REMEMBERED, (now - LOOK_BACK - DAY, now - REFUSAL_MS)):
+def _remember_reviews(seats, faults):
+    """Keys of all reasons for a review a trader ever had, and what the last review of its open period is about."""
+    for trader, period, _, reasons in _all(REVIEWS):
         if trader not in seats:
             continue
-        player, facts = seats[trader].player, orjson.loads(facts)
-        if kind == "lesson":
-            player.lessons[facts["key"]] = facts["expiresAt"]
-        elif kind == "pause":
-            _remember_pause(player, at, mint, facts)
-        else:
-            player.refused[refusal_key(facts["reason"], mint)] = at
+        with faults.of(trader):
+            keys, player = {reason["key"] for reason in orjson.loads(reasons)}, seats[trader].player
+            player.alarmed |= keys
+            if period == seats[trader].period:
+                player.asked = {topic_of(key) for key in keys}
+
+
+def _remember_closes(seats, states, now, faults):
+    """The closes of two look-backs, oldest first."""
+    for period, trader, number, *values, pipeline, marks in _all(CLOSES, (now - 2 * LOOK_BACK,)):
+        if trader not in seats:
+            continue
+        with faults.of(trader):
+            player = seats[trader].player
+            excluded = find_exclusion(pipeline, orjson.loads(marks), states.get(period) in SUSPECT)
+            player.closes.append(Close(public_id(player.handle, "close", number), *values, excluded))
+
+
+def _remember_lines(seats, now, faults):
+    """Pauses not looked back on yet, lessons in force, refusals said lately: out of the diary."""
+    for trader, kind, at, mint, facts in _all(REMEMBERED, (now - LOOK_BACK - DAY, now - REFUSAL_MS)):
+        if trader in seats:
+            with faults.of(trader):
+                _remember_line(seats[trader].player, kind, at, mint, orjson.loads(facts))
+
+
+def _remember_line(player, kind, at, mint, facts):
+    if kind == "lesson":
+        player.lessons[facts["key"]] = facts["expiresAt"]
+    elif kind == "pause":
+        _remember_pause(player, at, mint, facts)
+    else:
+        player.refused[refusal_key(facts["reason"], mint)] = at
 
 
 def _remember_pause(player, at, mint, facts):
@@ -237,12 +271,30 @@ def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid,
 
 
 # ---- storing ------------------------------------------------------------------------------------------------------------
-def store_round(seats, cursor):
-    """What was played since list_seats, and how far the snapshots are read, in one transaction. Outdated: nothing was stored."""
+def check_round(seat):
+    """Raise OverflowError where something a trader brought about fits no column; nothing is stored here."""
+    journal, book = seat.player.journal, seat.player.book
+    rows = [_order_row(order, seat.period) for order in journal.orders.values()]
+    rows += [_position_row(position, seat.period) for position in journal.positions.values()]
+    rows += [_fill_row(fill, position, 0) for fill, position in journal.fills]
+    rows += [_entry_row(entry, seat.period) for entry in journal.entries]
+    rows.append({"cash": book.cash, "lost_fees": book.lost_fees, "peak": seat.player.peak, "day_equity": seat.player.day_equity})
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, int) and not -MOST_INTEGER <= value <= MOST_INTEGER:
+                raise OverflowError(f"{name} fits no column")
+
+
+def store_round(seats, cursor, notes=()):
+    """What was played since list_seats, and how far the snapshots are read, in one transaction. Outdated: nothing was stored.
+
+    notes: (period, Entry) for the diaries of traders that were not played.
+    """
     journals = [(seat.period, seat.player.journal) for seat in seats]
     orders = [_order_row(order, period) for period, journal in journals for order in journal.orders.values()]
     positions = [_position_row(position, period) for period, journal in journals for position in journal.positions.values()]
     entries = [_entry_row(entry, period) for period, journal in journals for entry in journal.entries]
+    entries += [_entry_row(entry, period) for period, entry in notes]
     with models.writing():
         for seat in seats:
             _store_seat(seat)
@@ -332,8 +384,8 @@ def _keep_snapshots(players):
     named |= {fill.snapshot for player in players for fill, _ in player.journal.fills}
     if named:
         models.pin_snapshots(named)
-    ordered = {order.mint for player in players for order in player.book.orders.values()}
-    models.replace_held(ordered | {mint for player in players for mint in player.book.positions})
+    # From the tables: who is put off holds its tokens all the same.
+    models.replace_held({mint for mint, in _all(HELD)})
 
 
 # ---- posts --------------------------------------------------------------------------------------------------------------

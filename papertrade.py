@@ -3,27 +3,45 @@
 Everything is decided in paper/; this module moves data. A tick reads what is new, plays it moment by moment, stores it in one transaction and then
 writes the posts, each in the words its persona has now.
 """
+import logging
 import time
 from dataclasses import dataclass
 from itertools import groupby
 
 import orjson
 
+import models
 import paperbooks
 import voice
 import writer
 from models import Period, Trader, writing
 from paper import diary, engine
 from paper.book import public_id
+from paper.faults import Faults
 from paper.guard import DAY
 from paper.market import Market
 from paper.refill import find_differences
 
+log = logging.getLogger("candor.paper")
 BACKLOG_MS = 2 * 3_600_000             # older snapshots are not traded on any more
 USUAL_INTERVAL_MS = 60_000             # the scout's, where it is switched off
 RECENT_POSTS = 20
 MOST_ENTRIES = 1_000                   # of the diaries, gone through for news in one tick; the rest follow
+MOST_PASSES = 20                       # of one tick, each without what went wrong in the one before
+MOST_TROUBLES = 3                      # tokens a trader may have trouble with before it is put off as a whole
+TOLD_TROUBLES = 5                      # named in health
+FIRST_REST_MS, LONGEST_REST_MS = 60_000, 3_600_000      # what went wrong is tried again, ever less often
 MODEL_SECONDS = 20                     # the optional model may write for so long in one tick
+
+
+@dataclass
+class Trouble:
+    """Something of ours went wrong with one trader, with one token of a trader, or with one token."""
+
+    what: str                          # who it is about, and the kind of the exception
+    tries: int = 0
+    until: int = 0                     # ms: left alone until then
+    told: bool = False                 # in the trader's diary
 
 
 class Desk:
@@ -34,6 +52,7 @@ class Desk:
         self.interval_ms = int(config.scout_interval_seconds * 1000) or USUAL_INTERVAL_MS
         self.fresh = True                                  # nothing was played by this process yet
         self.market, self.tokens = None, {}
+        self.troubles = {}                                 # (trader id or None, mint or None) -> Trouble
 
     def run_tick(self, now):
         """One tick; (problem or None, details for health as JSON). `now` in ms."""
@@ -42,65 +61,153 @@ class Desk:
         except paperbooks.Outdated:
             rounds = 0                                     # a trader was reviewed or reset meanwhile: the next tick plays the same again
         posts, trouble = self.speak(now)
-        return None, orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode()
+        self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
+        return self._tell_troubles(), orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode()
 
     def play(self, now):
-        """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was stored."""
+        """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was stored.
+
+        A pass in which something of a trader went wrong is thrown away and played again without it: nobody's fills
+        may depend on what somebody took from a pool who is not stored.
+        """
         cursor, newest = paperbooks.find_cursor(), paperbooks.find_newest()
-        seats = paperbooks.list_seats(now)
-        for seat in seats:
-            self._begin(seat.player, now)
-        first = paperbooks.find_first_new(cursor, now - BACKLOG_MS) if seats else None
-        market, self.market = self.market, None            # one that was played and not stored is of no use
-        if first is not None:
-            market = self._update_market(market, first, cursor, now)
-        rounds = 0 if first is None else self._play_rounds(market, seats, first, range(cursor + 1, newest + 1), now)
-        paperbooks.store_round(seats, max(cursor, newest))
+        kept, self.market = self.market, None              # one that was played and not stored is of no use
+        for _ in range(MOST_PASSES):
+            faults = Faults()
+            seats, market, rounds = self._play_pass(kept and kept.copy(), cursor, newest, now, faults)
+            new = self._put_off(faults, now)
+            if not new:
+                break
+        else:
+            raise RuntimeError("paper mode finds no traders that can be played together")
+        paperbooks.store_round(seats, max(cursor, newest), self._list_notes(now))
+        for key, trouble in self.troubles.items():
+            trouble.told = trouble.told or key[0] is not None
         self.market, self.fresh = market, False
         return rounds
 
+    def _play_pass(self, market, cursor, newest, now, faults):
+        """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
+        seats = paperbooks.list_seats(now, faults, {trader for trader, mint in self._left_alone(now) if mint is None})
+        for seat in seats:
+            with faults.of(seat.player.id):
+                self._begin(seat.player, now)
+        first = paperbooks.find_first_new(cursor, now - BACKLOG_MS) if seats else None
+        rounds = 0
+        if first is not None:
+            market = self._update_market(market, first, cursor, now, faults)
+            rounds = self._play_rounds(market, seats, first, range(cursor + 1, newest + 1), now, faults)
+        for seat in seats:
+            with faults.of(seat.player.id):
+                paperbooks.check_round(seat)
+        return seats, market, rounds
+
     def _begin(self, player, now):
         """A heartbeat. What was on its way when the last process ended is taken as not filled."""
+        player.put_off = frozenset(mint for trader, mint in self._left_alone(now) if trader == player.id)
+        for mint in sorted(player.put_off):
+            trouble = self.troubles[player.id, mint]
+            if not trouble.told:
+                player.say("refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6])
         if self.fresh:
             engine.drop_orders(player, now)
         engine.check_account(player, now)
         engine.beat(player, now)
 
-    def _update_market(self, market, first, cursor, now):
+    def _update_market(self, market, first, cursor, now, faults):
         """The market as it stood at the cursor: kept from the last tick, or read from the time before `first`."""
-        self.tokens = paperbooks.find_tokens()
+        self.tokens = paperbooks.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            for snapshot in paperbooks.list_snapshots(self.tokens, first - market.horizon_ms, range(cursor + 1)):
-                market.push(snapshot, now)
+            for snapshot in paperbooks.list_snapshots(self.tokens, first - market.horizon_ms, range(cursor + 1), faults):
+                with faults.of():
+                    faults.mint = snapshot.mint
+                    market.push(snapshot, now)
         market.follow(self.tokens.values(), paperbooks.find_flows(now - DAY))
         return market
 
-    def _play_rounds(self, market, seats, first, new, now):
+    def _play_rounds(self, market, seats, first, new, now, faults):
         """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by moment."""
         rounds = 0
-        for at, group in groupby(paperbooks.list_snapshots(self.tokens, first, new), lambda one: one.at):
-            engine.play(market, [seat.player for seat in seats if seat.created_at <= at], list(group), now)
+        for at, group in groupby(paperbooks.list_snapshots(self.tokens, first, new, faults), lambda one: one.at):
+            engine.play(market, [seat.player for seat in seats if seat.created_at <= at], list(group), now, faults)
             rounds += 1
         return rounds
 
+    # ---- trouble of one trader or token -----------------------------------------------------------------------------------
+    def _left_alone(self, now):
+        """The keys of what is put off now."""
+        return [key for key, trouble in self.troubles.items() if trouble.until > now]
+
+    def _put_off(self, faults, now):
+        """Remember what went wrong, logging each once with its stack; whether a trader's is among it."""
+        names = paperbooks.list_names() if faults.found else {}
+        for (trader, mint), error in faults.found.items():
+            self._note(self._widen(trader, mint, now), error, names, now)
+        return any(trader is not None for trader, _ in faults.found)
+
+    def _widen(self, trader, mint, now):
+        """A trader with trouble in many tokens is put off as a whole."""
+        tokens = [key for key in self._left_alone(now) if key[0] == trader and trader is not None]
+        return (trader, None) if len(tokens) >= MOST_TROUBLES else (trader, mint)
+
+    def _note(self, key, error, names, now):
+        trader, mint = key
+        trouble = self.troubles.get(key)
+        if trouble is None:
+            who = f"@{names[trader][0]}" if trader in names else ""
+            where = " in ".join(part for part in (who, mint) if part) or "paper mode"
+            trouble = self.troubles[key] = Trouble(f"{where} is put off after an internal error ({type(error).__name__})")
+            log.error("%s", trouble.what, exc_info=error)
+        elif trouble.until > now:
+            return                                         # of this tick, or known and not retried
+        trouble.tries += 1
+        trouble.until = now + min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
+
+    def _list_notes(self, now):
+        """Lines for the diaries of traders that are put off as a whole: one for each trouble."""
+        quiet = {trader: trouble for (trader, mint), trouble in self.troubles.items() if trader is not None and mint is None and not trouble.told}
+        names = paperbooks.list_names() if quiet else {}
+        return [(names[trader][1], engine.Entry("refusal", now, {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"}))
+                for trader, trouble in quiet.items() if trader in names]
+
+    def _tell_troubles(self):
+        """What health says of all that is put off, or None."""
+        told = [trouble.what for trouble in self.troubles.values()]
+        more = f"; and {len(told) - TOLD_TROUBLES} more" if len(told) > TOLD_TROUBLES else ""
+        return "; ".join(told[:TOLD_TROUBLES]) + more or None
+
     # ---- posts ------------------------------------------------------------------------------------------------------------
     def speak(self, now):
-        """Write posts about the news in the diaries; (how many, why the optional model did not write, or None)."""
-        entries, speakers, posts = paperbooks.list_unspoken(MOST_ENTRIES), {}, []
+        """Write posts about the news in the diaries; (how many, why the optional model did not write, or None).
+
+        A line that cannot be put into words stays without a post: silence, and the others are heard.
+        """
+        entries, speakers, posts, faults = paperbooks.list_unspoken(MOST_ENTRIES), {}, [], Faults()
         model = writer.Writer(self.config, time.monotonic() + MODEL_SECONDS)
-        for ident, trader, handle, persona, kind, at, mint, facts in entries:
-            facts = diary.find_news(kind, orjson.loads(facts))
-            if facts is None:
-                continue
-            if trader not in speakers:
-                speakers[trader] = Speaker(handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS))
-            uid, body = speakers[trader].speak(facts, model)
-            posts.append({"uid": uid, "entry": ident, "trader": trader, "body": body.text, "writer": body.writer, "mint": mint,
-                          "symbol": facts.get("symbol"), "event_at": at, "created_at": now})
+        for entry in entries:
+            with faults.of(entry[1]):
+                post = self._speak_of(entry, speakers, model, now)
+                posts += [post] if post else []
+        for (trader, _), error in faults.found.items():
+            if isinstance(error, models.OperationalError):
+                raise error                                # the database's trouble is nobody's words
+            self._note((None, f"the words of trader {trader}"), error, {}, now)
         if entries:
             paperbooks.store_posts(posts, entries[-1][0])
         return len(posts), model.problem
+
+    def _speak_of(self, entry, speakers, model, now):
+        """The row of a post about one line of a diary, or None where it is no news."""
+        ident, trader, handle, persona, kind, at, mint, facts = entry
+        facts = diary.find_news(kind, orjson.loads(facts))
+        if facts is None:
+            return None
+        if trader not in speakers:
+            speakers[trader] = Speaker(handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS))
+        uid, body = speakers[trader].speak(facts, model)
+        return {"uid": uid, "entry": ident, "trader": trader, "body": body.text, "writer": body.writer, "mint": mint,
+                "symbol": facts.get("symbol"), "event_at": at, "created_at": now}
 
 
 @dataclass

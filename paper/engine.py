@@ -11,6 +11,7 @@ from chain.amounts import exact, sol
 from paper import guard
 from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
 from paper.brain import find_new_lessons
+from paper.faults import Faults
 from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, RENT, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
 from paper.market import SKEW_MS, Snapshot, percent
 from paper.strategies import ONE, Enter, Exit, Refusal, decide
@@ -87,7 +88,13 @@ class Trader:
     refused: dict = field(default_factory=dict)        # (reason, mint) -> when it was last said
     alarmed: set = field(default_factory=set)          # keys of all reasons for a review there ever were
     asked: set = field(default_factory=set)            # what the reasons of the open review are about, see topic_of
+    put_off: frozenset = frozenset()                   # mints that are left alone: something went wrong with them lately
     journal: Journal = field(default_factory=Journal)
+
+    @property
+    def held(self):
+        """The open positions that are played."""
+        return [position for position in self.book.positions.values() if position.mint not in self.put_off]
 
     def say(self, kind, at, mint=None, order=None, **facts):
         self.journal.entries.append(Entry(kind, at, facts, mint, order))
@@ -112,22 +119,40 @@ def topic_of(key):
     return key.rpartition(":")[0]
 
 
-def play(market, traders, snapshots, now):
-    """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it."""
+def play(market, traders, snapshots, now, faults=None):
+    """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it.
+
+    faults: takes what goes wrong with one trader or token; without it such an exception ends the round.
+    """
+    faults = faults or Faults(raising=True)
     # A snapshot of the future moves nobody's time: what is held would look forgotten for as long.
     at = min(snapshots[0].at, now + SKEW_MS)
-    seen = {one.mint: market.push(one, now) for one in snapshots if one.mint in market.tokens}
+    seen = look(market, snapshots, now, faults)
     usage = defaultdict(Usage)             # of each pool, by all traders together
-    for trader in traders:
-        expire_orders(trader, at)
-        if trader.book.positions or trader.book.orders:
-            watch(trader, market, seen, usage, at)
-    settle_orders(traders, seen, usage, at)
-    for trader in traders:
-        leave(trader, market, seen, now)
-    enter(traders, market, seen, at, now)
-    for trader in traders:
-        check_drawdown(trader, at)
+    for trader in faults.spare(traders):
+        with faults.of(trader.id):
+            expire_orders(trader, at)
+            if trader.book.positions or trader.book.orders:
+                watch(trader, market, seen, usage, at, faults)
+    settle_orders(faults.spare(traders), seen, usage, at, faults)
+    for trader in faults.spare(traders):
+        with faults.of(trader.id):
+            leave(trader, market, seen, now, faults)
+    enter(faults.spare(traders), market, seen, at, now, faults)
+    for trader in faults.spare(traders):
+        with faults.of(trader.id):
+            check_drawdown(trader, at)
+
+
+def look(market, snapshots, now, faults):
+    """{mint: (snapshot, its flaw or None)} of the tokens that are followed. One that cannot be judged is as good as none."""
+    seen = {}
+    for one in snapshots:
+        with faults.of():
+            faults.mint = one.mint
+            if one.mint in market.tokens:
+                seen[one.mint] = market.push(one, now)
+    return seen
 
 
 # ---- orders on their way ------------------------------------------------------------------------------------------------
@@ -150,19 +175,27 @@ def drop_orders(trader, at, state="restart"):
         end_order(trader, order, state, at)
 
 
-def settle_orders(traders, seen, usage, at):
+def settle_orders(traders, seen, usage, at, faults):
     """Fill what is due, oldest decision first: the earlier one takes the pool's liquidity."""
     due = [(order.decided_at, trader.id, order.number, trader, order) for trader in traders for order in trader.book.orders.values()
-           if order.mint in seen and order.due_at <= at]
+           if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off]
     for *_, trader, order in sorted(due, key=lambda row: row[:3]):
-        snapshot, flaw = seen[order.mint]
-        if flaw == "missing_price":
+        if faults.has(trader.id):
             continue
-        refusal = find_refusal(trader, order, snapshot, flaw)
-        if refusal:
-            refuse_fill(trader, order, refusal, at)
-        else:
-            settle(trader, order, snapshot, usage[order.mint])
+        with faults.of(trader.id):
+            faults.mint = order.mint
+            settle_due(trader, order, *seen[order.mint], usage[order.mint], at)
+
+
+def settle_due(trader, order, snapshot, flaw, usage, at):
+    """One due order on a snapshot of its token: filled, refused, or waiting on where there is no price."""
+    if flaw == "missing_price":
+        return
+    refusal = find_refusal(trader, order, snapshot, flaw)
+    if refusal:
+        refuse_fill(trader, order, refusal, at)
+    else:
+        settle(trader, order, snapshot, usage)
 
 
 def refuse_fill(trader, order, reason, at):
@@ -221,13 +254,15 @@ def tell_fill(order, done, position):
 
 
 # ---- open positions -----------------------------------------------------------------------------------------------------
-def watch(trader, market, seen, usage, at):
+def watch(trader, market, seen, usage, at, faults):
     """Book what is gone, raise what must be reviewed, mark the rest."""
-    for position in list(trader.book.positions.values()):
+    for position in trader.held:
+        faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
         look_at(trader, position, snapshot, flaw, market, usage[position.mint], at)
     for order in trader.book.orders.values():
-        if order.mint in seen and order.mint not in trader.book.positions:
+        faults.mint = order.mint
+        if order.mint in seen and order.mint not in trader.book.positions and order.mint not in trader.put_off:
             raise_flaw(trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number)
 
 
@@ -285,8 +320,9 @@ def book_gone(trader, position, snapshot, usage, reason="liquidity_gone"):
     end_order(trader, order, "filled", snapshot.at)
 
 
-def leave(trader, market, seen, now):
-    for position in list(trader.book.positions.values()):
+def leave(trader, market, seen, now, faults):
+    for position in trader.held:
+        faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
         if flaw is not None:
             continue
@@ -314,19 +350,30 @@ def place(trader, market, snapshot, side, amount, reason, detail, shown):
 
 
 # ---- entries ------------------------------------------------------------------------------------------------------------
-def enter(traders, market, seen, at, now):
+def enter(traders, market, seen, at, now, faults):
     """Each distinct set of settings looks at the market once; each trader then takes what it may, in an order of its own."""
     views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
     by_strategy = {}
     for trader in traders:
-        if trader.strategy not in by_strategy:
-            by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
-        for view, found in sorted(by_strategy[trader.strategy], key=lambda row: rank(trader, row[0].token.mint)):
-            consider(trader, market, view, found, at)
+        with faults.of(trader.id):
+            if trader.strategy not in by_strategy:
+                by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
+            for view, found in sorted(by_strategy[trader.strategy], key=lambda row: rank(trader, row[0].token.mint)):
+                faults.mint = view.token.mint
+                if faults.mint not in trader.put_off:
+                    consider(trader, market, view, found, at)
 
 
 def find_signals(views, strategy, now):
-    return [(view, found) for view in views if (found := decide(view, None, strategy, now))]
+    return [(view, found) for view in views if (found := find_signal(view, strategy, now))]
+
+
+def find_signal(view, strategy, now):
+    """What a strategy makes of a token, or the exception it raised: that is for each trader who has the strategy."""
+    try:
+        return decide(view, None, strategy, now)
+    except Exception as error:
+        return error
 
 
 def rank(trader, mint):
@@ -336,6 +383,8 @@ def rank(trader, mint):
 def consider(trader, market, view, found, at):
     """Turn a signal into an order, or a refusal into a line of the diary."""
     mint = view.token.mint
+    if isinstance(found, Exception):
+        raise found
     if mint in trader.book.positions or trader.book.order_for(mint):
         return
     if type(found) is Enter:

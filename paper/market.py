@@ -162,6 +162,13 @@ class Market:
         self.windows = {mint: window for mint, window in self.windows.items() if mint in self.tokens}
         self.before = {mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens}
 
+    def copy(self):
+        """A market that can be played without changing this one."""
+        other = Market(self.interval_ms, self.tokens.values(), self.flows)
+        other.windows, other.before = dict(self.windows), dict(self.before)
+        other.awake_since, other.newest_at = self.awake_since, self.newest_at
+        return other
+
     def push(self, snapshot, now):
         """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)

@@ -175,7 +175,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
     read = paperbooks.list_seats
-    monkeypatch.setattr(paperbooks, "list_seats", lambda now: (read(now), traders.open_review(trader, "a look", now))[0])
+    monkeypatch.setattr(paperbooks, "list_seats", lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0])
     stage.snapshot(price=RISE[14])
     stage.tick()
     assert not PaperFill.select().exists() and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
@@ -202,6 +202,152 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
     assert Position.get().price == mark
     stage.play(RISE[15:])
     assert Position.get().reason == "trailing_stop" and adds_up(Period.get())
+
+
+# ---- one's trouble is not the others' -----------------------------------------------------------------------------------
+def break_settling(monkeypatch, is_broken):
+    """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
+    settle, count = engine.settle, []
+
+    def settle_or_break(trader, order, snapshot, usage):
+        if is_broken(trader, order):
+            count.append(snapshot.at)
+            raise ZeroDivisionError
+        settle(trader, order, snapshot, usage)
+    monkeypatch.setattr(engine, "settle", settle_or_break)
+    return count
+
+
+def lines_of(trader):
+    query = DiaryEntry.select().join(Period).where(Period.trader == trader.id).order_by(DiaryEntry.id)
+    return [orjson.loads(row.facts) for row in query]
+
+
+def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypatch, caplog):
+    bad, good = stage.trader("Bad"), stage.trader("Good")
+    count = break_settling(monkeypatch, lambda trader, order: trader.id == bad.id)
+    stage.play(RISE[:15])
+    stage.snapshot(price=RISE[15])
+    problem, _ = stage.tick()
+    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(count) == 2       # and a minute later again
+    assert problem == "@bad in MintA is put off after an internal error (ZeroDivisionError)"
+    assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [problem]
+    assert [record.exc_info is not None for record in caplog.records if "put off" in record.message] == [True]
+    assert papertrade.rebuild_trader(good, stage.now) == [] and EngineState.get().snapshot == Snapshot.select().count()
+
+
+def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeypatch, caplog):
+    """A minute, then 2, 4, 8, 16, 32: tried in the minutes 0, 1, 3, 7, 15, 31 and 63 after the first time."""
+    bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
+    broken = [True]
+    beat = engine.beat
+
+    def beat_or_break(player, now):
+        if broken[0]:
+            tries.append(now)
+            raise KeyError("phase")
+        beat(player, now)
+    tries = []
+    monkeypatch.setattr(engine, "beat", beat_or_break)
+    stage.play(["0.001"] * 64)
+    assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
+    assert len([record for record in caplog.records if "put off" in record.message]) == 1
+    assert [line["reason"] for line in lines_of(bad)] == ["put_off"]
+    broken[0] = False
+    stage.play(["0.001"] * 58)
+    stage.snapshot()
+    assert stage.tick()[0] is not None                      # an hour at most: until minute 123
+    stage.round += 1
+    stage.snapshot()
+    assert stage.tick()[0] is None and Trader.get().phase != bad.phase
+
+
+@pytest.mark.parametrize("damage", [
+    lambda trader: Trader.update(settings='{"riseBps": 1}').where(Trader.id == trader.id).execute(),
+    lambda trader: Trader.update(phase="no JSON").where(Trader.id == trader.id).execute(),
+    lambda trader: Position.update(price="much").where(Position.period == traders.find_period(trader).id).execute(),
+    lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute()])
+def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
+    bad, good = stage.trader("Bad"), stage.trader("Good")
+    stage.play(RISE[:16])
+    damage(bad)
+    for price in RISE[16:]:
+        stage.snapshot(price=price)
+        problem, _ = stage.tick()
+        stage.round += 1
+    closed = Position.select().join(Period).where(Period.trader == good.id)
+    assert [position.reason for position in closed] == ["trailing_stop"]
+    assert problem is None or problem.startswith("@bad is put off") and lines_of(bad)[-1]["reason"] == "put_off"
+
+
+def test_who_is_put_off_holds_its_tokens_all_the_same(stage, monkeypatch):
+    bad = stage.trader("Bad")
+    stage.play(RISE[:16])
+    Trader.update(phase="no JSON").where(Trader.id == bad.id).execute()
+    stage.play(["0.001"] * 3)
+    assert Token.get().held
+
+
+def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded(stage, monkeypatch):
+    made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
+    stage.list_token("MintB")
+    count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
+    for price in RISE[:16]:
+        stage.snapshot("MintA", price=price)
+        stage.snapshot("MintB", price=price)
+        problem, _ = stage.tick()
+        stage.round += 1
+    assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"} and PaperFill.select().count() == 3
+    assert len(count) >= 3 and problem.count("MintA") == 3
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
+
+
+def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypatch):
+    stage.trader("Bad")
+    monkeypatch.setattr(Momentum, "enter", lambda strategy, view: 1 // 0)
+    for mint in ("MintB", "MintC", "MintD", "MintE"):
+        stage.list_token(mint)
+    for mint in ("MintA", "MintB", "MintC", "MintD", "MintE"):
+        stage.snapshot(mint)
+    problem, _ = stage.tick()
+    assert "@bad is put off" in problem and lines_of(Trader.get())[-1]["symbol"] == "every trade"
+
+
+def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
+    stage.trader()
+    stage.list_token("MintB", checks="no JSON")
+    parse = paperbooks.parse_snapshot
+    monkeypatch.setattr(paperbooks, "parse_snapshot", lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest))
+    stage.list_token("MintC")
+    for price in RISE:
+        for mint in stage.tokens:
+            stage.snapshot(mint, price=price)
+        problem, _ = stage.tick()
+        stage.round += 1
+    assert [position.reason for position in Position.select()] == ["trailing_stop"] and {order.mint for order in PaperOrder.select()} == {"MintA"}
+    assert "MintB is put off" in problem and "MintC is put off" in problem
+
+
+def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
+    bad, good = stage.trader("Bad"), stage.trader("Good")
+    write = papertrade.voice.write
+    monkeypatch.setattr(papertrade.voice, "write", lambda persona, facts, seed, recent: 1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent))
+    stage.play(RISE)
+    assert {post.trader_id for post in PaperPost.select()} == {good.id} and PaperPost.select().count() == 2
+    assert PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
+
+
+def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
+    stage.trader()
+    stage.play(RISE[:14])
+    said = paperbooks.list_said
+    monkeypatch.setattr(paperbooks, "list_said", lambda *_: (_ for _ in ()).throw(models.OperationalError("locked")))
+    stage.snapshot(price=RISE[14])
+    with pytest.raises(models.OperationalError):
+        stage.tick()
+    monkeypatch.setattr(paperbooks, "list_said", said)
+    stage.tick()
+    assert PaperPost.select().count() == 1
 
 
 # ---- reviews, resets --------------------------------------------------------------------------------------------------------------
