@@ -55,6 +55,7 @@ class Config:
     max_wallet_changes_per_day: int = 5
     max_traders_per_owner: int = 10
     max_streams_per_owner: int = 4
+    max_connections_per_address: int = 256
     allowed_hosts: tuple = ("localhost", "127.0.0.1", "[::1]")
     trusted_proxies: int = 0
     web_concurrency: int = 1
@@ -272,7 +273,7 @@ PARSERS = {
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
     "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8),
     "max_posts_kept_mb": _integer(1, 10**8), "max_wallet_changes_per_day": _integer(1, 10**6), "max_traders_per_owner": _integer(1, 10**6),
-    "max_streams_per_owner": _integer(1, 10**6), "allowed_hosts": _hosts,
+    "max_streams_per_owner": _integer(1, 10**6), "max_connections_per_address": _integer(1, 10**6), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
     "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }

@@ -1,6 +1,7 @@
 """How `app.py run` serves: workers with threads; the background jobs live in the one worker that holds the lock."""
 import gc
 import logging.config
+import resource
 
 import config as settings
 from web import logs
@@ -8,13 +9,31 @@ from web import logs
 _config = settings.load()
 RESERVE = 400                                                 # threads beyond THREADS: they wait for slow clients and hold streams
 
+
+
+def raise_descriptors(wanted):
+    """Ask for so many open files, as far as the system lets us; how many there may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):
+        return soft
+    return most
+
+
 logging.config.dictConfig(logs.CONFIG)
 bind = f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
 workers = _config.web_concurrency
 worker_class = "web.worker.Worker"
 logger_class = "web.worker.ServerLog"
 threads = _config.threads + RESERVE
-worker_connections = 2000
+# A connection that waits costs a descriptor and no thread. Some are kept for files, the database and the nodes.
+worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
+# Files are sent like all answers: with a deadline.
+sendfile = False
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True

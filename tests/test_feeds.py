@@ -255,3 +255,32 @@ def test_nobody_has_no_feed(service):
 def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
     for path in (*paths["atom"], *paths["json"]):
         assert "Set-Cookie" not in service.get(path).headers
+
+
+@pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
+def test_a_feed_of_long_posts_has_fewer_entries_and_is_whole(service, bot, paths, character):
+    """At their longest 50 posts would make 2,000,000 bytes of `&amp;`."""
+    long = (character * 3999)[:3998] + "."
+    for number in range(50):
+        service.post({"eventId": str(number), "body": long, "reason": long}, bot.publish_key.text)
+    shown = {}
+    for name in ("atom", "json"):
+        for path in paths[name]:
+            raw = service.get(path).data
+            assert len(raw) <= 256_000 + 2_000
+            shown[path] = find_ids(name, raw)
+    newest = [f"{service.config.base_url}/posts/{uid}" for uid, in Post.select(Post.uid).order_by(Post.id.desc()).tuples()]
+    entries = list(shown.values())
+    assert all(ids == newest[:len(entries[0])] for ids in entries) and 5 <= len(entries[0]) < 50
+
+
+def find_ids(name, raw):
+    if name == "json":
+        return [item["id"] for item in orjson.loads(raw)["items"]]
+    return [entry.findtext(ATOM + "id") for entry in ET.fromstring(raw).findall(ATOM + "entry")]
+
+
+def test_a_feed_of_short_posts_is_as_long_as_ever(service, bot, paths):
+    for number in range(55):
+        service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
+    assert [len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]] == [50] * 4

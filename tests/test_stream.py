@@ -2,7 +2,6 @@
 import itertools
 import json
 import random
-import socket
 import threading
 import time
 
@@ -17,7 +16,6 @@ import keeping
 import models
 from models import Arrival, Post, Wallet, database
 from web import accounts, posts, stream
-from web.worker import Patience
 
 W = address("w")
 NUMBERS = itertools.count()
@@ -284,17 +282,6 @@ def test_nobody_looks_where_nobody_listens(service, key):
     while service.app.tail._watched and time.monotonic() < end:
         time.sleep(0.02)
     assert not service.app.tail._watched
-
-
-def test_who_does_not_read_is_cut_off(monkeypatch):
-    monkeypatch.setattr(stream, "patience", Patience(seconds=-1))
-    ours, theirs = socket.socketpair()
-    frames = stream.hurry(iter([b"1", b"2"]), ours)
-    next(frames)
-    assert stream.patience.check(time.monotonic()) == 1 and theirs.recv(1) == b""
-    frames.close()
-    assert stream.patience.check(time.monotonic()) == 0
-    ours.close(), theirs.close()
 
 
 # ---- a real server ----------------------------------------------------------------------------------------------------------

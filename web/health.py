@@ -10,6 +10,7 @@ import quotas
 import tally
 from config import VERSION, Config
 from models import database
+from web import connections
 from web.legacy import respond
 from web.market import show_market_health
 from web.serialize import show_time
@@ -42,7 +43,13 @@ def show_health():
     counting = tally.find_problem(store, now / 1000) is None
     if not counting and shown["status"] == "ok":              # pages are served; the keyed interface answers 503
         shown["status"] = "degraded"
-    return respond({**shown, "allowance": {"ok": counting, "store": store.name}, "simulated": True}, status)
+    return respond({**shown, "allowance": {"ok": counting, "store": store.name}, "connections": show_connections(current_app.config["CANDOR"]), "simulated": True}, status)
+
+
+def show_connections(config: Config) -> dict[str, Any]:
+    """How many connections an address may have (in each worker), and how many were closed for it."""
+    most = None if config.trusted_proxies else config.max_connections_per_address
+    return {"maxPerAddress": most, "closed": connections.closed.total()}
 
 
 def check_health(config, now):

@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from config import VERSION
 from models import database
+from web import connections
 
 blueprint = Blueprint("metrics", __name__)
 COUNTS = (
@@ -63,6 +64,7 @@ class Instance:
     def _disk(self):
         sizes = [((name,), size) for name, size in database.list_sizes()]
         yield gauge("database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",))
+        yield gauge("connections_closed", "Connections closed since the start, for an address that had too many", connections.closed.total())
         yield gauge("disk_free_bytes", "Free on the disk of DATA_DIR", shutil.disk_usage(self.config.data_dir).free)
 
 

@@ -544,6 +544,13 @@ class UseHealth(Shape):
     quotas: list[QuotaUse]
 
 
+class ConnectionsHealth(Shape):
+    """Connections of clients, in all workers."""
+
+    maxPerAddress: int | None = said("open at once from one address, in each worker; null behind a proxy")
+    closed: int = said("closed since the start, for an address that had too many")
+
+
 class Health(Shape):
     """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
 
@@ -556,6 +563,7 @@ class Health(Shape):
     scout: ScoutHealth = absent("the job that looks at the market")
     database: DatabaseHealth
     allowance: AllowanceHealth
+    connections: ConnectionsHealth
     use: UseHealth = absent("how much of the instance is used")
     version: str
 

@@ -18,7 +18,6 @@ from models import database
 from web import paging, queries, v1
 from web.problem import Problem
 from web.serialize import show_post
-from web.worker import patience
 
 SCOPE = ("feed",)                                             # the cursors of GET /feed?since= and of the stream are the same
 PLACES = 32                                                   # of one process
@@ -36,20 +35,10 @@ def open_stream():
     tail = current_app.tail
     listener = tail.join(g.visit.caller, newest, current_app.config["CANDOR"].max_streams_per_owner)
     frames = tail.follow(listener, newest if after is None else after)
-    response = Response(hurry(frames, request.environ.get("gunicorn.socket")), content_type="text/event-stream",
+    response = Response(frames, content_type="text/event-stream",
                         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
     response.call_on_close(lambda: tail.leave(listener))
     return response
-
-
-def hurry(frames, connection):
-    """The same frames; a client that does not take one in time is cut off."""
-    for frame in frames:
-        patience.begin(connection)
-        try:
-            yield frame
-        finally:
-            patience.end(connection)
 
 
 @dataclass(frozen=True)

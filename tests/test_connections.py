@@ -1,0 +1,264 @@
+"""No client holds a thread by sending, reading or saying nothing, and no address holds all connections."""
+
+import contextlib
+import errno
+import json
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from test_worker import Server
+
+from web import connections
+from web.connections import Addresses, Arrival, PacedSocket, SharedCount
+
+MAX_BODY = 100
+
+
+# ---- reading -----------------------------------------------------------------------------------
+@pytest.fixture
+def pair() -> Iterator[tuple[PacedSocket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    paced = PacedSocket(fileno=ours.detach())
+    yield paced, theirs
+    paced.close()
+    theirs.close()
+
+
+def test_a_reader_that_reads_gets_all_of_it(pair: tuple[PacedSocket, socket.socket]) -> None:
+    ours, theirs = pair
+    sent, got = bytes(range(256)) * 20_000, bytearray()
+
+    def read() -> None:
+        while len(got) < len(sent):
+            got.extend(theirs.recv(65_536))
+    reader = threading.Thread(target=read)
+    reader.start()
+    ours.sendall(sent)
+    reader.join(20)
+    assert bytes(got) == sent and ours.sent == len(sent) and ours.waits_since is None
+
+
+def test_a_reader_that_does_not_read_is_cut_off(
+        pair: tuple[PacedSocket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.01)
+    ours, _ = pair
+    with pytest.raises(ConnectionResetError) as cut:
+        ours.sendall(bytes(10_000_000))
+    # gunicorn takes this for a client that went away, and logs no stack.
+    assert cut.value.errno == errno.ECONNRESET and ours.waits_since is None
+
+
+def test_a_byte_now_and_then_is_not_reading(pair: tuple[PacedSocket, socket.socket]) -> None:
+    """10,000,000 bytes at 4,096 a second may keep us waiting 15 + 2,441.4 s in all, and no longer."""
+    ours, theirs = pair
+    theirs.setblocking(False)
+    ours.sent, ours.waited = 10_000_000, 2_457.0
+    with contextlib.suppress(BlockingIOError):
+        while ours.send(bytes(65_536), socket.MSG_DONTWAIT):
+            pass
+    with pytest.raises(ConnectionResetError):
+        ours.sendall(b"more")
+    ours.begin_answer()
+    assert (ours.sent, ours.waited) == (0, 0.0)
+
+
+# ---- sending -----------------------------------------------------------------------------------
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize("raw", [
+    b"GET / HTTP/1.1\r\n\r\n", HEAD + b"Content-Length: 5\r\n\r\nhello", HEAD + b"content-length:0\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=1\r\n0123456789\r\n0\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n0\r\n0\r\nTrailer: x\r\n\r\n"])
+def test_a_request_is_whole_with_its_last_byte(raw: bytes) -> None:
+    """However it is cut: byte by byte, and in two parts."""
+    arrival = Arrival(MAX_BODY)
+    assert [arrival.is_whole(raw[:end]) for end in range(1, len(raw) + 1)] == [False] * (len(raw) - 1) + [True]
+    for cut in range(1, len(raw)):
+        arrival = Arrival(MAX_BODY)
+        assert not arrival.is_whole(raw[:cut]) and arrival.is_whole(raw)
+    assert Arrival(MAX_BODY).is_whole(raw + b"GET / HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("body", [
+    b"Content-Length: 999999\r\n\r\n" + b"x" * (MAX_BODY + 1), b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 2_000, b"Transfer-Encoding: chunked\r\n\r\nff\r\n" + b"x" * 200])
+def test_what_no_more_bytes_make_right_is_not_waited_for(body: bytes) -> None:
+    assert Arrival(MAX_BODY).is_whole(HEAD + body)
+
+
+def test_a_head_that_does_not_end_is_too_long() -> None:
+    arrival = Arrival(MAX_BODY)
+    assert not arrival.is_whole(HEAD) and not arrival.is_too_long(HEAD)
+    long = HEAD + b"X: " + b"x" * connections.MAX_HEAD
+    assert not arrival.is_whole(long) and arrival.is_too_long(long)
+
+
+def test_looking_costs_what_has_come_since() -> None:
+    """A chunk a byte, 30,000 of them: what was walked over is not walked over again."""
+    class Counted(bytes):
+        found = 0
+
+        def find(self, *given: object) -> int:
+            Counted.found += 1
+            return super().find(*given)
+    arrival, raw = Arrival(1_000_000), HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    for _ in range(300):
+        raw += b"1\r\nx\r\n" * 100
+        assert not arrival.is_whole(Counted(raw))
+    assert Counted.found <= 30_000 + 2 * 300
+
+
+# ---- how many ----------------------------------------------------------------------------------
+def waiting(since: float | None) -> SimpleNamespace:
+    class One(SimpleNamespace):
+        __hash__ = object.__hash__
+    return One(waits_since=since)
+
+
+def test_an_address_has_so_many() -> None:
+    addresses, held = Addresses(2), [waiting(None), waiting(None)]
+    for one in held:
+        assert addresses.has_room("a")
+        addresses.add("a", one)
+    assert not addresses.has_room("a") and addresses.has_room("b")
+    addresses.remove("a", held[0])
+    assert addresses.has_room("a")
+    addresses.remove("a", held[1])
+    assert addresses._by_address == {}
+    assert Addresses(None).has_room("a")
+
+
+def test_the_one_that_waits_longest_makes_room_if_it_has_waited_at_all() -> None:
+    addresses = Addresses(4)
+    busy, old, young, other = waiting(None), waiting(90.0), waiting(99.9), waiting(1.0)
+    for one in (young, busy, old):
+        addresses.add("a", one)
+    addresses.add("b", other)
+    assert addresses.find_idle("a", 100.0) is old and addresses.find_idle("c", 100.0) is None
+    # Of all, the address with the most connections gives one up.
+    assert addresses.find_idle_of_most(100.0) is old
+    addresses.remove("a", old)
+    assert addresses.find_idle("a", 100.0) is None
+
+
+def test_a_shared_count_adds_up_what_each_process_counts() -> None:
+    count = SharedCount()
+    for place in (0, 1, 65):
+        count.choose_place(place)
+        count.add()
+    assert count.total() == 3
+
+
+# ---- a real server -----------------------------------------------------------------------------
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path, MAX_CONNECTIONS_PER_ADDRESS="20", METRICS="on")
+    yield made
+    made.stop()
+
+
+def ended(opened: list[socket.socket]) -> list[socket.socket]:
+    """Those that the server closed."""
+    with selectors.DefaultSelector() as poll:
+        for one in opened:
+            poll.register(one, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in poll.select(0)]
+
+
+def wait_for_end(opened: list[socket.socket], count: int) -> list[socket.socket]:
+    end = time.monotonic() + 20
+    while len(ended(opened)) < count and time.monotonic() < end:
+        time.sleep(0.05)
+    return ended(opened)
+
+
+def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
+    """The answer to a request from this address, b"" where the connection is closed."""
+    with server.connect(address) as connection, contextlib.suppress(OSError):
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+    return b""
+
+
+def test_an_address_with_too_many_loses_some_and_others_lose_nothing(server: Server) -> None:
+    crowd = [server.connect("127.0.0.2") for _ in range(30)]
+    closed = wait_for_end(crowd, 10)
+    assert len(closed) == 10
+    health = json.loads(ask_from(server, "127.0.0.3").partition(b"\r\n\r\n")[2])
+    assert health["connections"] == {"maxPerAddress": 20, "closed": 10}
+    assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
+    # What is idle makes room for who has something to say, of the same address, too.
+    time.sleep(connections.MIN_WAIT_SECONDS)
+    assert b" 200 OK" in ask_from(server, "127.0.0.2")
+    assert len(wait_for_end(crowd, 11)) == 11
+    for one in crowd:
+        one.close()
+
+
+def test_behind_a_proxy_addresses_are_not_told_apart(tmp_path: Path) -> None:
+    server = Server(tmp_path, MAX_CONNECTIONS_PER_ADDRESS="5", TRUSTED_PROXIES="1")
+    try:
+        crowd = [server.connect() for _ in range(30)]
+        assert json.loads(ask_from(server, "127.0.0.1").partition(b"\r\n\r\n")[2])["connections"] == {
+            "maxPerAddress": None, "closed": 0}
+        assert ended(crowd) == []
+        for one in crowd:
+            one.close()
+    finally:
+        server.stop()
+
+
+HALVES = (b"", b"G", b"GET / HT", HEAD, HEAD + b"Content-Length: 5000\r\n\r\n{",
+          HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12")
+
+
+def test_half_a_request_holds_no_thread(tmp_path: Path) -> None:
+    """More of them than there are threads, from several addresses; each can still be completed."""
+    server = Server(tmp_path)
+    try:
+        crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
+        for n, one in enumerate(crowd):
+            one.sendall(HALVES[n % len(HALVES)])
+        for _ in range(20):
+            assert b" 200 OK" in ask_from(server, "127.0.0.9")
+        assert ended(crowd) == []
+        whole = crowd[2]
+        whole.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
+        assert whole.recv(100).startswith(b"HTTP/1.1 200 OK")
+        for one in crowd:
+            one.close()
+    finally:
+        server.stop()
+
+
+def test_who_waits_for_our_word_before_the_body_gets_it(server: Server) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+                           b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        connection.sendall(b"{}")
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert b"HTTP/1.1 401 " in answer
+
+
+def test_who_does_not_hang_up_holds_up_nobody(tmp_path: Path) -> None:
+    """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
+    server = Server(tmp_path)
+    try:
+        crowd = [server.connect("127.0.0.2") for _ in range(50)]
+        for one in crowd:
+            one.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        for one in crowd:
+            assert b"".join(iter(lambda one=one: one.recv(65_536), b"")).startswith(b"HTTP/1.1 200")
+        assert b" 200 OK" in ask_from(server, "127.0.0.3")
+        for one in crowd:
+            one.close()
+    finally:
+        server.stop()
