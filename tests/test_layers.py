@@ -34,7 +34,7 @@ MAY_IMPORT = {
             "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", *PURE},
     "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
     "demo.record.record": {"solders", "spl"},
-    "cli": {"cli", "demo", "web", "gunicorn", "keeping", "moving", "doctor", "tally", "mcp", "mcp_types", "requests", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson"},
+    "cli": {"cli", "demo", "web", "gunicorn", "keeping", "moving", "doctor", "tally", "mcp", "mcp_types", "requests", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson", "pydantic"},
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }

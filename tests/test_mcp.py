@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 
+import orjson
 import pytest
 from live import ROOT
 from mcp import Client, StdioServerParameters
 from service import address, signature
+
+from cli import mcp as agents
+from models import Token
 
 READS = {"list_bots", "show_bot", "read_feed", "show_post", "list_trades", "show_activity", "show_leaderboard", "show_market", "show_allowance"}
 
@@ -99,3 +103,88 @@ def test_without_the_sdk_it_says_how_to_get_it(live, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")
     done = subprocess.run([sys.executable, "app.py", "mcp"], cwd=ROOT, env={**live.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=30)
     assert done.returncode == 1 and "requirements-mcp.txt" in done.stderr and "Traceback" not in done.stderr
+
+
+# ---- what an agent has to read --------------------------------------------------------------------
+LONG_TEXT = "\U0001f980" * 3_900                            # a crab of four bytes, as long as may be
+
+
+class Direct(agents.Instance):
+    """Asks the application itself; counts what it asks."""
+
+    def __init__(self, service, key):
+        self.url, self.service, self.key, self.asked = "http://127.0.0.1:8000", service, key, []
+
+    def ask(self, method, path, params=None, **more):
+        self.asked.append((path, params))
+        answer = self.service.ask(method, f"/api/v1/{path}", self.key, query_string=params, **more)
+        assert answer.status_code < 300, answer.json
+        return answer.json
+
+
+@pytest.fixture
+def crowded(service):
+    """An instance whose lists are as long as lists get, and whose posts as long as posts get."""
+    for n in range(25):
+        made = service.make_bot(f"Bot {n}", address(f"w{n}"))
+        service.observe_results(address(f"w{n}"), realized=10**9 * n, matched=5)
+        for k in range(2):
+            service.observe_trade(address(f"w{n}"), f"t{n}-{k}", slot=n * 10 + k, mint=address("m"))
+        service.post({"eventId": "e" * 128, "body": LONG_TEXT, "reason": LONG_TEXT,
+                      "symbol": "S" * 32}, made.publish_key.text)
+    with service.database.connection_context():
+        for n in range(25):
+            add_token(n)
+    service.instance = Direct(service, made.publish_key.text)
+    service.bot = made.bot.uid
+    return service
+
+
+def add_token(n):
+    checks = [{"key": f"check_{k}", "label": "A label", "status": "pass", "detail": "d" * 200}
+              for k in range(11)]
+    Token.create(mint=address(f"m{n}"), symbol="S" * 60, name="N" * 200, found_by="dexscreener",
+                 discovered_at=n, tracked_at=n, checks=orjson.dumps(checks).decode(), checked_at=n)
+
+
+def ask_tools(instance, calls):
+    """[(name, text)] of these tools, in this process."""
+    async def run():
+        async with Client(agents.build_server(instance)) as client:
+            return [(name, await client.call_tool(name, given)) for name, given in calls]
+    return asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_no_answer_is_longer_than_an_agent_can_read(crowded):
+    post = crowded.instance.get("feed", limit=1)["data"][0]["id"]
+    crowded.instance.asked.clear()
+    calls = [("list_bots", {}), ("read_feed", {}), ("list_trades", {}), ("show_leaderboard", {}),
+             ("show_market", {}), ("show_activity", {"mint": address("m")}), ("show_allowance", {}),
+             ("show_bot", {"bot_id": crowded.bot}), ("show_post", {"post_id": post}),
+             ("read_feed", {"limit": 100}), ("list_trades", {"limit": 100})]
+    for name, answer in ask_tools(crowded.instance, calls):
+        [text] = [content.text for content in answer.content]
+        assert not answer.is_error and len(text.encode()) <= agents.LARGEST, (name, len(text))
+        assert not answer.structured_content and "\n" not in text and '": ' not in text
+    assert len(crowded.instance.asked) <= len(calls) + 5
+
+
+def test_a_shortened_page_loses_no_row(crowded):
+    """Its cursor leads to the row after the last one shown."""
+    seen, cursor = [], None
+    for _ in range(20):
+        [(_, answer)] = ask_tools(crowded.instance, [("read_feed", {"limit": 100, "cursor": cursor})])
+        page = json.loads(answer.content[0].text)["answer"]
+        seen, cursor = seen + [post["id"] for post in page["data"]], page["nextCursor"]
+        if cursor is None:
+            break
+    assert cursor is None and len(seen) == len(set(seen)) == 25
+
+
+def test_choices_are_in_the_schemas(live):
+    async def ask(client):
+        return {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+    board = talk(live, ask)["show_leaderboard"]
+    assert board["sort"]["enum"] == ["pnl", "volume", "trades"]
+    assert board["window"]["enum"] == ["24h", "7d", "30d", "all"]
+    assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (1, 100, 20)
