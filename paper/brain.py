@@ -67,7 +67,7 @@ def review_results(closes):
 def compare(closes):
     """The figures of one family from its closes of the last 30 days: exact until they are rounded for display."""
     eligible = [close for close in closes if close.excluded is None]
-    returns = [Decimal(close.net) * 100 / close.spent for close in eligible]
+    returns = [Decimal(close.net) * 100 / close.spent for close in eligible if close.spent]
     wins = sum(close.net > 0 for close in eligible)
     return {
         "eligibleCloses": len(eligible), "excluded": dict(sorted(Counter(close.excluded for close in closes if close.excluded).items())),

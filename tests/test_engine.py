@@ -10,7 +10,7 @@ from paper import engine, guard
 from paper.book import PIPELINE, STARTING_CASH, find_exclusion
 from paper.fills import RENT
 from paper.guard import Phase
-from paper.market import Market
+from paper.market import Market, percent
 from paper.strategies import FAMILIES
 from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
@@ -62,11 +62,29 @@ def test_no_snapshot_within_three_intervals_is_no_fill_and_is_said():
     assert len(fills(last)) == 1
 
 
+@pytest.mark.parametrize("latency_ms, filled", [(60_000, True), (59_999, False)])
+def test_an_order_may_fill_until_three_intervals_after_its_latency_and_no_millisecond_longer(latency_ms, filled):
+    """No snapshot in rounds 1 to 3; round 4 is 240 s after the decision: 60 s of latency and 180 s, or a millisecond too late."""
+    one = told(0, latency_ms=latency_ms, mints=("A",))
+    Tape([one], mints="AB").play().play(3, A=None).play()
+    assert len(fills(one)) == filled and bool(said(one, "fill", "not_filled")) is not filled
+
+
+def test_an_order_has_eight_attempts():
+    """Ten minutes between passes, so that it does not expire; 2 % of 5 SOL a snapshot are 0.1: 0.8 of 1 SOL in eight attempts."""
+    one = told(0)
+    Tape([one], quiet={"pool": "5", "liquidity": "6000"}, market=Market(10 * MINUTE, [token()])).play(14)
+    assert [fill.mid + fill.slippage for fill in fills(one)] == [100_000_000] * 8
+    assert one.journal.orders[1].state == "part_filled" and not one.book.orders
+
+
 # ---- rules 3 and 4: costs and the pool ----------------------------------------------------------------------------------------------
 def test_a_round_trip_costs_what_it_says():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
     position = one.journal.positions[1]
+    assert position.spent == SOL + 55_000                                      # what the buy took, its network fee; neither rent nor the sale's
+    assert said(one, "fill", "closed")[0]["returnPct"] == percent(position.cash, SOL + 55_000)
     assert position.closed_at == START + 4 * MINUTE and position.cash < position.gross == position.mid_sold - position.mid_bought
     assert [fill.rent for fill in fills(one)] == [RENT, -RENT] and adds_up(one)
     assert said(one, "fill", "closed")[0]["resultSol"].startswith("-0.0")
@@ -80,6 +98,7 @@ def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
     tape.play(2)
     position = one.book.positions["A"]
     assert [fill.failed for fill in fills(one)] == [True, True, False]
+    assert position.spent == SOL + 3 * 55_000                                  # the order, and each attempt of it
     assert one.book.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)     # 0.3 % of 1 SOL and three attempts
 
 

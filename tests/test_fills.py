@@ -1,4 +1,5 @@
 """The fill model amm-cp/1.1. The oracle beside it is written with fractions and shares no code with it."""
+import hashlib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -114,6 +115,27 @@ def test_failures_are_fixed_by_handle_number_and_attempt():
     failing = order(number=chances.index(True))
     assert fill(failing, quote(0), Usage(), first=True) == replace(fill(failing, quote(0), Usage(), first=True), raw=0, rent=0, failed=True)
     assert fill(failing, quote(0), Usage(), first=True).cash == -NETWORK_FEE
+
+
+def test_one_attempt_in_twenty_fails_and_which_is_published():
+    """The published rule, worked out here: the first eight bytes of a SHA-256, out of 10,000, under 500."""
+    def digest_of(number):
+        return hashlib.sha256(f"calm|{number}|amm-cp/1.1|0".encode()).digest()
+    expected = [int.from_bytes(digest_of(number)[:8], "big") % 10_000 < 500 for number in range(20_000)]
+    assert [is_failing(order(number=number)) for number in range(20_000)] == expected and fills.FAILURE_BPS == 500
+    digits = {int.from_bytes(digest_of(number)[:8], "big") % 10_000 for number in range(100_000)}
+    assert {499, 500} <= digits                                                        # so that the bound itself is tried
+    edge = {place: next(n for n in range(100_000) if int.from_bytes(digest_of(n)[:8], "big") % 10_000 == place) for place in (499, 500)}
+    assert is_failing(order(number=edge[499])) and not is_failing(order(number=edge[500]))
+
+
+def test_the_constants_of_the_model_are_what_its_assumptions_publish():
+    """Changing one of these changes what fills pay: then the model needs a new id."""
+    assert fills.MODEL == "amm-cp/1.1"
+    published = {"POOL_FEE_BPS": 30, "BASE_FEE": 5_000, "PRIORITY_FEE": 50_000, "NETWORK_FEE": 55_000, "RENT": 2_039_280, "FAILURE_BPS": 500,
+                 "POOL_SHARE_BPS": 200, "UNKNOWN_PENALTY_BPS": 500, "UNKNOWN_MOST": 10**9, "MAX_ATTEMPTS": 8, "WAIT_INTERVALS": 3, "GONE_SHARE": 20,
+                 "GONE_USD_CENTS": 10_000}
+    assert {name: getattr(fills, name) for name in published} == published
 
 
 def test_a_failed_attempt_takes_nothing_from_the_pool():

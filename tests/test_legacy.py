@@ -104,6 +104,22 @@ def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
     assert (family["eligibleCloses"], family["excluded"]) == ((1, {}) if reason is None else (0, {reason: 1}))
 
 
+@pytest.mark.parametrize("damage", [
+    lambda trader: Trader.update(settings='{"riseBps": 1}').execute(), lambda trader: Trader.update(settings="[]").execute(),
+    lambda trader: Trader.update(phase="no JSON").execute(), lambda trader: Trader.update(phase="{}").execute(),
+    lambda trader: Position.update(spent=0, marks="null").execute(), lambda trader: Position.update(price="much", raw="", closed_at=None).execute(),
+    lambda trader: Position.update(spent=-1, cash=-(2**62), price="9" * 60, raw="9" * 30).execute(), lambda trader: Period.update(starting_cash=0, cash=0).execute(),
+    lambda trader: DiaryEntry.update(facts="{}").execute(), lambda trader: DiaryEntry.update(facts="no JSON", kind="pause").execute(),
+    lambda trader: DiaryEntry.update(facts='{"until": 9999999999999, "expiresAt": 9999999999999}', kind="lesson").execute()])
+def test_one_odd_value_spoils_no_page(service, trader, damage):
+    closed(trader, 1, 5)
+    closed(trader, 2, 5, closed_at=None, raw="2000000", price="5" + "0" * 23)
+    said(trader, 1)
+    damage(trader)
+    for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed", "/traders", f"/traders/{trader.uid}", "/strategies", "/"):
+        assert service.get(path).status_code == 200, path
+
+
 def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
     make_trader(service, "Bo", "flow")
     shown = service.get("/api/strategies").json

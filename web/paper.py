@@ -3,7 +3,9 @@
 While the account is under review, or was held up, every figure that could be read as performance is null; cash and records stay.
 """
 import hashlib
+import logging
 from collections import Counter, defaultdict
+from dataclasses import asdict
 
 import orjson
 
@@ -13,9 +15,10 @@ from paper import brain, diary, guard
 from paper.book import PIPELINE, Close, find_exclusion, public_id
 from paper.fills import ASSUMPTIONS, ASSUMPTIONS_OF, MODEL
 from paper.market import ALL_SOL, SCALE, percent, value_of
-from paper.strategies import FAMILIES, parse_settings, show_settings
+from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from web.serialize import show_sol, show_time
 
+log = logging.getLogger("candor.paper")
 DAY = guard.DAY
 LATEST_CLOSES, LATEST_LINES, LATEST_POSTS, EQUITY_POINTS = 200, 200, 50, 400
 SUSPECT = ("under_review", "upheld")
@@ -90,10 +93,10 @@ def find_trader(uid, now):
     ident, handle = row[0], row[2]
     held, closes = _all(OPEN, (ident,)), _all(CLOSES, (ident, LATEST_CLOSES))
     shown = show_trader(row, _read_totals(ident).get(row[13], (0, 0, 0)), sum(map(_value, held)))
-    return {**shown, "periods": [show_period(one) for one in _all(PERIODS, (ident,))], "positions": [show_position(handle, one, now) for one in held],
-            "orders": [show_order(one) for one in _all(ORDERS, (ident,))], "closes": _show_closes(ident, handle, closes),
-            "diary": [show_line(handle, one) for one in _all(LINES, (ident, LATEST_LINES))],
-            "posts": [show_post(one) for one in _all(POSTS + " WHERE o.trader_id = ? ORDER BY o.id DESC LIMIT ?", (ident, LATEST_POSTS))],
+    return {**shown, "periods": _each(_all(PERIODS, (ident,)), show_period),
+            "positions": _each(held, lambda one: show_position(handle, one, now)), "orders": _each(_all(ORDERS, (ident,)), show_order), "closes": _show_closes(ident, handle, closes),
+            "diary": _each(_all(LINES, (ident, LATEST_LINES)), lambda one: show_line(handle, one)),
+            "posts": _each(_all(POSTS + " WHERE o.trader_id = ? ORDER BY o.id DESC LIMIT ?", (ident, LATEST_POSTS)), show_post),
             "brain": show_brain(ident, handle, [_read_close(handle, one) for one in reversed(closes)], now)}
 
 
@@ -103,13 +106,17 @@ def _read_totals(trader):
 
 
 def _value(row):
-    return min(ALL_SOL, value_of(int(row[6]), int(row[7]), row[4]))
+    """Lamports at the mark; 0 where amount or mark cannot be read."""
+    try:
+        return min(ALL_SOL, value_of(int(row[6]), int(row[7]), row[4]))
+    except ValueError:
+        return 0
 
 
 def show_trader(row, totals, held_value):
     (_, uid, handle, name, bio, voice, family, settings, start_mode, adaptive, phase, created_at, retired_at, _, number, starting_cash, cash,
      lost_fees, opened_at, state, reasons, reviewed_at, decided_at, decision) = row
-    phase, (closes, net, wins), suppressed = orjson.loads(phase), totals, state in SUSPECT
+    phase, (closes, net, wins), suppressed = _json(phase, {}), totals, state in SUSPECT
     equity = cash + held_value
     performance = {
         "headlineSuppressed": suppressed, "warning": WARNINGS.get(state),
@@ -119,27 +126,57 @@ def show_trader(row, totals, held_value):
         "winRate": None if suppressed or not closes else round(wins / closes, 4), "startingCashSol": show_sol(starting_cash), "period": number,
         "since": show_time(opened_at)}
     return {
-        "id": uid, "handle": handle, "name": name, "bio": bio, "mode": "paper", "voice": orjson.loads(voice),
+        "id": uid, "handle": handle, "name": name, "bio": bio, "mode": "paper", "voice": _json(voice, {}),
         "strategy": {"family": family, "startMode": start_mode, "phase": show_phase(phase), "adaptive": adaptive, "pipeline": PIPELINE,
-                     "model": MODEL, **show_settings(parse_settings(family, orjson.loads(settings)))},
+                     "model": MODEL, **_settings_of(family, settings)},
         "performance": performance, "review": show_review(state, reasons, reviewed_at, decided_at, decision), "createdAt": show_time(created_at),
         "retiredAt": show_time(retired_at), "simulated": True}
 
 
 def show_phase(phase):
+    phase = {**asdict(guard.Phase()), **phase}
     return {"name": phase["name"], "closes": phase["closes"], "closesNeeded": guard.CLOSES_NEEDED, "days": phase["days"],
             "daysNeeded": guard.DAYS_NEEDED, "since": show_time(phase["since"]), "note": COVERAGE_NOTE}
 
 
 def show_review(state, reasons, opened_at, decided_at, decision):
-    told = [{"code": one["code"], "detail": one["detail"], "symbol": one["symbol"],
-             "at": show_time(one["at"])} for one in orjson.loads(reasons or "[]")]
+    told = _each(_json(reasons, []), lambda one: {"code": one["code"], "detail": one["detail"], "symbol": one["symbol"], "at": show_time(one["at"])})
     return {"state": state or "clean", "reasons": told, "openedAt": show_time(opened_at), "decidedAt": show_time(decided_at), "decision": decision}
 
 
 def hundredths(part, whole):
-    """A percentage with two decimals, cut toward zero."""
-    return float(percent(part, whole))
+    """A percentage with two decimals, cut toward zero; None of nothing."""
+    return float(percent(part, whole)) if whole else None
+
+
+# ---- what is stored, read so that one odd value spoils no page --------------------------------------------------------------
+def _json(text, empty):
+    """A stored JSON document; `empty` where it is none, or of another shape."""
+    try:
+        value = orjson.loads(text or "null")
+    except orjson.JSONDecodeError:
+        return empty
+    return value if type(value) is type(empty) else empty
+
+
+def _settings_of(family, stored):
+    """A strategy's settings, those with defaults included; as they are stored where they are no settings of the family."""
+    given = _json(stored, {})
+    try:
+        return show_settings(parse_settings(family, given))
+    except BadSetting:
+        return given
+
+
+def _each(rows, show):
+    """What `show` makes of each row; a row that cannot be read is left out and logged."""
+    shown = []
+    for row in rows:
+        try:
+            shown.append(show(row))
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            log.warning("a row of paper mode cannot be shown: %s", type(error).__name__)
+    return shown
 
 
 # ---- positions and closes ---------------------------------------------------------------------------------------------------
@@ -157,7 +194,7 @@ def show_position(handle, row, now):
             "valueLamports": str(_value(row)),
             "markPriceSol": exact(int(price), len(str(SCALE)) - 1), "markedAt": show_time(marked_at),
             "markAgeSeconds": max(0, now - marked_at) // 1000, "heldSnapshots": held,
-            "assumptions": [*_assumptions(model), *orjson.loads(marks)], "model": model, "pipeline": pipeline, "simulated": True}
+            "assumptions": [*_assumptions(model), *_json(marks, [])], "model": model, "pipeline": pipeline, "simulated": True}
 
 
 def _model_of(pipeline):
@@ -190,7 +227,7 @@ def show_close(handle, row, fills):
     `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts nowhere."""
     (number, period, mint, symbol, decimals, opened_at, closed_at, reason, gross, slippage, fees, rent, net, spent, latency_ms, marks, pipeline,
      state, reviewed_at) = row
-    marks = orjson.loads(marks)
+    marks = _json(marks, [])
     excluded = find_exclusion(pipeline, marks, reviewed=False)
     model = fills[-1]["model"] if fills else _model_of(pipeline)
     return {"id": public_id(handle, "close", number), "mint": mint, "symbol": symbol, "decimals": decimals, "period": period,
@@ -217,7 +254,7 @@ def show_snapshot_id(number):
 def _read_close(handle, row):
     number, _, mint, symbol, _, opened_at, closed_at, reason, gross, _, _, _, net, spent, _, marks, pipeline, state, _ = row
     return Close(public_id(handle, "close", number), mint, symbol, opened_at, closed_at, reason, gross, net, spent,
-                 find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT))
+                 find_exclusion(pipeline, _json(marks, []), state in SUSPECT))
 
 
 def list_equity(uid):
@@ -237,7 +274,7 @@ def list_equity(uid):
 # ---- diary, brain, posts ----------------------------------------------------------------------------------------------------
 def show_line(handle, row):
     ident, at, kind, mint, facts, period = row
-    facts = orjson.loads(facts)
+    facts = _json(facts, {})
     return {"id": public_id(handle, "line", ident), "at": show_time(at), "kind": kind, "mint": mint, "symbol": facts.get("symbol"),
             "text": diary.tell(kind, facts), "facts": _show_facts(facts), "period": period, "simulated": True}
 
@@ -250,14 +287,12 @@ def _show_facts(facts):
 
 def show_brain(trader, handle, closes, now):
     """What the trader's own closes and diary hold, derived anew each time."""
-    lessons, pauses, ended = [], [], set()
-    for at, kind, mint, facts in _all(KEPT_LINES, (trader, now - guard.LOOK_BACK)):
-        facts = orjson.loads(facts)
-        if kind == "lesson" and facts["expiresAt"] > now:
-            lessons.append(_show_lesson(facts["text"], facts["n"], facts["windowMs"], facts["closeIds"], at, facts["expiresAt"]))
-        elif kind == "pause":
-            ended |= {facts.get("ends")}
-            pauses += [(facts["id"], _show_pause(at, mint, facts))] if "until" in facts and facts["until"] > now else []
+    lines = [(at, kind, mint, _json(facts, {})) for at, kind, mint, facts in _all(KEPT_LINES, (trader, now - guard.LOOK_BACK))]
+    lessons = _each([(at, facts) for at, kind, _, facts in lines if kind == "lesson" and facts.get("expiresAt", 0) > now], lambda row: _show_lesson(
+        row[1]["text"], row[1]["n"], row[1]["windowMs"], row[1]["closeIds"], row[0], row[1]["expiresAt"]))
+    ended = {facts.get("ends") for _, kind, _, facts in lines if kind == "pause"}
+    pauses = _each([(at, mint, facts) for at, kind, mint, facts in lines if kind == "pause" and facts.get("until", 0) > now],
+                   lambda row: (row[2]["id"], _show_pause(*row)))
     patterns = [_show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at)
                 for one in brain.find_lessons(closes, _newest(closes)) if one.is_pattern]
     return {"asOf": show_time(now), "reviewed": {**brain.review_results(closes), "simulated": True}, "patterns": patterns,
@@ -320,7 +355,7 @@ _compared = (None, None)
 def _compare(now):
     closes = defaultdict(list)
     for trader, family, *values, pipeline, marks, state in _all(COMPARED, (now - brain.COMPARED_DAYS * DAY,)):
-        closes[family].append(Close(str(trader), *values, find_exclusion(pipeline, orjson.loads(marks), state in SUSPECT)))
+        closes[family].append(Close(str(trader), *values, find_exclusion(pipeline, _json(marks, []), state in SUSPECT)))
     traders = _all(TRADERS + " WHERE t.retired_at IS NULL")
     number, reviewed = Counter(row[6] for row in traders), Counter(row[6] for row in traders if row[19] == "under_review")
     families = [{"family": family, "traders": number[family], "tradersUnderReview": reviewed[family], **brain.compare(closes[family]),

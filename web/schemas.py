@@ -693,7 +693,7 @@ class PaperClose(Simulated):
     feesLamports: Whole
     rentLamports: Whole
     netLamports: Whole
-    returnPct: float
+    returnPct: float | None = said("a percentage, no money; null where nothing was spent")
     latencyMs: int
     model: str
     pipeline: str
