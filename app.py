@@ -48,7 +48,7 @@ def create_app(config=None):
     admission.serve_below(config.base_path)
     if config.base_path:
         app.wsgi_app = prefix.Prefix(app.wsgi_app, config.base_path)
-    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"))
+    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"), shared=config.trusted_proxies > 0)
     return app
 
 
