@@ -17,7 +17,7 @@ import models
 import voice
 from chain.amounts import exact, sol
 from chain.coverage import decide_state, order_entries
-from chain.entries import Entry
+from chain.entries import READING, Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
 from chain.receipts import parse_receipt, touches
@@ -61,7 +61,7 @@ class Books:
             _take_again(wallet, kept)
         else:
             for entry in order_entries(new, kept.book.seen):
-                kept.rows[entry.signature] = _take(wallet, kept, entry)
+                kept.rows[entry.signature] = take_entry(wallet, kept, entry)
         if kept.book.stale:
             kept = self._kept[wallet.id] = Kept(kept.book.again())
             _take_again(wallet, kept)
@@ -95,7 +95,7 @@ def _take_again(wallet, kept):
     """All stored entries, slot after slot: a wallet with a long past is folded without holding it."""
     stored = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
-        for row in [_take(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)]:
+        for row in [take_entry(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)]:
             if stored.pop(row["signature"], None) != row["digest"]:
                 kept.rows[row["signature"]] = row
     kept.rows |= dict.fromkeys(stored)
@@ -103,7 +103,7 @@ def _take_again(wallet, kept):
     kept.hours = {hour: kept.hours.get(hour) for hour in kept.hours.keys() | hours.keys() if hours.get(hour) != kept.hours.get(hour)}
 
 
-def _take(wallet, kept, entry):
+def take_entry(wallet, kept, entry):
     """Book an entry: its trade row."""
     slot, count = kept.place
     kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
@@ -122,6 +122,11 @@ def list_entries(wallet_id):
         yield Entry.load(text, tx_index)
 
 
+def name_rules(programs):
+    """Names the rules by which entries are read: where they change, entries are read anew."""
+    return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
+
+
 def trade_uid(address, signature):
     """The public id of a trade: from wallet and signature, so that it survives every refold."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
@@ -132,18 +137,18 @@ def _trade_row(wallet, place, booked):
     entry = booked.entry
     lots = [[trade_uid(wallet.address, origin) if origin else None, str(amount), None if cost is None else str(cost)] for origin, amount, cost in booked.lots]
     row = {"signature": entry.signature, "slot": entry.slot, "tx_index": entry.tx_index, "place": place, "block_time": entry.block_time, "kind": entry.kind,
-           "venue": entry.venue, "mint": entry.mint, "token_changes": _json([[m, str(c), d] for m, c, d in entry.tokens]), "sol_change": entry.sol,
+           "venue": entry.venue, "mint": entry.mint, "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]), "sol_change": entry.sol,
            "fee": entry.fee, "tip": entry.tip, "rent": entry.rent, "realized": booked.status, "result": booked.result, "proceeds": booked.proceeds,
-           "cost": booked.cost, "matched_raw": str(booked.matched), "unmatched_raw": str(booked.unmatched), "lots": _json(lots), "flags": _json(booked.flags)}
-    return {"uid": trade_uid(wallet.address, entry.signature), "wallet": wallet.id, **row, "digest": _digest(row)}
+           "cost": booked.cost, "matched_raw": str(booked.matched), "unmatched_raw": str(booked.unmatched), "lots": to_json(lots), "flags": to_json(booked.flags)}
+    return {"uid": trade_uid(wallet.address, entry.signature), "wallet": wallet.id, **row, "digest": digest_trade(row)}
 
 
-def _digest(row):
+def digest_trade(row):
     """Of all that is derived in a trade row."""
     return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
 
 
-def _json(value):
+def to_json(value):
     return orjson.dumps(value).decode()
 
 
@@ -167,12 +172,12 @@ def _replace_mints(wallet_id, numbered):
     """Which tokens these trades moved: [(id, row), ...]."""
     for part in chunked(numbered, models.ROWS_A_STATEMENT):
         TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
-        rows = [{"trade": number, "wallet": wallet_id, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in _list_mints(row)]
+        rows = [{"trade": number, "wallet": wallet_id, "mint": mint, "side": side, "slot": slot, "place": place} for number, row in part for mint, side, slot, place in list_moved(row)]
         if rows:
             TradeMint.insert_many(rows).execute()
 
 
-def _list_mints(row):
+def list_moved(row):
     """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
     changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
     return [(mint, ("buy" if change > 0 else "sell") if row["kind"] in TRADES else None, row["slot"], row["place"]) for mint, change in changes]
@@ -185,7 +190,7 @@ def distrust_trades(wallet_id):
             Trade.wallet == wallet_id).order_by(TradeMint.id).tuples().iterator():
         mints[number].append(tuple(columns))
     for row in Trade.select().where(Trade.wallet == wallet_id).dicts().iterator():
-        if row["digest"] != _digest(row) or mints[row["id"]] != _list_mints(row):
+        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row):
             marked.append(row["id"])
     with models.writing():
         for number in marked:
@@ -216,10 +221,10 @@ def replace_hours(wallet_id, hours):
 # ---- the wallet's summary ---------------------------------------------------------------------------------------------------
 def _replace_summary(wallet, kept, progress):
     last = Trade.select(Trade.block_time).where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES))).order_by(Trade.slot.desc()).limit(1).scalar()
-    values = {"results": _json(show_results(kept.book)), "positions": _json(show_positions(kept.book)),
+    values = {"results": to_json(show_results(kept.book)), "positions": to_json(show_positions(kept.book)),
               "realized": kept.book.totals.realized, "last_trade_at": None if last is None else last * 1000, "observed_to": wallet.observed_to}
     if progress is not None:
-        values |= {"coverage": _json(show_coverage(wallet, kept, progress)), "looked_at": wallet.looked_at}
+        values |= {"coverage": to_json(show_coverage(wallet, kept, progress)), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
@@ -228,8 +233,8 @@ def show_coverage(wallet, kept, progress):
     book = kept.book
     state, gaps, note = decide_state(book, progress)
     observed_to = max((t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None)
-    return {"state": state, "observedFrom": _time(kept.first_time), "observedTo": _time(observed_to), "firstSlot": book.first_slot, "lastSlot": book.last_slot,
-            "checkedAt": _time(wallet.looked_at and wallet.looked_at // 1000), "receipts": book.count, "pending": progress.pending,
+    return {"state": state, "observedFrom": show_time(kept.first_time), "observedTo": show_time(observed_to), "firstSlot": book.first_slot, "lastSlot": book.last_slot,
+            "checkedAt": show_time(wallet.looked_at and wallet.looked_at // 1000), "receipts": book.count, "pending": progress.pending,
             "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
             "openingInventoryUnknown": sorted(book.openings), "note": note}
 
@@ -248,7 +253,7 @@ def show_positions(book):
             for mint, amount, decimals, cost, unknown in book.positions()]
 
 
-def _time(seconds):
+def show_time(seconds):
     return None if seconds is None else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

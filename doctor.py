@@ -3,6 +3,7 @@
 A check yields Findings: `fine`; `look`, which an operator should know of; `wrong`, which needs doing something.
 """
 import contextlib
+import itertools
 import os
 import shutil
 import stat
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import apsw
 
 import config as settings
+import inspection
 import keeping
 import models
 import quotas
@@ -29,10 +31,14 @@ STUCK_AFTER = 5                                           # tries
 CLOCK_MS = 90_000                                         # a finalized block is some 15 s old
 FIRST_DAY = 1_790_000_000_000                             # ms; this program did not exist before
 MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"  # its genesis hash
+MOST_DIFFERENCES = 200
+DERIVED = "`app.py rebuild` derives it again from the stored receipts; see that the disk is sound"
+ADVICE = {"receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
+          **dict.fromkeys(("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
+                          "rebuild mends what follows from receipts; what people wrote is only in a backup: see that the disk is sound")}
 OWN_FILES = {"app.db", "app.db-wal", "app.db-shm", "ratelimit.db", "ratelimit.db-wal", "ratelimit.db-shm", "ratelimit.db-journal",
              "secret_key", "jobs.lock", "work.lock", models.DOOR}
-LEFTOVERS = {"app.db.before-": "the database before a migration", "app.db.replaced-": "what a restore put aside", "app.db.restored": "an interrupted restore",
-             ".": "an interrupted copy"}
+LEFTOVERS = {"app.db.before-": "the database before a migration", "app.db.replaced-": "what a restore put aside", "app.db.restored": "an interrupted restore"}
 
 
 @dataclass(frozen=True)
@@ -54,18 +60,20 @@ def wrong(text, advice):
     return Finding("wrong", text, advice)
 
 
-def examine(config, now, online=False):
-    """All findings, in a fixed order. `now` in ms."""
-    return [finding for check in list_checks(config, now, online) for finding in check]
+def examine(config, now, online=False, deep=False):
+    """All findings, in a fixed order. `now` in ms. `deep`: derive everything again and compare."""
+    return [finding for check in list_checks(config, now, online, deep) for finding in check]
 
 
-def list_checks(config, now, online):
+def list_checks(config, now, online, deep):
     yield check_settings(config)
     if config.data_dir.is_dir():
         yield check_folder(config)
         yield check_disk(config)
         yield check_files(config)
         yield check_database(config, now)
+        if deep:
+            yield check_deep(config, now)
     else:
         yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
     if online:
@@ -117,8 +125,11 @@ def check_files(config):
     opened = [path.name for path in files if _is_open(path)]
     if opened and _is_open(config.data_dir):
         yield wrong(f"other users of this machine can read {', '.join(opened)}", f"chmod 600 {config.data_dir}/*")
+    partials = keeping.list_partials(config.data_dir)
     for path in files:
-        if path.name not in OWN_FILES:
+        if path in partials:
+            yield look(f"{path} ({path.stat().st_size / 1e6:.1f} MB) is what a killed copy left", "the next start removes it")
+        elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kind = next((kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)), "a file Candor does not know")
             yield look(f"{path} ({path.stat().st_size / 1e6:.1f} MB) is {kind}", "delete it when you are sure that you do not need it")
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
@@ -135,14 +146,62 @@ def check_database(config, now):
 
 def check_file(config, now):
     path = config.database_path
+    if not path.exists() and _was_used(config):
+        return [wrong(f"{path} is gone: {config.data_dir} was an instance", "put it back, or bring a backup back with `app.py restore FILE`")]
     if not path.exists():
         return [look(f"there is no database in {config.data_dir} yet", "`make run` makes it; `app.py restore FILE` brings a backup back")]
     try:
         with contextlib.closing(keeping.open_reading(path)) as db:
             applied = keeping.list_applied(db)
-            return [*check_foreign(db, path), *check_whole(db, path), *check_schema(applied), *_check_contents(db.execute, applied, config, now)]
+            return [*check_writable(path), *check_foreign(db, path), *check_whole(db, path), *check_schema(applied), *_check_contents(db.execute, applied, config, now)]
     except apsw.Error as error:
         return [wrong(f"{path} cannot be read: {error}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")]
+
+
+def _was_used(config):
+    """Has a server ever served from this folder?"""
+    return any((config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")) or keeping.is_in_use(config.data_dir)
+
+
+def check_writable(path):
+    """Each file of the database can be written by this user. (For root every file can: then its mode tells.)"""
+    for side in ("", "-wal", "-shm"):
+        file = path.with_name(path.name + side)
+        if file.exists() and not (os.access(file, os.W_OK) and stat.S_IMODE(file.stat().st_mode) & 0o200):
+            yield wrong(f"{file} is read-only: nothing can be stored", f"chmod 600 {file}; see that its disk is mounted for writing, and run as its owner")
+
+
+def check_deep(config, now):
+    """Everything derived is derived again and compared."""
+    if not config.database_url and not config.database_path.exists():
+        return
+    try:
+        # a schema that waits for its migration is said above
+        if _lacks_migrations(config):
+            yield look("nothing was derived again: the schema is not this version's", "start it once, then ask again")
+            return
+        found = list(itertools.islice(inspection.inspect(config, now, keeping.is_in_use(config.data_dir)), MOST_DIFFERENCES + 1))
+    except (apsw.Error, models.OperationalError) as error:
+        yield wrong(f"not everything can be read: {error}", "stop the server; restore the newest backup with --replace (the damaged file is kept aside)")
+        return
+    for one in found[:MOST_DIFFERENCES]:
+        yield look(str(one)) if one.level == "look" else wrong(str(one), ADVICE.get(one.table, DERIVED))
+    if len(found) > MOST_DIFFERENCES:
+        yield wrong(f"more than {MOST_DIFFERENCES} differences; the others are not listed", DERIVED)
+    if not any(one.level == "wrong" for one in found):
+        yield fine("every wallet was folded again from its receipts and is the same; words of posts, names and profiles have nothing to be compared with")
+
+
+def _lacks_migrations(config):
+    if config.database_url:
+        database = models.make_database(config)
+        try:
+            with database.connection_context():
+                return models.list_applied(database) != models.list_migrations()
+        finally:
+            database.close_all()
+    with contextlib.closing(keeping.open_reading(config.database_path)) as db:
+        return keeping.list_applied(db) != models.list_migrations()
 
 
 def check_server(config, now):
@@ -198,7 +257,9 @@ def _check_contents(execute, applied, config, now):
 
 
 def check_clock(execute, now):
-    newest = max(at or 0 for at, in execute("SELECT MAX(created_at) FROM post UNION ALL SELECT MAX(heartbeat_at) FROM job"))
+    dated = ("owner.created_at", "bot.created_at", "key.created_at", "session.seen_at", "wallet.created_at", "wallet.looked_at", "attachment.attached_at",
+             "post.created_at", "job.heartbeat_at")
+    newest = max(execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0 for name, column in (one.split(".") for one in dated))
     if now < max(FIRST_DAY, newest - CLOCK_MS):
         yield wrong(f"the clock says {_when(now)}, and what is stored here says {_when(max(newest, FIRST_DAY))}", "set the clock: timedatectl set-ntp true")
     else:

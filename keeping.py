@@ -78,9 +78,12 @@ def store_backup(config, target):
 
 def store_copy(source, target):
     """Copy the database `source`, open or not, to `target`: Holding. The target appears, or changes, only once the copy was checked."""
+    remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # open and locked as long as it is being written, so that what a killed copy left can be told from it
+    held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        fcntl.flock(held, fcntl.LOCK_EX)
         _copy_pages(source, partial)
         holding = check_database(partial)
         _sync(partial)
@@ -88,7 +91,28 @@ def store_copy(source, target):
         _sync(target.parent)
         return holding
     finally:
+        os.close(held)
         partial.unlink(missing_ok=True)
+
+
+def list_partials(folder, name="*"):
+    """Copies, of the file `name`, that nobody is writing any more: their process was killed."""
+    return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not _is_held(path)]
+
+
+def remove_partials(folder, name="*"):
+    """Remove them, with what SQLite left beside them."""
+    for path in list_partials(folder, name):
+        for side in (*SIDE_FILES, "-journal"):
+            path.with_name(path.name + side).unlink(missing_ok=True)
+
+
+def _is_held(path):
+    try:
+        with open(path, "rb") as file:
+            return not _lock(file)
+    except FileNotFoundError:
+        return True
 
 
 def _copy_pages(source, target):
@@ -314,6 +338,7 @@ def _lock(door):
 def migrate(config):
     """Bring the schema up to date: (names applied, the copy made before or None). Refused where the database is damaged or newer."""
     database, copy = models.connect(config), None
+    remove_partials(config.data_dir)
     if config.database_url:
         return _migrate_server(database), None
     if config.database_path.exists() and _is_ours(config.database_path):

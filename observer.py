@@ -5,7 +5,6 @@ history and fetches receipts that are listed and not yet stored. Network first, 
 than the answer that was on its way.
 """
 import functools
-import hashlib
 import math
 import time
 import zlib
@@ -13,12 +12,13 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 
 import orjson
+from peewee import JOIN, chunked, fn
 
 import models
-from books import Books, distrust_trades, pack, unpack
+from books import Books, distrust_trades, name_rules, pack, unpack
 from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
 from chain.coverage import Progress, is_explained
-from chain.entries import READING, Entry, read_entry
+from chain.entries import Entry, read_entry
 from chain.programs import table
 from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
 from chain.rpc import THROTTLED, BadAnswer, Refused, Rpc, RpcError, Unavailable
@@ -56,6 +56,8 @@ class Watch:
     compared_at: float = -math.inf
     listed_at: float = -math.inf                          # when the wallet's own head was last listed
     accounts_asked_at: float = -math.inf
+    # when it was last looked whether the receipt of each entry is still there
+    receipts_checked_at: float = -math.inf
     unplaced: dict | None = None                          # slot -> signatures stored without their place in it; None: not read yet
     crowded: set = field(default_factory=set)             # slots of these with several
     nameless: dict | None = None                          # token account that a receipt did not tell the owner of -> signatures; None: not read yet
@@ -68,7 +70,7 @@ class Observer:
         self.config, self.clock, self.say = config, clock, say
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
-        self.rules = hashlib.sha256(f"{READING} {self.programs!r}".encode()).hexdigest()[:16]
+        self.rules = name_rules(self.programs)
         self.share = share                                # sharing.Share, or None: all wallets
         self.problem = None                               # of the last tick, for health
         self._begun = 0.0                                 # of this look
@@ -163,6 +165,11 @@ class Observer:
             Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
             wallet.rules = self.rules
             self._forget_wallet(wallet.id)
+        watch = self._watches[wallet.id]
+        if self._begun - watch.receipts_checked_at >= WALK_EVERY / 1000:
+            watch.receipts_checked_at = self._begun
+            if fetch_missing(wallet):
+                self._forget_wallet(wallet.id)
         stored = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "stored").count()
         if stored != self._book(wallet).count:
             self._forget_wallet(wallet.id)
@@ -557,26 +564,47 @@ def list_addresses(wallet_id):
 
 # ---- reading again -------------------------------------------------------------------------------------------------------------------------
 def read_entries_again(wallet, programs, signatures=None):
-    """Read a wallet's entries anew from the stored receipts; how many changed. A receipt that is damaged, or refused by now, is fetched again."""
+    """Read a wallet's entries anew from the stored receipts; (how many changed, how many are to be fetched again).
+
+    The latter are those whose receipt is gone, damaged, or refused by now.
+    """
     known = list_addresses(wallet.id)
-    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body).join(Receipt, on=Receipt.signature == Sighting.signature)
+    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body)
+    query = query.join(Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature)
     query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored", *([] if signatures is None else [Sighting.signature.in_(signatures)]))
-    changed, damaged = [], []
+    changed, lost = [], []
     for number, signature, entry, body in query.tuples().iterator():
         try:
-            again = read_entry(parse_receipt(unpack(body), signature), wallet.address, programs, known).dump()
+            again = None if body is None else read_entry(parse_receipt(unpack(body), signature), wallet.address, programs, known).dump()
         except (ValueError, zlib.error):
-            damaged.append(signature)
-        else:
-            if again != entry:
-                changed.append((number, again))
+            again = None
+        if again is None:
+            lost.append(signature)
+        elif again != entry:
+            changed.append((number, again))
     with models.writing():
         for number, entry in changed:
             Sighting.update(entry=entry).where(Sighting.id == number).execute()
-        for signature in damaged:
-            Sighting.update(state="pending", entry=None).where(Sighting.signature == signature).execute()
-            Receipt.delete().where(Receipt.signature == signature).execute()
-    return len(changed) + len(damaged)
+        _fetch_again(lost)
+    return len(changed), len(lost)
+
+
+def _fetch_again(signatures):
+    """These receipts are asked for anew, for all wallets that they concern."""
+    for part in chunked(signatures, models.ROWS_A_STATEMENT):
+        Sighting.update(state="pending", entry=None, due_at=0).where(Sighting.signature.in_(part)).execute()
+        Receipt.delete().where(Receipt.signature.in_(part)).execute()
+
+
+def fetch_missing(wallet):
+    """What is listed as stored and whose receipt is gone is fetched again; how many there are."""
+    stored = Receipt.select(Receipt.id).where(Receipt.signature == Sighting.signature)
+    gone = Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored", ~fn.EXISTS(stored))
+    signatures = [signature for signature, in list(gone.tuples())]
+    if signatures:
+        with models.writing():
+            _fetch_again(signatures)
+    return len(signatures)
 
 
 # ---- the command line's passes ---------------------------------------------------------------------------------------------------------------------
@@ -594,17 +622,23 @@ def observe_once(observer, now, sleep=time.sleep):
 
 
 def rebuild(observer, wallets, now):
-    """Derive everything of these wallets again: [(address, entries that changed, trades that changed, did the sums change), ...]."""
+    """Derive everything of these wallets again.
+
+    [(address, entries that changed, receipts to be fetched again, trades that changed, did the sums change), ...]
+    """
     report = []
     for wallet in list(wallets):
-        entries, sums = read_entries_again(wallet, observer.programs), _list_sums(wallet)
+        (entries, lost), sums = read_entries_again(wallet, observer.programs), _list_sums(wallet)
+        if entries or lost:
+            # whoever observes it has other entries in memory: they are read again
+            Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
         distrust_trades(wallet.id)
         before = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
         observer.books.forget(wallet.id)
         observer.books.take(wallet)
         observer.books.publish(wallet, None, now)
         after = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
-        report.append((wallet.address, entries, sum(before.get(s) != after.get(s) for s in before.keys() | after.keys()), sums != _list_sums(wallet)))
+        report.append((wallet.address, entries, lost, sum(before.get(s) != after.get(s) for s in before.keys() | after.keys()), sums != _list_sums(wallet)))
     return report
 
 

@@ -14,6 +14,7 @@ def add_commands(commands):
     copy = add_command(commands, "copy", run_copy, "move the instance to an empty PostgreSQL database, verified row by row; no server may be running")
     copy.add_argument("--to", metavar="URL", required=True, help="postgresql://USER@HOST/DATABASE; PGPASSWORD or ~/.pgpass may hold the password")
     doctor = add_command(commands, "doctor", run_doctor, "what is wrong with this instance and what to do; exit 1 where something is")
+    doctor.add_argument("--deep", action="store_true", help="derive everything again from the stored receipts and compare it; minutes on a large instance")
     doctor.add_argument("--online", action="store_true", help="ask the Solana endpoints and the price providers, too")
 
 
@@ -48,7 +49,7 @@ def describe(holding):
 
 def run_doctor(config, args):
     import doctor
-    findings = doctor.examine(config, now_ms(), args.online)
+    findings = doctor.examine(config, now_ms(), args.online, args.deep)
     bad = sum(finding.level == "wrong" for finding in findings)
     summary = "nothing is wrong" if not bad else f"{bad} {'thing is' if bad == 1 else 'things are'} wrong"
     say(args, {"ok": not bad, "findings": [asdict(finding) for finding in findings]}, "\n".join([*map(show_finding, findings), summary]))

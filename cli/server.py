@@ -88,9 +88,11 @@ def run_rebuild(config, args):
             bot = accounts.find_bot(args.bot).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
         report = observer.rebuild(observer.Observer(config), wallets, now_ms())
-    rows = [{"wallet": address, "entriesChanged": entries, "tradesChanged": trades, "sumsChanged": sums} for address, entries, trades, sums in report]
-    changed = sum(row["entriesChanged"] + row["tradesChanged"] + row["sumsChanged"] for row in rows)
-    say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}")
+    rows = [{"wallet": address, "entriesChanged": entries, "receiptsLost": lost, "tradesChanged": trades, "sumsChanged": sums}
+            for address, entries, lost, trades, sums in report]
+    changed, lost = sum(row["entriesChanged"] + row["receiptsLost"] + row["tradesChanged"] + row["sumsChanged"] for row in rows), sum(row["receiptsLost"] for row in rows)
+    fetched = f"; {lost} stored receipts were gone or damaged, the observer fetches them again" if lost else ""
+    say(args, {"wallets": rows, "changed": bool(changed)}, f"{len(rows)} wallets derived again: {f'{changed} rows changed' if changed else 'nothing changed'}{fetched}")
 
 
 def run_rebuild_trader(config, args):

@@ -1,6 +1,7 @@
 """Backups, restoring, migrations with a copy, and the doctor's sentences."""
 import argparse
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
@@ -421,6 +422,51 @@ def test_the_doctor_finds_broken_pages_and_rows(service):
     leave()
     damage(service.config.database_path)
     assert "restore the newest backup" in complain(service.config)
+
+
+def test_the_doctor_notices_a_read_only_or_missing_database(service):
+    service.make_bot()
+    leave()
+    path = service.config.database_path
+    path.chmod(0o400)
+    assert "app.db is read-only" in complain(service.config)
+    for file in service.config.data_dir.glob("app.db*"):
+        # a reader made app.db-shm, with the mode of app.db
+        file.chmod(0o600)
+    assert complain(service.config) == ""
+    (service.config.data_dir / "secret_key").write_text("0" * 64)
+    path.unlink()
+    assert "app.db is gone" in complain(service.config)
+
+
+@pytest.mark.parametrize("change", ["UPDATE session SET seen_at = ?", "UPDATE wallet SET looked_at = ?", "UPDATE key SET created_at = ?"])
+def test_the_doctor_notices_rows_from_the_future(service, change):
+    """A clock ran ahead and was set right, or it is behind now."""
+    bot = service.make_bot()
+    models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
+    models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
+    assert complain(service.config) == ""
+    models.database.execute_sql(change, (NOW + 86_400_000,))
+    assert "the clock says" in complain(service.config)
+
+
+def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
+    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another process is writing stays."""
+    folder = service.config.data_dir
+    for name in (".app.db.before-0002_market.77.partial", ".app.db.before-0002_market.77.partial-journal"):
+        (folder / name).write_bytes(b"half")
+    (tmp_path / ".backup.db.77.partial").write_bytes(b"half")
+    busy = tmp_path / ".backup.db.78.partial"
+    with open(busy, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
+        assert any("what a killed copy left" in text for text in looked)
+        keeping.store_backup(service.config, tmp_path / "backup.db")
+        assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
+    leave()
+    keeping.migrate(service.config)
+    assert not list(folder.glob(".*"))
+    leave()
 
 
 def test_the_doctor_needs_no_instance(tmp_path):
