@@ -18,7 +18,7 @@ def create_app(config=None):
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, browsers, cards, casting, demonstration, errors, express, feeds, gate, guides, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
+    from web import admission, browsers, cards, casting, demonstration, errors, express, feeds, gate, guides, headers, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
 
     config = config or settings.load()
     database = models.connect(config)
@@ -30,6 +30,8 @@ def create_app(config=None):
     sessions.init_app(app)
     pages.init_app(app)
     cards.init_app(app)
+    if config.cors == "on":
+        app.after_request(headers.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
     app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)

@@ -62,6 +62,8 @@ class Config:
     threads: int = 8
     ratelimit_storage_url: str = field(default="", repr=False)
     observers: str = "one"                            # shared: each process observes its share of the wallets
+    # off: no page of another site may read what is public
+    cors: str = "on"
     metrics: str = "off"                              # on: /metrics, for Prometheus
     llm_base_url: str = field(default="", repr=False)
     llm_model: str = ""
@@ -275,6 +277,6 @@ PARSERS = {
     "max_posts_kept_mb": _integer(1, 10**8), "max_wallet_changes_per_day": _integer(1, 10**6), "max_traders_per_owner": _integer(1, 10**6),
     "max_streams_per_owner": _integer(1, 10**6), "max_connections_per_address": _integer(1, 10**6), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
-    "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
+    "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "cors": _one_of("on", "off"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
 }
 assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

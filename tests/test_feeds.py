@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from service import NOW, address, signature
+from service import Service, NOW, address, signature
 
 import books
 from models import Bot, Post, Wallet
@@ -284,3 +284,82 @@ def test_a_feed_of_short_posts_is_as_long_as_ever(service, bot, paths):
     for number in range(55):
         service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
     assert [len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]] == [50] * 4
+
+
+# ---- page after page ------------------------------------------------------------------------------------------------------------
+def follow_json(service, path):
+    """[post id, ...] of a JSON Feed, following next_url."""
+    seen = []
+    for _ in range(20):
+        feed = service.get(path).json
+        assert find_json_faults(feed) == [] and "before=" not in feed["feed_url"]
+        seen += [item["_candor"]["post"] for item in feed["items"]]
+        if "next_url" not in feed:
+            return seen
+        assert feed["next_url"] != feed["feed_url"]
+        path = feed["next_url"].removeprefix("http://127.0.0.1:8000")
+    raise AssertionError("it never ends")
+
+
+def follow_atom(service, path):
+    """[post id, ...] of an Atom feed, following RFC 5005's rel="next"."""
+    seen, ids = [], set()
+    for _ in range(20):
+        raw = service.get(path).data
+        assert find_atom_faults(raw) == []
+        root = ET.fromstring(raw)
+        links = {link.get("rel"): link.get("href") for link in root.findall(ATOM + "link")}
+        ids.add(root.findtext(ATOM + "id"))
+        seen += [entry.findtext(ATOM + "id").rpartition("/")[2] for entry in root.findall(ATOM + "entry")]
+        assert links["self"].endswith(path) and links["first"] in ids and len(ids) == 1
+        if "next" not in links:
+            return seen
+        path = links["next"].removeprefix("http://127.0.0.1:8000")
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("body", ["short", "&" * 4_000], ids=["short", "long"])
+def test_a_feed_leads_to_every_post(service, bot, paths, body):
+    made = [service.post({"eventId": f"p{n}", "body": body}, bot.publish_key.text).json["id"] for n in range(113)]
+    for path in paths["json"]:
+        assert follow_json(service, path) == made[::-1]
+    for path in paths["atom"]:
+        assert follow_atom(service, path) == made[::-1]
+    filtered = follow_json(service, "/feed.json?source=bot")
+    assert filtered == made[::-1]
+
+
+def test_a_cursor_works_in_its_own_feed_only(service, bot, paths):
+    for n in range(51):
+        service.post({"eventId": f"p{n}", "body": "b"}, bot.publish_key.text)
+    cursor = service.get("/feed.json").json["next_url"].partition("before=")[2]
+    for path in ("/feed.json?source=bot&before=" + cursor, "/feed.json?before=made-up", paths["json"][1] + "?before=" + cursor):
+        assert (service.get(path).status_code, service.get(path).json["code"]) == (400, "invalid_cursor")
+
+
+# ---- for scripts of other sites ---------------------------------------------------------------------------------------------------
+ANYBODYS = ("/feed.json", "/feed.atom", "/api/traders", "/api/feed", "/api/market", "/api/strategies", "/api/health", "/openapi.json", "/api/traders/nobody")
+SOMEBODYS = ("/api/v1/bots", "/api/v1/feed", "/api/v1/me", "/api/v1/market", "/", "/connect", "/leaderboard", "/docs")
+
+
+def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, paths):
+    key = bot.publish_key.text
+    for path in (*ANYBODYS, *paths["json"], *paths["atom"]):
+        answer = service.get(path)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*", path
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin", path
+        assert "Access-Control-Allow-Credentials" not in answer.headers and "Set-Cookie" not in answer.headers
+    again = service.get("/feed.json", headers={"If-None-Match": service.get("/feed.json").headers["ETag"]})
+    assert (again.status_code, again.headers["Access-Control-Allow-Origin"]) == (304, "*")
+    for path in SOMEBODYS:
+        answer = service.get(path, key if path.startswith("/api") else None)
+        assert "Access-Control-Allow-Origin" not in answer.headers, path
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", path
+
+
+def test_cors_off_closes_it(tmp_path):
+    service = Service(tmp_path / "data", cors="off")
+    for path in ANYBODYS:
+        answer = service.get(path)
+        assert "Access-Control-Allow-Origin" not in answer.headers and answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    service.close()

@@ -5,6 +5,7 @@ title and summary begin with what this instance says.
 """
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,7 @@ import orjson
 from flask import Blueprint, Response, current_app, request
 
 from config import VERSION
-from web import queries, timeline, words
+from web import paging, queries, timeline, words
 from web.cards import GONE, say_trust, write_title
 from web.pages import find_filter_problem
 from web.problem import Problem
@@ -22,6 +23,7 @@ from web.serialize import explorer_url, show_post
 
 blueprint = Blueprint("feeds", __name__)
 ITEMS = 50
+ATOM_TYPE = "application/atom+xml"
 # Of a whole feed, and of an entry but for its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
 # What XML or JSON writes with several bytes: `&amp;` has 5, `\u001f` 6.
@@ -41,6 +43,18 @@ class Feed:
     page: str
     path: str
     posts: list
+    next: str | None                                          # cursor of older posts
+    cursor: str | None                                        # of this page; None for the newest posts
+
+    @property
+    def first_url(self) -> str:
+        """The address of the feed itself, whichever page of it this is."""
+        return self.base_url + self.path
+
+    def page_url(self, cursor: str | None) -> str:
+        """The address of the page that begins at this cursor."""
+        mark = "&" if "?" in self.path else "?"
+        return f"{self.first_url}{mark}before={cursor}" if cursor else self.first_url
 
     @property
     def updated(self):
@@ -74,25 +88,52 @@ def show_atom_of_bot(uid):
 
 
 def find_feed():
-    """The newest posts, under the filters of the page `/`."""
+    """Posts under the filters of the page `/`: the newest, or those from a cursor on."""
     filters = {name: request.args[name] for name in ("source", "mint") if request.args.get(name)}
     problem = find_filter_problem(filters.get("source", ""), filters.get("mint"))
     if problem:
         raise Problem("invalid_parameter", f"{problem[0]}: {problem[1]}")
     query = f"?{urlencode(filters)}" if filters else ""
-    return make_feed("Candor", f"/{query}", request.path + query, timeline.list_page(ITEMS, **filters).posts)
+    scope = ("feeds", filters.get("source"), filters.get("mint"))
+    page = find_page(lambda size, before: timeline.list_page(size, before, **filters), scope, 2)
+    return make_feed("Candor", f"/{query}", request.path + query, page, scope)
 
 
 def find_feed_of_bot(uid):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
-    return make_feed(f"{words.plain(row[3])} · Candor", f"/bots/{uid}", request.path, [show_post(post) for post in queries.list_posts(ITEMS, bot=uid)])
+    scope = ("feeds of bots", uid)
+    page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, 1)
+    title = f"{words.plain(row[3])} · Candor"
+    return make_feed(title, f"/bots/{uid}", request.path, page, scope)
 
 
-def make_feed(title, page, path, posts):
+def list_page_of_bot(uid: str, size: int, before: tuple[int] | None) -> timeline.Page:
+    found = queries.list_posts(size + 1, before and before[0], bot=uid)
+    rows, more = paging.cut_page(found, size)
+    return timeline.Page([show_post(row) for row in rows], rows[-1][:1] if more else None)
+
+
+def find_page(
+        list_page: Callable[[int, tuple | None], timeline.Page], scope: tuple, size: int,
+) -> timeline.Page:
+    """The page the query's cursor asks for, of as many posts as a feed may take in bytes."""
+    text = request.args.get("before")
+    before = paging.read_cursor(current_app.secret_key, scope, text) if text is not None else None
+    if before is not None and len(before) != size:
+        raise Problem("invalid_cursor", "this cursor belongs to another list")
+    page = list_page(ITEMS, before)
+    fitting = len(cut_to_size(page.posts))
+    return page if fitting == len(page.posts) else list_page(fitting, before)
+
+
+def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: tuple) -> Feed:
     config = current_app.config["CANDOR"]
-    return Feed(config.base_url, f"{title} (demonstration)" if config.demonstration else title, page, path, cut_to_size(posts))
+    shown = f"{title} (demonstration)" if config.demonstration else title
+    following = found.next and paging.write_cursor(current_app.secret_key, scope, found.next)
+    return Feed(config.base_url, shown, page, path, found.posts, following,
+                request.args.get("before"))
 
 
 def cut_to_size(posts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -137,7 +178,8 @@ def find_author(post, base_url):
 def write_json(feed):
     return orjson.dumps({
         "version": "https://jsonfeed.org/version/1.1", "title": feed.title, "description": NOTICE, "home_page_url": feed.base_url + feed.page,
-        "feed_url": feed.base_url + feed.path, "items": [show_item(post, feed.base_url) for post in feed.posts]})
+        "feed_url": feed.first_url, **({"next_url": feed.page_url(feed.next)} if feed.next else {}),
+        "items": [show_item(post, feed.base_url) for post in feed.posts]})
 
 
 def show_item(post, base_url):
@@ -153,11 +195,15 @@ def show_item(post, base_url):
 # ---- Atom -------------------------------------------------------------------------------------------------------------------
 def write_atom(feed):
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
-    add(root, "id", feed.base_url + feed.path)
+    add(root, "id", feed.first_url)
     add(root, "title", feed.title)
     add(root, "subtitle", NOTICE)
     add(root, "updated", feed.updated)
-    add(root, "link", rel="self", type="application/atom+xml", href=feed.base_url + feed.path)
+    add(root, "link", rel="self", type=ATOM_TYPE, href=feed.page_url(feed.cursor))
+    # RFC 5005, a paged feed
+    add(root, "link", rel="first", type=ATOM_TYPE, href=feed.first_url)
+    if feed.next:
+        add(root, "link", rel="next", type=ATOM_TYPE, href=feed.page_url(feed.next))
     add(root, "link", rel="alternate", type="text/html", href=feed.base_url + feed.page)
     add(root, "generator", "Candor", version=VERSION)
     for post in feed.posts:
