@@ -477,6 +477,26 @@ def test_every_lamport_is_accounted_for(rounds, failing):
     assert all(moved <= 20 * SOL for moved in shared.values())                                            # 2 % of the deepest pool
 
 
+WILD_PRICE = st.one_of(st.none(), st.sampled_from(["0", "NaN", "-1", "Infinity", "nonsense", "1e-15", "100000000000"]),
+                       st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10)))
+WILD_POOL = st.one_of(st.none(), st.sampled_from(["0", "NaN", "0.01", "240", "1000000"]), st.decimals("0.01", "1000000", places=9).map(str))
+WILD_QUOTE = st.fixed_dictionaries({"price": WILD_PRICE, "pool": WILD_POOL, "liquidity": st.sampled_from(["72000", "99", None, "NaN", "90000000"]),
+                                    "volume": st.sampled_from(["50000", "900000", None, "NaN"])})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.none(), WILD_QUOTE), min_size=4, max_size=40), st.integers(0, 18), st.booleans())
+def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
+    """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and what is no number at all."""
+    traders = [trader(1, Told(enter_at=tuple(range(0, 80, 2)), leave_at=tuple(range(3, 80, 3)), share=6_000)),
+               trader(2, Told(enter_at=tuple(range(80)))), trader(3, FAMILIES["breakout"](), "guarded"), trader(4, FAMILIES["momentum"]())]
+    tape = Tape(traders, mints="AB", market=Market(MINUTE, [replace(token("A"), decimals=decimals), token("B")])).play(14)
+    for told in rounds:
+        for _ in range(1 + 2 * steady):                   # a price that stays is one that is traded on
+            tape.play(A=told)
+        assert all(adds_up(one) and one.book.equity >= 0 for one in traders)
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=30))
 def test_the_same_snapshots_give_the_same_journal(rounds):
