@@ -35,6 +35,7 @@ def create_app(config=None):
     if config.demonstration:
         demonstration.init_app(app)
     app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)
+    app.health = kept.Kept(1)
     app.tail = stream.Tail(app.secret_key)
     app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
     for blueprint in (browsers.blueprint, v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,

@@ -14,6 +14,7 @@ import apsw
 
 import config as settings
 import models
+import trouble
 
 SIDE_FILES = ("", "-wal", "-shm")                         # of one SQLite database
 BUSY_MS = 5000
@@ -90,6 +91,11 @@ def store_copy(source, target):
         os.replace(partial, target)
         _sync(target.parent)
         return holding
+    except (apsw.Error, OSError) as error:
+        # asked before what was written is removed: SQLite says "not an error" of some of these
+        if trouble.name_trouble(error, target.parent) == "disk_full":
+            raise Refused(f"the disk of {target.parent} is full: nothing was kept there") from None
+        raise
     finally:
         os.close(held)
         partial.unlink(missing_ok=True)

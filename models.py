@@ -13,6 +13,7 @@ import re
 import secrets
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
 from config import BadSetting
+from trouble import DISK_FLOOR, DISK_ROOM, LOCKED_SECONDS, TurnMissed, Writes, find_free, name_trouble
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ROWS_A_STATEMENT = 200
@@ -65,6 +67,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         self.busy_ms = int(busy_seconds * 1000)
         self._watch_lock, self._watch = threading.Lock(), None
         self._turn, self._mine = threading.Lock(), threading.local()
+        self.writes, self._locked_since = Writes(), None
         pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -1_500}
         super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
 
@@ -82,17 +85,42 @@ class SQLite(PooledDatabase, APSWDatabase):
     def begin(self, lock_type=None):
         """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep and look again, leaves the disk idle meanwhile."""
         self.check_queries("a transaction")
+        end = time.monotonic() + self.busy_ms / 1000
         if not self._turn.acquire(timeout=self.busy_ms / 1000):
-            raise OperationalError("somebody else is writing")
+            self.writes.fail("locked")
+            raise TurnMissed("somebody else is writing")
         self._mine.turn = True
         try:
-            super().begin(lock_type)
+            with self._noting(), self._until(end):
+                super().begin(lock_type)
         except BaseException:                                 # raised again: whoever waits for this turn gets it
             self._pass_on()
             raise
 
+    @contextlib.contextmanager
+    def _until(self, end):
+        """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of waiting share one deadline."""
+        connection, impatient = self.connection(), getattr(self._mine, "impatient", False)
+        connection.set_busy_timeout(0 if impatient else max(1, int(1000 * (end - time.monotonic()))))
+        try:
+            yield
+        finally:
+            connection.set_busy_timeout(0 if impatient else self.busy_ms)
+
+    @contextlib.contextmanager
+    def _noting(self):
+        try:
+            yield
+        except OperationalError as error:
+            # whoever does not wait is told nothing by a lock
+            if self.is_busy(error) and not getattr(self._mine, "impatient", False):
+                self.writes.fail(name_trouble(error, Path(self.database).parent))
+            raise
+
     def commit(self):
-        super().commit()
+        with self._noting():
+            super().commit()
+        self.writes.succeed()
         self._pass_on()
 
     def rollback(self):
@@ -115,7 +143,33 @@ class SQLite(PooledDatabase, APSWDatabase):
     def execute_sql(self, sql, params=None):
         if self.watchful and WRITES.match(sql):
             self.check_queries(sql)
-        return super().execute_sql(sql, params)
+        with self._noting():
+            return super().execute_sql(sql, params)
+
+    def find_trouble(self) -> str | None:
+        """Why nothing can be written just now, a word of TROUBLES, or None. Writes nothing: the lock is tried and let go of."""
+        folder, now = Path(self.database).parent, time.monotonic()
+        free, tried, last = find_free(folder), self._try_lock(), self.writes.trouble
+        if tried != "locked":
+            self._locked_since = None
+        elif self._locked_since is None or self._locked_since < self.writes.done_at:
+            self._locked_since = now
+        if free < DISK_FLOOR:
+            return "disk_full"
+        if tried == "locked":
+            return "locked" if last == "locked" or now - self._locked_since >= LOCKED_SECONDS else None
+        if last == "locked" or last == "disk_full" and free >= DISK_ROOM:
+            last = None
+        return tried or last
+
+    def _try_lock(self) -> str | None:
+        try:
+            with contextlib.closing(apsw.Connection(self.database, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            return name_trouble(error, Path(self.database).parent)
+        return None
 
     def check_queries(self, what):
         """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
@@ -157,9 +211,11 @@ class SQLite(PooledDatabase, APSWDatabase):
         """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
         connection = self.connection()
         connection.set_busy_timeout(0)
+        self._mine.impatient = True
         try:
             yield
         finally:
+            self._mine.impatient = False
             connection.set_busy_timeout(self.busy_ms)
 
     @contextlib.contextmanager

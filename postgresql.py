@@ -8,6 +8,8 @@ import re
 import select
 import sys
 import threading
+import time
+from pathlib import Path
 
 import psycopg
 from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__
@@ -19,9 +21,12 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
+from trouble import Writes, name_trouble
 
 LOCKS = {"writing": 1, "jobs": 2, "work": 3}              # numbers of advisory locks, which belong to the database
 HUNG_MS = 10_000                                          # a transaction whose client says nothing any more: it died, and the other writers wait
+# Nobody but its server knows whether a write would work now: a failure is believed for so long.
+TROUBLE_SECONDS = 15
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"    # joins are written in the order they are meant; trying others took three quarters of a short read
 BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
@@ -79,6 +84,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def __init__(self, url, busy_seconds=5):
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
+        self.writes = Writes()
         self._given = {**ALIVE, **read_url(url)}
         super().__init__(self._given["dbname"], max_connections=None, timeout=None, prefer_psycopg3=True)
 
@@ -128,10 +134,20 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 cursor.execute(BEGIN, prepare=False)
                 for check in self._checks:
                     check()
-            except BaseException:                             # raised again: no transaction is left open
+            except BaseException as error:                    # raised again: no transaction is left open
+                if isinstance(error, psycopg.OperationalError):
+                    self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
                     cursor.execute("ROLLBACK")
                 raise
+
+    def commit(self):
+        super().commit()
+        self.writes.succeed()
+
+    def find_trouble(self) -> str | None:
+        """Why the last write failed, a word of models.TROUBLES; None where that is a while ago or it went well."""
+        return self.writes.trouble if time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS else None
 
     def execute_sql(self, sql, params=None):
         """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's word for what is so here anyway; peewee says it to both.)"""

@@ -12,8 +12,10 @@ import time
 import apsw
 
 from config import BadSetting
+from trouble import DISK_FLOOR, find_free
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
+PROBES = 2**53
 log = logging.getLogger("candor")
 
 
@@ -23,11 +25,12 @@ def open_store(config):
 
 
 def find_problem(store, now):
-    """Why nothing can be counted, in a word that holds no secret; None where it can."""
+    """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a full disk can be read."""
     try:
-        store.count([("", "", 0, 0)], 0, now)
+        store.count([("health", "", 0, PROBES)], 1, now)
     except store.unusable as error:
         return type(error).__name__
+    return None
 
 
 # ---- a file of its own, so that a long write to the main database delays nobody ---------------------------------------------------
@@ -66,6 +69,9 @@ class File:
             try:
                 return _count(self._enter(now), counters, amount)
             except BROKEN as error:
+                # with so little free it could not be made anew
+                if find_free(self.path.parent) < DISK_FLOOR:
+                    raise
                 log.error("allowance file made anew", exc_info=error)
                 self._remove()
                 return _count(self._enter(now), counters, amount)

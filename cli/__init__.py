@@ -25,6 +25,7 @@ def add_command(commands, name, run, help):
 def open_database(config):
     """One open connection to a migrated database; Problem where there is none, or where it stays locked."""
     import models
+    import trouble
     from web.problem import Problem
     with models.connect(config).connection_context():
         if not models.database.table_exists("owner"):
@@ -34,4 +35,5 @@ def open_database(config):
         except models.OperationalError as error:
             if not models.is_busy(error):
                 raise
-            raise Problem("busy", "the database stayed locked, or the disk is full: nothing was stored") from None
+            told = trouble.TROUBLES[trouble.name_trouble(error, config.data_dir)]
+            raise Problem("busy", f"{told}: nothing was stored") from None

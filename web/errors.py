@@ -1,5 +1,6 @@
 """Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a request id on both."""
 import logging
+from collections import Counter
 
 import orjson
 from flask import Response, current_app, g, render_template, request
@@ -7,6 +8,7 @@ from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
 
 import models
+import trouble
 from web.problem import CODES, Problem
 
 BY_STATUS = {status: code for code, (status, _) in CODES.items() if code in (
@@ -16,6 +18,8 @@ log = logging.getLogger("candor")
 
 
 def init_app(app):
+    """`app.busy` counts the answers `busy` of this process by what was in the way."""
+    app.busy = Counter()
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
@@ -64,8 +68,11 @@ def answer_database(error):
 
 
 def answer_busy(error):
-    log.error("busy", exc_info=error, extra={"shown": {"requestId": g.visit.request_id}})
-    return answer(Problem("busy", "what is kept here could not be written or read just now; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
+    """One short line for the log, which web.logs does not repeat: on a full disk every word of it counts."""
+    word = trouble.name_trouble(error, current_app.config["CANDOR"].data_dir)
+    current_app.busy[word] += 1
+    log.error("busy", extra={"often": True, "shown": {"problem": trouble.TROUBLES[word], "error": type(error).__name__}})
+    return answer(Problem("busy", f"{trouble.TROUBLES[word]}; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
 
 
 def answer_unexpected(error):

@@ -10,6 +10,7 @@ import quotas
 import tally
 from config import VERSION, Config
 from models import database
+from trouble import TROUBLES
 from web import connections
 from web.legacy import respond
 from web.market import show_market_health
@@ -34,16 +35,24 @@ WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.de
 
 @blueprint.get("/api/health")
 def show_health():
+    """One is made at a time, and who waits for it takes the next: counting what is behind and trying to write cost something."""
     now = time.time_ns() // 1_000_000
+    return respond(*current_app.health.find("health", object(), lambda: read_health(now)))
+
+
+def read_health(now: int) -> tuple[dict[str, Any], int]:
+    """(what is shown, status); `now` in ms."""
+    config, store = current_app.config["CANDOR"], current_app.allowance.store
     try:
-        shown, status = check_health(current_app.config["CANDOR"], now), 200
+        shown, status = check_health(config, now), 200
     except PeeweeException:
-        shown, status = {"status": "down", "mode": "simulated", "database": {"ok": False, database.engine: database.version(), "journal": None}, "version": VERSION}, 503
-    store = current_app.allowance.store
+        known = {"ok": False, database.engine: database.version(), "journal": None, **show_writing("unreachable")}
+        shown, status = {"status": "down", "mode": "simulated", "database": known, "version": VERSION}, 503
     counting = tally.find_problem(store, now / 1000) is None
     if not counting and shown["status"] == "ok":              # pages are served; the keyed interface answers 503
         shown["status"] = "degraded"
-    return respond({**shown, "allowance": {"ok": counting, "store": store.name}, "connections": show_connections(current_app.config["CANDOR"]), "simulated": True}, status)
+    told = {"allowance": {"ok": counting, "store": store.name}, "connections": show_connections(config), "simulated": True}
+    return {**shown, **told}, status
 
 
 def show_connections(config: Config) -> dict[str, Any]:
@@ -52,17 +61,23 @@ def show_connections(config: Config) -> dict[str, Any]:
     return {"maxPerAddress": most, "closed": connections.closed.total()}
 
 
+def show_writing(trouble: str | None) -> dict[str, Any]:
+    """Whether the database can be written, and why not, in a sentence."""
+    return {"writable": trouble is None, "problem": trouble and TROUBLES[trouble]}
+
+
 def check_health(config, now):
     """The health object; `degraded` where a job that is switched on is failing or silent."""
     jobs = {row[0]: row for row in database.execute_sql(JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
-    states = {job["state"] for job in (observer, scout, engine)}
-    return {"status": "degraded" if states & {"failing", "late"} else "ok", "mode": "simulated",
+    states, trouble = {job["state"] for job in (observer, scout, engine)}, database.find_trouble()
+    return {"status": "degraded" if trouble or states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
             "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
-            "database": {"ok": True, database.engine: database.version(), "journal": database.journal()}, "use": show_use(config, now), "version": VERSION}
+            "database": {"ok": True, database.engine: database.version(), "journal": database.journal(), **show_writing(trouble)},
+            "use": show_use(config, now), "version": VERSION}
 
 
 def show_use(config: Config, now: int) -> dict[str, Any]:

@@ -518,6 +518,8 @@ class DatabaseHealth(Shape):
     sqlite: str = absent("the version, where it is SQLite")
     postgresql: str | None = absent("the version, where it is PostgreSQL")
     journal: str | None
+    writable: bool = said("false where the last write failed or one would: the disk is full, or somebody keeps it locked")
+    problem: str | None = said("why it is not writable, in a sentence")
 
 
 class AllowanceHealth(Shape):

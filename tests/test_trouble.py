@@ -1,0 +1,213 @@
+"""A full disk, a database that somebody keeps locked: what is served, what health says, what the log holds."""
+import contextlib
+import logging
+import shutil
+import subprocess
+import threading
+import time
+
+import apsw
+import ground
+import pytest
+from service import Service, address
+
+import keeping
+import models
+import trouble
+from models import OperationalError, database
+from trouble import LOCKED_SECONDS
+from web import logs
+from web.health import read_health
+
+pytestmark = ground.sqlite_only
+NOW = 1_793_880_000_000
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of three megabytes of its own; `fill` takes what is left of it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder):
+    with contextlib.suppress(OSError), open(folder / "filler", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def look(service):
+    """(status of the answer, what health says) as they are now."""
+    with service.app.test_request_context(), models.database.connection_context():
+        shown, status = read_health(time.time_ns() // 1_000_000)
+    return status, shown
+
+
+def post_words(service, key, number):
+    return service.post({"eventId": f"e{number}", "body": "words " * 600}, key)
+
+
+# ---- a full disk --------------------------------------------------------------------------------------------------------
+def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
+    service = Service(small_disk / "data")
+    key = service.make_bot("Ada", address("w")).publish_key.text
+    assert post_words(service, key, 0).status_code == 201
+    status, shown = look(service)
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (200, "ok", True, True)
+    fill(small_disk)
+    for number in range(1, 30):
+        answer = post_words(service, key, number)
+        if answer.status_code == 503:
+            break
+    assert (answer.status_code, answer.json["code"]) == (503, "busy")
+    assert "the disk of this instance is full" in answer.json["detail"] and "nothing was stored" in answer.json["detail"]
+    assert not any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
+    status, shown = look(service)
+    assert (status, shown["status"]) == (200, "degraded")
+    assert (shown["database"]["ok"], shown["database"]["writable"]) == (True, False)
+    assert shown["database"]["problem"] == "the disk of this instance is full"
+    page = service.get("/status")
+    assert page.status_code == 200 and "the disk of this instance is full" in page.text
+    (small_disk / "filler").unlink()
+    assert post_words(service, key, 50).status_code == 201
+    status, shown = look(service)
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (200, "ok", True, True)
+    service.close()
+
+
+def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_path):
+    """The keyed interface is busy then, although what was counted can be read."""
+    service = Service(tmp_path / "data")
+    key = service.make_bot().publish_key.text
+    store = service.app.allowance.store
+    store.path = small_disk / "ratelimit.db"
+    assert service.get("/api/v1/feed", key).status_code == 200
+    fill(small_disk)
+    answers = [service.get("/api/v1/feed", key, peer=f"10.0.{number // 250}.{number % 250 + 1}") for number in range(300)]
+    assert (answers[-1].status_code, answers[-1].json["code"]) == (503, "busy")
+    assert "the disk of this instance" in answers[-1].json["detail"]
+    status, shown = look(service)
+    assert (status, shown["status"], shown["allowance"]["ok"]) == (200, "degraded", False)
+    service.close()
+
+
+def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
+    service = Service(tmp_path / "data")
+    service.make_bot()
+    for target in (small_disk / "one.db", small_disk / "two.db"):
+        fill(small_disk)
+        with pytest.raises(keeping.Refused) as refused:
+            keeping.store_backup(service.config, target)
+        assert "is full" in str(refused.value) and "not an error" not in str(refused.value)
+        assert [path.name for path in small_disk.iterdir()] == ["filler"]
+        # the second time there is room for its beginning
+        (small_disk / "filler").unlink()
+        with open(small_disk / "filler", "wb") as file:
+            file.write(bytes(shutil.disk_usage(small_disk).free - 65_536))
+    service.close()
+
+
+# ---- a locked database --------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def locked(service):
+    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_a_database_that_stays_locked_is_not_ok(service):
+    key = service.make_bot().publish_key.text
+    database.obj.busy_ms = 50
+    assert look(service)[1]["status"] == "ok"
+    with locked(service):
+        answer = post_words(service, key, 1)
+        assert (answer.status_code, answer.json["code"]) == (503, "busy")
+        assert answer.json["detail"] == "another program keeps the database locked; nothing was stored"
+        status, shown = look(service)
+        assert (status, shown["status"], shown["database"]["writable"]) == (200, "degraded", False)
+        assert service.get("/api/v1/feed", key).status_code == 200
+    assert look(service)[1]["status"] == "ok"
+    assert post_words(service, key, 1).status_code == 201
+
+
+def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch):
+    clock = [time.monotonic()]
+    monkeypatch.setattr(models.time, "monotonic", lambda: clock[0])
+    assert database.find_trouble() is None
+    with locked(service):
+        assert database.find_trouble() is None            # somebody's ordinary write, as far as can be known
+        clock[0] += LOCKED_SECONDS
+        assert database.find_trouble() == "locked"
+    assert database.find_trouble() is None
+
+
+def test_one_deadline_is_over_both_ways_of_waiting(service):
+    """Behind a writer of this process that waits for another one, nobody waits twice as long."""
+    database.obj.busy_ms = 1_000
+    took = []
+
+    def write():
+        began = time.monotonic()
+        with contextlib.suppress(OperationalError), database.connection_context(), database.atomic():
+            pass
+        took.append(time.monotonic() - began)
+
+    with locked(service):
+        threads = [threading.Thread(target=write) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    # Once: 1.0 s. One after another: 2.0 s for the second, which gets its turn when its own time is nearly up.
+    assert len(took) == 4 and max(took) < 1.8
+
+
+def test_what_is_in_the_way_has_its_word(tmp_path):
+    def name(error):
+        wrapped = OperationalError()
+        wrapped.__context__ = error
+        return trouble.name_trouble(wrapped, tmp_path)
+    assert [name(error) for error in (apsw.FullError(), apsw.ReadOnlyError(), apsw.IOError(), apsw.BusyError(), OSError())] == \
+        ["disk_full", "read_only", "disk_error", "locked", "unreachable"]
+    assert trouble.name_trouble(trouble.TurnMissed(), tmp_path) == "locked"
+    assert set(trouble.TROUBLES) == {"disk_full", "read_only", "disk_error", "locked", "unreachable"}
+
+
+# ---- the log ------------------------------------------------------------------------------------------------------------
+def count_lines(seconds, **more):
+    """[(second, how many were left out before)] of the lines that one error a second leaves in the log."""
+    clock = [0.0]
+    repeats, said = logs.Repeats(lambda: clock[0]), []
+    for second in range(seconds):
+        clock[0] = float(second)
+        record = logging.LogRecord("candor", logging.ERROR, "file", 1, "busy: %s", ("the disk is full",), None)
+        for name, value in more.items():
+            setattr(record, name, value)
+        if repeats.filter(record):
+            said.append((second, getattr(record, "repeated", 0)))
+    return said
+
+
+def test_what_fails_again_and_again_is_counted_not_repeated():
+    assert count_lines(500, often=True) == [(0, 0), (60, 59), (180, 119), (420, 239)]
+    assert len(count_lines(7 * 86_400, often=True)) < 180
+
+
+def test_a_fault_with_a_request_id_is_said_each_time():
+    assert len(count_lines(5, shown={"requestId": "req_1"})) == 5
+
+
+def test_a_repeated_line_says_how_many_there_were():
+    record = logging.LogRecord("candor", logging.ERROR, "file", 1, "busy", (), None)
+    record.repeated = 7
+    assert '"repeated": 7' in logs.JsonLines().format(record)
+
+
+def test_config_is_what_the_server_logs_with():
+    assert logs.CONFIG["handlers"]["stderr"]["filters"] == ["repeats"]

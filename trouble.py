@@ -1,0 +1,64 @@
+"""Why nothing can be written or read just now, in words for people; what became of a process's last write."""
+import errno
+import shutil
+import time
+from pathlib import Path
+
+import apsw
+from peewee import OperationalError
+
+# What people are told, in place of an error of a library.
+TROUBLES = {
+    "disk_full": "the disk of this instance is full",
+    "read_only": "the database or its disk is read-only",
+    "disk_error": "the disk of this instance fails",
+    "locked": "another program keeps the database locked",
+    "unreachable": "what this instance keeps its data in cannot be reached",
+}
+# With less free nothing is expected to be written; with so much, a disk that was full is tried again.
+DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
+# How long a lock that is met each time is taken for somebody's ordinary write.
+LOCKED_SECONDS = 2
+CAUSES = ((apsw.FullError, "disk_full"), (apsw.ReadOnlyError, "read_only"),
+          ((apsw.IOError, apsw.CantOpenError), "disk_error"), ((apsw.BusyError, apsw.LockedError), "locked"))
+
+
+class TurnMissed(OperationalError):
+    """Other writers of this process took longer than may be waited for."""
+
+
+def name_trouble(error: BaseException, folder: Path) -> str:
+    """The word of TROUBLES for an error that kept something from being written or read in `folder`."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TurnMissed):
+            return "locked"
+        if type(cause).__name__ in ("DiskFull", "LockNotAvailable"):
+            return "disk_full" if type(cause).__name__ == "DiskFull" else "locked"
+        if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
+            return "disk_full"
+        for kinds, word in CAUSES:
+            if isinstance(cause, kinds):
+                # a full disk shows as a failing one where a file beside the database cannot grow
+                return "disk_full" if word == "disk_error" and find_free(folder) < DISK_FLOOR else word
+        cause = cause.__cause__ or cause.__context__
+    return "unreachable"
+
+
+def find_free(folder: Path) -> int:
+    """Bytes that this process may still write on the disk of `folder`."""
+    return shutil.disk_usage(folder).free
+
+
+class Writes:
+    """What became of the last write of this process: the word of its trouble, or None, and when (monotonic seconds)."""
+
+    def __init__(self) -> None:
+        self.trouble: str | None = None
+        self.failed_at = self.done_at = float("-inf")
+
+    def fail(self, trouble: str) -> None:
+        self.trouble, self.failed_at = trouble, time.monotonic()
+
+    def succeed(self) -> None:
+        self.trouble, self.done_at = None, time.monotonic()
