@@ -1,4 +1,5 @@
 """/metrics: off unless asked for, and then true in Prometheus' text format."""
+import os
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address, signature
 
 import models
+from trouble import TROUBLES
 
 
 @pytest.fixture
@@ -17,7 +19,7 @@ def watched(tmp_path):
 
 
 def read(service):
-    """{(name, label values...): number} and {name: kind} by Prometheus' own parser."""
+    """{(name, label values, by the names of the labels): number} by Prometheus' own parser."""
     answer = service.get("/metrics")
     assert answer.status_code == 200 and answer.content_type.startswith("text/plain")
     families = list(text_string_to_metric_families(answer.get_data(as_text=True)))
@@ -49,10 +51,37 @@ def test_a_job_that_fails_is_seen(watched):
     models.note_job("observer", "failing", NOW, "every endpoint rests")
     models.note_job("scout", "off", NOW)
     told = read(watched)
-    assert (told["job_state", "observer", "failing"], told["job_state", "observer", "ok"], told["job_state", "scout", "off"]) == (1, 0, 1)
+    assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
     assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
-    assert ("job_success_timestamp_seconds", "scout") not in told        # never: no number is made up
+    assert ("job_success_timestamp_seconds", "paper") not in told        # never: no number is made up
+
+
+def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
+    """It stands still for ever, and an alert over it would fire as long. Also where its last word is of the time before."""
+    service = Service(tmp_path / "data", metrics="on", scout_interval_seconds=0)
+    models.note_job("observer", "off", NOW)
+    models.note_job("scout", "ok", NOW)
+    models.note_job("paper", "ok", NOW)
+    told = read(service)
+    assert {key[1:] for key in told if key[0] == "job_heartbeat_timestamp_seconds"} == {("paper",)}
+    assert {key[1:] for key in told if key[0] == "job_success_timestamp_seconds"} == {("paper",)}
+    assert (told["job_state", "off", "observer"], told["job_state", "off", "scout"], told["job_state", "ok", "scout"]) == (1, 1, 0)
+    service.close()
+
+
+def test_refusals_because_of_trouble_are_counted(watched):
+    watched.app.busy["disk_full"] += 3
+    told = {key[1:]: value for key, value in read(watched).items() if key[0] == "busy_answers_total"}
+    assert {reason for _, reason in told} == set(TROUBLES) and {process for process, _ in told} == {str(os.getpid())}
+    assert sum(told.values()) == told[str(os.getpid()), "disk_full"] == 3
+
+
+def test_whether_it_can_be_written_and_counted_is_told(watched, monkeypatch):
+    assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (1, 1)
+    monkeypatch.setattr(type(watched.database), "find_trouble", lambda self: "disk_full")
+    monkeypatch.setattr("tally.find_problem", lambda store, now: "FullError")
+    assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (0, 0)
 
 
 def test_it_holds_no_secret(watched):

@@ -2,15 +2,18 @@
 
 Requests are not counted here: the access log and the proxy have each of them.
 """
+import os
 import shutil
 import time
 
 from flask import Blueprint, Response, current_app
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+import tally
 from config import VERSION
 from models import database
+from trouble import TROUBLES
 from web import connections
 
 blueprint = Blueprint("metrics", __name__)
@@ -34,15 +37,18 @@ JOB_STATES = ("ok", "failing", "off")
 @blueprint.get("/metrics")
 def show_metrics():
     registry = CollectorRegistry()
-    registry.register(Instance(current_app.config["CANDOR"], time.time()))
+    counting = tally.find_problem(current_app.allowance.store, time.time()) is None
+    registry.register(Instance(current_app.config["CANDOR"], time.time(), counting, current_app.busy))
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
 
 
 class Instance:
-    """A collector over the whole instance; `now` in seconds."""
+    """A collector over the whole instance; `now` in seconds, `busy` {word of TROUBLES: refusals of this process}."""
 
-    def __init__(self, config, now):
-        self.config, self.now = config, now
+    def __init__(self, config, now, counting, busy):
+        self.config, self.now, self.counting, self.busy = config, now, counting, busy
+        self.intervals = {"observer": config.observer_interval_seconds, "scout": config.scout_interval_seconds,
+                          "paper": config.paper_interval_seconds}
 
     def collect(self):
         yield gauge("info", "Always 1; the labels tell", [((VERSION, database.version()), 1)], ("version", database.engine))
@@ -54,12 +60,24 @@ class Instance:
         if oldest is not None:
             yield gauge("observer_lag_seconds", "Since the wallet looked at longest ago was looked at", max(0, self.now - oldest / 1000))
         yield from self._disk()
+        yield gauge("database_writable", "0 where the last write failed or one would", int(database.find_trouble() is None))
+        yield gauge("allowance_ok", "0 where no request can be counted, so that the keyed interface is busy", int(self.counting))
+        refused = CounterMetricFamily("candor_busy_answers", "Answers `busy` of one process by what was in the way",
+                                      labels=("reason", "process"))
+        for reason in TROUBLES:
+            refused.add_metric((reason, str(os.getpid())), self.busy[reason])
+        yield refused
 
     def _jobs(self, rows):
-        yield gauge("job_state", "1 for the state a background job is in", [((name, one), int(one == state)) for name, state, _, _ in rows for one in JOB_STATES],
-                    ("job", "state"))
-        yield gauge("job_heartbeat_timestamp_seconds", "When a job last ended a run, Unix time", [((name,), at / 1000) for name, _, at, _ in rows if at], ("job",))
-        yield gauge("job_success_timestamp_seconds", "When a job last went well, Unix time", [((name,), at / 1000) for name, _, _, at in rows if at], ("job",))
+        """`task` and not `job`, which is Prometheus' own label. Of what is switched off only that is told: its heartbeat stands still."""
+        states = {name: state if self.intervals.get(name, 1) else "off" for name, state, _, _ in rows}
+        running = [row for row in rows if states[row[0]] != "off"]
+        yield gauge("job_state", "1 for the state a background job is in",
+                    [((name, one), int(one == state)) for name, state in states.items() for one in JOB_STATES], ("task", "state"))
+        yield gauge("job_heartbeat_timestamp_seconds", "When a job last ended a run, Unix time",
+                    [((name,), at / 1000) for name, _, at, _ in running if at], ("task",))
+        yield gauge("job_success_timestamp_seconds", "When a job last went well, Unix time",
+                    [((name,), at / 1000) for name, _, _, at in running if at], ("task",))
 
     def _disk(self):
         sizes = [((name,), size) for name, size in database.list_sizes()]
