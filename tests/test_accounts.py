@@ -1,15 +1,23 @@
 """Owners, influencers and wallets: who holds what, and what a wallet field refuses."""
+import dataclasses
+import hashlib
 import json
 
 import base58
 import pytest
+from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
+from chain.addresses import NATIVE, SYSVARS, is_on_curve
+from chain.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from web import accounts
-from web.fields import check_wallet, clean_text
+from web.fields import NOBODYS, check_wallet, clean_text
 from web.problem import Problem
 
+# Raydium's "amm authority", a derived address of mainnet; and the address of a key.
+VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+PERSON = base58.b58encode(SigningKey(bytes(32)).verify_key.encode()).decode()
 SECRETS = {
     "a key of 64 bytes": signature("secret"),
     "a byte array": json.dumps(list(range(64))),
@@ -36,6 +44,42 @@ def test_what_is_no_wallet_is_refused(text):
     with pytest.raises(Problem) as caught:
         check_wallet(text)
     assert caught.value.errors[0]["field"] == "wallet" and "seed" not in str(caught.value)
+
+
+def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
+    """Whoever claimed one would show what strangers do, and nobody could prove it away."""
+    for one in (*NATIVE, *SYSVARS, *table().names):
+        assert len(base58.b58decode(one)) == 32, one
+        with pytest.raises(Problem) as caught:
+            check_wallet(one)
+        assert caught.value.errors == [{"field": "wallet", "message": NOBODYS}]
+    mine = dataclasses.replace(service.config, extra_swap_programs=(address("venue"),))
+    refuse("validation_failed", lambda: accounts.create_bot(mine, "A", NOW, address("venue")))
+
+
+def test_the_curve_tells_which_addresses_a_key_may_belong_to():
+    """Keys made by libsodium lie on it, what a program derives does not (known from mainnet)."""
+    for n in range(50):
+        key = SigningKey(hashlib.sha256(str(n).encode()).digest()).verify_key.encode()
+        assert is_on_curve(key)
+    assert not is_on_curve(base58.b58decode(VAULT))
+    # The generator, RFC 8032: y = 4/5.
+    assert is_on_curve((4 * pow(5, -1, 2**255 - 19) % (2**255 - 19)).to_bytes(32, "little"))
+
+
+def test_a_vault_may_be_observed_and_never_proven(service):
+    made = service.make_bot("Vault", VAULT)
+    key = made.publish_key.text
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", key).json
+    assert (shown["provable"], shown["wallet"]["ownership"]) == (False, "claimed")
+    refuse("validation_failed", lambda: accounts.attach_wallet(
+        service.config, made.bot, VAULT, NOW, ownership="proven"))
+    assert accounts.find_attachment(made.bot).ownership == "claimed"
+    assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
+    person = service.make_bot("Person", PERSON)
+    assert service.get(f"/api/v1/bots/{person.bot.uid}", key).json["provable"] is True
+    mute = service.make_bot("Mute")
+    assert service.get(f"/api/v1/bots/{mute.bot.uid}", key).json["provable"] is None
 
 
 def test_an_address_may_stand_between_blanks():

@@ -2,14 +2,18 @@
 import importlib
 import time
 
+import base58
 import orjson
 import pytest
+from nacl.signing import SigningKey
 from service import NOW, address, signature
 
 from models import Attachment, Wallet, database
 from web import accounts, leaderboard, queries
 
-W, M = address("wallet"), address("mint")
+# An address that a key signs for, so that it can be proven.
+W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode()).decode()
+M = address("mint")
 HOUR = 3_600_000
 CLAIMED = NOW + 3 * HOUR
 

@@ -12,12 +12,16 @@ import orjson
 from peewee import JOIN
 
 import quotas
+from chain.addresses import is_nobodys
 from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
-from web.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
+from web.fields import (HOLDS_SECRET, NOBODYS, check_line, check_size, check_wallet, holds_secret,
+                        is_provable)
 from web.keys import PREFIXES, hash_secret, make_key
 from web.problem import Problem, invalid, refuse_full
 
 MAX_ACTIVE_KEYS = 20
+UNPROVABLE = ("cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
+              "It can be observed as a claimed wallet")
 VOICE = {"tone": "plain", "style": [], "adjectives": [], "topics": [], "catchphrases": [], "emoji": ""}
 LONGEST_NAME, LONGEST_KEY_NAME, LONGEST_BIO, LONGEST_WORD, MOST_WORDS = 60, 60, 500, 60, 12
 
@@ -197,6 +201,7 @@ def find_attachment(bot):
 def _attach(config, bot, address, now, ownership):
     if bot.retired_at is not None:
         raise Problem("bot_retired", "a retired influencer cannot take a wallet")
+    _check_address(config, address, ownership)
     held = Attachment.select(Attachment, Wallet).join(Wallet).where(Wallet.address == address, Attachment.detached_at.is_null()).first()
     if held and held.bot_id == bot.id:
         return _prove(held, ownership)
@@ -210,6 +215,13 @@ def _attach(config, bot, address, now, ownership):
     wallet = _watch(bot, address, now)
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
     _share_history(wallet.id, bot.id)
+
+
+def _check_address(config, address, ownership):
+    if is_nobodys(address, config.extra_swap_programs):
+        raise invalid("wallet", NOBODYS)
+    if ownership == "proven" and not is_provable(address):
+        raise invalid("wallet", UNPROVABLE)
 
 
 def _prove(held, ownership):

@@ -9,6 +9,7 @@ import base58
 from mnemonic import Mnemonic
 from nacl.signing import SigningKey
 
+from chain.addresses import is_nobodys, is_on_curve
 from web.keys import is_well_formed
 from web.problem import invalid
 
@@ -20,6 +21,7 @@ SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not sto
                   "only the public address is needed. If it is real, move your funds to a new wallet")
 HOLDS_SECRET = ("holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never paste one where it does not belong; "
                 "if it is real, put a new one in its place")
+NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
 API_KEY, RECOVERY_CODE = re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"), re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b")
 SECRET_KEY_FORMS = (                                          # how wallets and tools write the 64 bytes, and how they are read
     (re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"), base58.b58decode),
@@ -27,10 +29,6 @@ SECRET_KEY_FORMS = (                                          # how wallets and 
     (re.compile(r"[A-Za-z0-9+/]{86}=="), base64.b64decode),
     (re.compile(r"\d{1,3}(?:[\s,]+\d{1,3}){63}"), lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text))),
 )
-NOT_WALLETS = {                                               # well-known addresses nobody trades from
-    "11111111111111111111111111111111", "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
-    "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL", "ComputeBudget111111111111111111111111111111", "So11111111111111111111111111111111111111112",
-}
 # Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as nothing, read by machines
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -118,9 +116,15 @@ def check_wallet(text, field="wallet"):
         raise invalid(field, SECRET_WARNING)
     if not is_base58(text, 32):
         raise invalid(field, "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits")
-    if text in NOT_WALLETS:
-        raise invalid(field, "is a program or a mint everybody uses, not a wallet")
+    if is_nobodys(text):
+        raise invalid(field, NOBODYS)
     return text
+
+
+@functools.lru_cache(4096)
+def is_provable(address):
+    """Could a key sign for this address? Not for those that programs derive, vaults and multisigs."""
+    return is_on_curve(base58.b58decode(address))
 
 
 def has_control(text):

@@ -144,6 +144,9 @@ class Bot(Shape):
     avatarUrl: str | None
     profileUrl: str
     wallet: AttachedWallet | None
+    provable: bool | None = said(
+        "false: a program derived the address (a multisig, a vault), so no key can sign for it; "
+        "null without a wallet")
     performance: Literal["observed", "unverified"] = said("unverified: no wallet is connected")
     results: Results | None
     resultsReason: Literal["proven_by_another"] | None = Field(

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 import orjson
 
 from chain.amounts import exact, sol
+from web.fields import is_provable
 
 
 def show_time(ms):
@@ -101,6 +102,7 @@ def show_bot(row, former_wallets, base_url):
         "id": uid, "handle": handle, "name": name, "bio": bio, "mode": "wallet", "voice": orjson.Fragment(voice), "avatarUrl": avatar_url,
         "profileUrl": f"{base_url}/bots/{uid}",
         "wallet": {"address": address, "attachedAt": show_time(attached_at), "ownership": ownership} if address else None,
+        "provable": is_provable(address) if address else None,
         "performance": "observed" if address else "unverified", "results": orjson.Fragment(results) if results else None,
         "resultsReason": None if since is None else PROVEN_BY_ANOTHER,
         "coverage": show_coverage(address, coverage), "createdAt": show_time(created_at), "lastTradeAt": show_time(last_trade_at),

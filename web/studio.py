@@ -14,8 +14,8 @@ from flask_wtf.csrf import CSRFError
 import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
-from web.fields import check_line, check_wallet, holds_secret
-from web.problem import Problem
+from web.fields import check_line, check_wallet, holds_secret, is_provable
+from web.problem import Problem, invalid
 from web.serialize import show_time
 
 blueprint = Blueprint("studio", __name__)
@@ -328,6 +328,8 @@ def begin_proof(bot):
     text = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(text)
+        if not is_provable(wallet):
+            raise invalid("wallet", accounts.UNPROVABLE)
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
     ends_at = g.now + proof.MINUTES * 60_000

@@ -1,0 +1,64 @@
+"""Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
+from chain.programs import table
+
+# Addresses of the runtime itself: native programs and loaders, and what burns what it is sent.
+# docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
+NATIVE = frozenset("""
+    11111111111111111111111111111111
+    AddressLookupTab1e1111111111111111111111111
+    BPFLoader1111111111111111111111111111111111
+    BPFLoader2111111111111111111111111111111111
+    BPFLoaderUpgradeab1e11111111111111111111111
+    ComputeBudget111111111111111111111111111111
+    Config1111111111111111111111111111111111111
+    Ed25519SigVerify111111111111111111111111111
+    Feature111111111111111111111111111111111111
+    KeccakSecp256k11111111111111111111111111111
+    LoaderV411111111111111111111111111111111111
+    NativeLoader1111111111111111111111111111111
+    Secp256r1SigVerify1111111111111111111111111
+    Stake11111111111111111111111111111111111111
+    StakeConfig11111111111111111111111111111111
+    Vote111111111111111111111111111111111111111
+    ZkE1Gama1Proof11111111111111111111111111111
+    ZkTokenProof1111111111111111111111111111111
+    1nc1nerator11111111111111111111111111111111
+""".split())
+# docs.anza.xyz/runtime/sysvars, and the crate solana-sdk-ids.
+SYSVARS = frozenset("""
+    Sysvar1111111111111111111111111111111111111
+    Sysvar1nstructions1111111111111111111111111
+    SysvarC1ock11111111111111111111111111111111
+    SysvarEpochRewards1111111111111111111111111
+    SysvarEpochSchedu1e111111111111111111111111
+    SysvarFees111111111111111111111111111111111
+    SysvarLastRestartS1ot1111111111111111111111
+    SysvarRecentB1ockHashes11111111111111111111
+    SysvarRent111111111111111111111111111111111
+    SysvarRewards111111111111111111111111111111
+    SysvarS1otHashes111111111111111111111111111
+    SysvarS1otHistory11111111111111111111111111
+    SysvarStakeHistory1111111111111111111111111
+""".split())
+WRAPPED_SOL = "So11111111111111111111111111111111111111112"
+# Of Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
+PRIME = 2**255 - 19
+D = -121665 * pow(121666, -1, PRIME) % PRIME
+
+
+def is_nobodys(address: str, extra_programs: tuple[str, ...] = ()) -> bool:
+    """Is this a program, a sysvar or the mint everybody uses? `extra_programs`: the operator's own."""
+    return (address in NATIVE or address in SYSVARS or address == WRAPPED_SOL
+            or address in table(extra_programs).names)
+
+
+def is_on_curve(raw: bytes) -> bool:
+    """Is this address (32 bytes) a point of the curve, so that a key pair may belong to it?
+
+    Addresses that programs derive (vaults, multisigs) are chosen off the curve: no key signs for
+    them. A point (x, y) fulfils -x² + y² = 1 + d x² y², so that x² = (y² - 1) / (d y² + 1) must
+    be a square, which Euler's criterion tells.
+    """
+    y = int.from_bytes(raw, "little") & (2**255 - 1)
+    numerator, denominator = y * y - 1, D * y * y + 1
+    return pow(numerator * denominator, (PRIME - 1) // 2, PRIME) in (0, 1)
