@@ -419,6 +419,8 @@ class Bot(Base):
     owner = ForeignKeyField(Owner, backref="bots")
     handle = TextField(unique=True)                           # lower case, derived from the name
     name = TextField()
+    # What it shares with names that look like it; see web.names.
+    likeness = TextField(default="", index=True)
     bio = TextField(default="")
     voice = TextField()                                       # JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}
     avatar_url = TextField(null=True)
@@ -756,6 +758,8 @@ class Trader(Base):
     owner = ForeignKeyField(Owner, backref="traders")
     handle = TextField(unique=True)                           # lower case, derived from the name; seeds its chances
     name = TextField()
+    # What it shares with names that look like it; see web.names.
+    likeness = TextField(default="", index=True)
     bio = TextField(default="")
     voice = TextField()                                       # JSON, as Bot's
     family = TextField()                                      # momentum | mean_reversion | breakout | flow

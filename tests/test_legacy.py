@@ -233,7 +233,7 @@ def test_a_bad_trader_is_refused_whole(service, changes, field):
     assert refusal.value.errors[0]["field"] == field and Trader.select().count() == Period.select().count() == 0
 
 
-def test_two_traders_of_one_name_and_owner(service):
+def test_two_traders_whose_names_make_one_handle(service):
     one = make_trader(service)
-    two = make_trader(service, owner=one.owner)
+    two = make_trader(service, "Ada Paper!", owner=one.owner)
     assert one.handle != two.handle and two.handle.startswith("ada-paper-") and one.owner_id == two.owner_id

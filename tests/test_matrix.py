@@ -64,7 +64,9 @@ def test_who_may_write(place, path):
     typed, statuses = WRITE[path]
     for caller, browser in callers.items():
         token, before = browser.token(), snapshot()
-        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed})
+        # A name is given out once.
+        own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
+        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed, **own})
         assert answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store", caller
         assert (snapshot() == before) == (answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO), caller
 

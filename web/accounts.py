@@ -13,17 +13,18 @@ from peewee import JOIN
 
 import quotas
 from chain.addresses import is_nobodys
-from models import Address, Attachment, Bot, Key, Owner, Wallet, new_uid, writing
+from models import Address, Attachment, Bot, Key, Owner, Trader, Wallet, new_uid, writing
 from web.fields import (HOLDS_SECRET, NOBODYS, check_line, check_size, check_wallet, holds_secret,
                         is_provable)
 from web.keys import PREFIXES, hash_secret, make_key
+from web.names import check_name, find_likeness
 from web.problem import Problem, invalid, refuse_full
 
 MAX_ACTIVE_KEYS = 20
 UNPROVABLE = ("cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
               "It can be observed as a claimed wallet")
 VOICE = {"tone": "plain", "style": [], "adjectives": [], "topics": [], "catchphrases": [], "emoji": ""}
-LONGEST_NAME, LONGEST_KEY_NAME, LONGEST_BIO, LONGEST_WORD, MOST_WORDS = 60, 60, 500, 60, 12
+LONGEST_KEY_NAME, LONGEST_BIO, LONGEST_WORD, MOST_WORDS = 60, 500, 60, 12
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,11 @@ def find_owner(uid):
 # ---- influencers --------------------------------------------------------------------------------------------------------
 def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio="", uid=None):
     """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`; `uid`: the id it shall have if that is free."""
-    name, bio, voice = check_line("name", name, LONGEST_NAME), check_bio(bio), check_voice(voice or {})
+    name, bio, voice = check_name(name), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
     with writing():
         owner, code = (owner, None) if owner else create_owner(now)
-        bot = Bot.create(uid=uid if uid and not _is_taken(uid) else new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, bio=bio, voice=voice, created_at=now)
+        bot = Bot.create(uid=uid if uid and not _is_taken(uid) else new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, likeness=find_free_likeness(name), bio=bio, voice=voice, created_at=now)
         if address:
             _attach(config, bot, address, now, "claimed")
         return NewBot(bot, owner, _create_key(owner, "publish", "", now, bot=bot), code)
@@ -124,16 +125,36 @@ def list_bots():
 
 def set_profile(bot, name=None, bio=None, voice=None, auto_post=None, now=None):
     """Change what is given. `voice`: a dict of any of VOICE's names. Switched on, `auto_post` starts with trades after `now`."""
-    if name is not None:
-        bot.name = check_line("name", name, LONGEST_NAME)
-    if bio is not None:
-        bot.bio = check_bio(bio)
-    if voice is not None:
-        bot.voice = check_voice({**orjson.loads(bot.voice), **voice})
-    if auto_post is not None and auto_post != bot.auto_post:
-        bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
-    if bot.dirty_fields:
-        bot.save(only=bot.dirty_fields)
+    with writing():
+        if name is not None:
+            rename(bot, name)
+        if bio is not None:
+            bot.bio = check_bio(bio)
+        if voice is not None:
+            bot.voice = check_voice({**orjson.loads(bot.voice), **voice})
+        if auto_post is not None and auto_post != bot.auto_post:
+            bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
+        if bot.dirty_fields:
+            bot.save(only=bot.dirty_fields)
+
+
+def rename(bot, name):
+    """Give a Bot or a Trader this name. One that stays may be of before these rules."""
+    if name.strip() != bot.name:
+        bot.name = check_name(name)
+        bot.likeness = find_free_likeness(bot.name, bot)
+
+
+def find_free_likeness(name, holder=None):
+    """The name's likeness, if nobody but `holder` (a Bot or a Trader) has one that looks the same."""
+    likeness = find_likeness(name)
+    for table in (Bot, Trader):
+        alike = table.select().where(table.likeness == likeness)
+        if isinstance(holder, table):
+            alike = alike.where(table.id != holder.id)
+        if alike.exists():
+            raise invalid("name", "is taken here, or looks like one that is")
+    return likeness
 
 
 def check_bio(text):

@@ -2,7 +2,7 @@
 from flask import Blueprint, flash, g, redirect, render_template, request, url_for
 
 from web import accounts, gate, sessions, traders
-from web.fields import check_line
+from web.names import check_name
 from web.problem import Problem
 from web.studio import TONES, check_registration, find_errors, keep_nothing, list_errors, read_texts, settings, without_secrets
 
@@ -28,7 +28,7 @@ def render_casting(typed, errors=None, status=200, headers=None):
 @blueprint.post("/traders/new")
 def create_trader():
     texts, owner = read_texts("name", "bio", "family", "start", "tone"), sessions.find_owner()
-    errors = find_errors(name=lambda: check_line("name", texts["name"], accounts.LONGEST_NAME), bio=lambda: accounts.check_bio(texts["bio"]),
+    errors = find_errors(name=lambda: check_name(texts["name"]), bio=lambda: accounts.check_bio(texts["bio"]),
                          family=lambda: traders.check_choice("family", texts["family"], tuple(FAMILIES)),
                          start=lambda: traders.check_choice("start", texts["start"] or "guarded", tuple(STARTS)))
     voice = {"tone": texts["tone"]} if texts["tone"].strip() else {}

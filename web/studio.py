@@ -14,7 +14,8 @@ from flask_wtf.csrf import CSRFError
 import voice as speech
 from models import Session
 from web import accounts, gate, pages, posts, proof, sessions
-from web.fields import check_line, check_wallet, holds_secret, is_provable
+from web.fields import check_wallet, holds_secret, is_provable
+from web.names import check_name
 from web.problem import Problem, invalid
 from web.serialize import show_time
 
@@ -126,8 +127,9 @@ def as_sentence(message):
     return message[:1].upper() + message[1:] + ("" if message.endswith(".") else ".")
 
 
-def find_profile_errors(texts):
-    return find_errors(name=lambda: check_line("name", texts["name"], accounts.LONGEST_NAME), bio=lambda: accounts.check_bio(texts["bio"]),
+def find_profile_errors(texts, present=None):
+    """`present`: the name it has, which may be one of before today's rules."""
+    return find_errors(name=lambda: texts["name"].strip() == present or check_name(texts["name"]), bio=lambda: accounts.check_bio(texts["bio"]),
                        voice=lambda: accounts.check_voice(read_voice()))
 
 
@@ -267,10 +269,13 @@ def back_to_manage(bot, said):
 @managing
 def change_profile(bot):
     texts = read_texts("name", "bio", "tone", "emoji", *LISTS)
-    errors = find_profile_errors(texts)
+    errors = find_profile_errors(texts, bot.name)
     if errors:
         return render_manage(bot, texts, errors, 422)
-    accounts.set_profile(bot, texts["name"], texts["bio"], {**accounts.VOICE, **read_voice()})
+    try:
+        accounts.set_profile(bot, texts["name"], texts["bio"], {**accounts.VOICE, **read_voice()})
+    except Problem as problem:
+        return render_manage(accounts.find_bot(bot.uid), texts, list_errors(problem), problem.status)
     return back_to_manage(bot, "Saved. Posts made before keep their words.")
 
 

@@ -18,6 +18,7 @@ from paper.guard import Phase
 from paper.strategies import FAMILIES, BadSetting, parse_settings
 from web import accounts
 from web.fields import check_line
+from web.names import check_name
 from web.problem import Problem, invalid, refuse_full
 
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
@@ -38,7 +39,7 @@ def create_trader(name, family, now, start="guarded", owner=None, voice=None, bi
 
     `config` has the quotas of its owner; None: the operator makes it.
     """
-    name, bio = check_line("name", name, accounts.LONGEST_NAME), accounts.check_bio(bio)
+    name, bio = check_name(name), accounts.check_bio(bio)
     start, adaptive = check_choice("start", start, START_MODES), check_choice("adaptive", adaptive, ADAPTIVE)
     settings = check_settings(family, settings or {})
     with writing():
@@ -47,7 +48,8 @@ def create_trader(name, family, now, start="guarded", owner=None, voice=None, bi
         if config and owner:
             refuse_full(quotas.find_traders(config, owner.id))
         owner, code = (owner, None) if owner else accounts.create_owner(now)
-        trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio, voice=persona, family=family, settings=settings,
+        trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio,
+                               likeness=accounts.find_free_likeness(name), voice=persona, family=family, settings=settings,
                                start_mode=start, adaptive=adaptive, created_at=now, phase=_show(Phase(start, since=now)))
         _open_period(trader, 1, now)
         return NewTrader(trader, owner, code)
@@ -83,7 +85,7 @@ def list_traders():
 def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
     """Change what is given; posts keep the words they have."""
     if name is not None:
-        trader.name = check_line("name", name, accounts.LONGEST_NAME)
+        accounts.rename(trader, name)
     if bio is not None:
         trader.bio = accounts.check_bio(bio)
     if voice is not None:
