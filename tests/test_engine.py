@@ -254,6 +254,14 @@ def test_a_price_that_is_none_is_reviewed(price):
     assert [alarm.code for alarm in one.journal.alarms] == ["non_positive_price"] and one.book.positions
 
 
+def test_a_position_counts_the_snapshots_that_marked_it():
+    """Bought in round 1, marked in rounds 2 and 3, not in round 4 whose price is none, and in round 5."""
+    one = told(0)
+    tape = Tape([one]).play(4)
+    assert one.book.positions["A"].held == 2
+    assert tape.play(A={"price": None}).play().traders[0].book.positions["A"].held == 3
+
+
 def test_the_same_reason_opens_nothing_twice():
     one = told(0)
     one.alarmed = {"price_jump:position 1:21 up"}                                                         # marked on the snapshot of round 2, decided before
@@ -422,6 +430,7 @@ def test_a_pause_is_looked_back_on():
     engine.beat(one, START)
     (facts,) = said(one, "pause")
     assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == ("would_have", "p", 3, "-0.03") and not one.pauses
+    assert facts["windowMs"] == DAY                                                                       # as long as it ran
 
 
 def test_what_changed_under_an_open_position_is_reviewed():
