@@ -262,3 +262,20 @@ def test_who_does_not_hang_up_holds_up_nobody(tmp_path: Path) -> None:
             one.close()
     finally:
         server.stop()
+
+
+def test_a_full_instance_serves_who_comes_at_the_cost_of_who_holds_most(tmp_path: Path) -> None:
+    """So few files may be open that there is room for some 100 connections; 400 are tried."""
+    limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
+    server = Server(tmp_path, through=limited)
+    try:
+        crowd = [server.connect(f"127.0.0.{2 + n % 4}") for n in range(400)]
+        time.sleep(connections.MIN_WAIT_SECONDS)
+        for _ in range(10):
+            assert b" 200 OK" in ask_from(server, "127.0.0.9")
+        assert len(wait_for_end(crowd, 250)) >= 250
+        for one in crowd:
+            one.close()
+    finally:
+        server.stop()
+    assert "Traceback" not in (tmp_path / "server.log").read_text()

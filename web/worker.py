@@ -26,6 +26,8 @@ ARRIVAL_SECONDS, LINGER_MS = 15, 20
 # After our last word a client has so long to hang up, and may have sent so much.
 PARTING_SECONDS, PARTING_BYTES = 2.0, 64 * 1024
 SWEEP_SECONDS = 1.0
+# Where nobody can be asked to make room, who stands in line waits so long for the next look.
+CROWDED_SECONDS = 0.02
 # How many are accepted before others are looked after.
 ACCEPTED_AT_ONCE = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -94,6 +96,8 @@ class Worker(ThreadWorker):
         super().__init__(*args, **kwargs)
         given = settings.load()
         self.addresses = Addresses(None if given.trusted_proxies else given.max_connections_per_address)
+        # gunicorn stops accepting at its limit, whoever holds the connections; here the newest find room.
+        self.most_connections, self.worker_connections = self.cfg.worker_connections, float("inf")
         self.waiting, self.next_sweep = {}, 0.0
 
     def init_process(self):
@@ -105,7 +109,8 @@ class Worker(ThreadWorker):
     def accept(self, listener):
         """Take what stands in line, a crowd at a time."""
         for _ in range(ACCEPTED_AT_ONCE):
-            if self.nr_conns >= self.worker_connections and not self.make_room():
+            if self.nr_conns >= self.most_connections and not self.make_room():
+                time.sleep(CROWDED_SECONDS)
                 return
             try:
                 client, address = listener.accept()
@@ -115,7 +120,7 @@ class Worker(ThreadWorker):
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
                 if not self.make_room():
-                    time.sleep(0.05)
+                    time.sleep(CROWDED_SECONDS)
                 return
             self.welcome(PacedSocket(fileno=client.detach()), address, listener.getsockname())
 
