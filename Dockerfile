@@ -18,5 +18,6 @@ USER 10001:10001
 VOLUME /data
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/api/health', timeout=4)"]
+# It asks by the name that BASE_URL gives, which is served whatever ALLOWED_HOSTS says.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", "import os, urllib.parse as p, urllib.request as u; host = p.urlsplit(os.environ.get('BASE_URL', '')).netloc or '127.0.0.1'; u.urlopen(u.Request(f'http://127.0.0.1:{os.environ[\"PORT\"]}/api/health', headers={'Host': host}), timeout=4)"]
 CMD ["python", "app.py", "run"]

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from test_worker import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST_PACKAGES = {"pytest", "hypothesis", "schemathesis", "jsonschema", "playwright", "mcp"}
@@ -118,6 +119,19 @@ def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
     health = next(rest for word, rest in given if word == "HEALTHCHECK")
     assert json.loads(health.partition("CMD ")[2])[0] == "python" and "/api/health" in health
     assert len([word for word, _ in given if word == "FROM"]) == 2
+
+
+@pytest.mark.parametrize("environ", [{}, {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}])
+def test_the_health_check_finds_a_server_that_serves_and_no_other(tmp_path: Path, environ: dict[str, str]) -> None:
+    command = json.loads(next(rest for word, rest in list_instructions() if word == "HEALTHCHECK").partition("CMD ")[2])
+    server = Server(tmp_path, **environ)
+    asked = {"env": {**os.environ, **environ, "PORT": str(server.port)}, "capture_output": True, "text": True, "timeout": 60}
+    try:
+        found = subprocess.run([sys.executable, *command[1:]], **asked)
+        assert found.returncode == 0, found.stderr
+    finally:
+        server.stop()
+    assert subprocess.run([sys.executable, *command[1:]], **asked).returncode != 0
 
 
 def test_no_test_package_goes_into_the_image() -> None:
