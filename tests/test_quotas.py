@@ -1,17 +1,14 @@
 """What one owner may take of an instance, and how it is refused."""
-import argparse
-import dataclasses
 import threading
 
 import ground
 import pytest
 from service import NOW, Service, address
+from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
 import doctor
 import models
-import quotas
-from cli import people
 from models import Attachment, Bot, Owner, Post, Trader
 from web import accounts, posts, traders
 from web.problem import Problem
@@ -72,8 +69,9 @@ def test_hiding_a_post_frees_its_words(tight):
     bot = tight.make_bot()
     fill(tight, bot)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
-    posts.hide(Post.get().uid, NOW)
-    posts.hide(Post.get().uid, NOW)
+    hidden = Post.get().uid
+    for _ in range(2):
+        posts.hide(hidden, NOW)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
     assert tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
 
@@ -158,15 +156,17 @@ def test_paper_traders_of_an_owner_are_bounded(tight):
 
 
 # ---- the operator -------------------------------------------------------------------------------------------------------
-def test_the_command_line_has_no_quotas(tight, monkeypatch, capsys):
-    tight.config = dataclasses.replace(tight.config, max_wallets_per_owner=1)
-    owner = tight.make_bot("Ada", address("a")).owner
-    for name in ("Bea", "Cy", "Dot"):
-        people.run_bot_create(tight.config, argparse.Namespace(name=name, wallet=address(name), owner=owner.uid, json=True))
-    for n in range(4):
-        bot = Bot.get(Bot.name == "Ada").uid
-        people.run_bot_wallet(tight.config, argparse.Namespace(bot=bot, address=address(f"next {n}"), json=True))
-    assert quotas.find_wallet_changes(tight.config, owner.id, NOW).used >= 4
+def test_the_command_line_has_no_quotas(cli, monkeypatch):
+    for name in ("MAX_WALLETS_PER_OWNER", "MAX_WALLET_CHANGES_PER_DAY", "MAX_TRADERS_PER_OWNER"):
+        monkeypatch.setenv(name, "1")
+    owner = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("a"))["ownerId"]
+    made = [shown(cli, "bot", "create", "--name", name, "--wallet", address(name), "--owner", owner)
+            for name in ("Bea", "Cy")]
+    for n in range(3):
+        attached = shown(cli, "bot", "wallet", made[0]["botId"], address(f"next {n}"))
+        assert attached["wallet"] == address(f"next {n}")
+    for name in ("One", "Two"):
+        shown(cli, "trader", "create", "--name", name, "--family", "momentum", "--owner", owner)
 
 
 def test_doctor_and_health_show_use_and_name_nobody(tight):
