@@ -398,6 +398,10 @@ FORMS = {
     "trader": {"uid": "trader_[0-9a-f]{24}"},
 }
 JSON = {"voice", "coverage", "results", "positions", "walk_cursor", "token_changes", "lots", "flags", "details", "checks", "challenge"}
+# by the column's name, in every table
+NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+EVERYWHERE = {"mint": ADDRESS, "signature": SIGNATURE, "source": "bot|observer|dexscreener|geckoterminal|wallets", "endpoint": r"endpoint \d+",
+              **dict.fromkeys(("price_sol", "price_usd", "liquidity_usd", "pool_sol", "volume24h_usd"), NUMBER)}
 # what is planned may lie ahead
 AHEAD = {"due_at", "heal_at", "expires_at", "auto_post_since"}
 # ms; before that nothing of this program was, but pairs that others made
@@ -427,7 +431,7 @@ def check_forms(reader, now: int) -> Iterator[Difference]:
 
 
 def _list_form_checks(model, now: int) -> Iterator[tuple[str, Any]]:
-    forms = FORMS.get(model._meta.table_name, {})
+    forms = EVERYWHERE | FORMS.get(model._meta.table_name, {})
     for one in model._meta.sorted_fields:
         if one.name in forms:
             yield one.column_name, re.compile(forms[one.name]).fullmatch

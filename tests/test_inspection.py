@@ -64,7 +64,7 @@ CHANGES = [
     (Sighting, {"slot": 5}, ("sighting", "slot")), (Sighting, {"entry": "[]"}, ("sighting", "entry")), (Sighting, {"entry": None}, ("sighting", "entry")),
     (Sighting, {"state": "gone"}, ("sighting", "state")), (Post, {"status": "pending"}, ("post", "status")), (Post, {"trade": None}, ("post", "trade_id")),
     (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")), (Post, {"created_at": 5}, ("post", "created_at")), (Owner, {"uid": "owner_x"}, ("owner", "uid")),
-    (Bot, {"voice": "{"}, ("bot", "voice"))]
+    (Bot, {"voice": "{"}, ("bot", "voice")), (Receipt, {"endpoint": "dndpoint 1"}, ("receipt", "endpoint")), (TradeMint, {"mint": "x"}, ("trade_mint", "mint"))]
 
 
 def test_a_change_behind_the_books_back_is_named(seen):
