@@ -51,6 +51,7 @@ class Config:
     registration: str = "open"
     max_wallets_per_owner: int = 5
     max_receipts_per_wallet: int = 50_000
+    max_addresses_per_wallet: int = 2_000        # the wallet itself and its token accounts
     max_posts_kept_mb: int = 200                      # 1 MB is 1,000,000 bytes
     max_wallet_changes_per_day: int = 5
     max_traders_per_owner: int = 10
@@ -274,6 +275,7 @@ PARSERS = {
     "ip_limit_per_minute": _integer(1, 10**8), "failed_auth_per_minute": _integer(1, 10**8), "creations_per_minute": _integer(1, 10**8),
     "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
     "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8),
+    "max_addresses_per_wallet": _integer(1, 10**6),
     "max_posts_kept_mb": _integer(1, 10**8), "max_wallet_changes_per_day": _integer(1, 10**6), "max_traders_per_owner": _integer(1, 10**6),
     "max_streams_per_owner": _integer(1, 10**6), "max_connections_per_address": _integer(1, 10**6), "allowed_hosts": _hosts,
     "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),

@@ -17,6 +17,9 @@ from scout import Scout
 from sharing import Share
 
 TAKEOVER_SECONDS = 0.5
+# Seconds without any answer of a node after which health says so, even where the pass that asks
+# is still waiting: longer than one call may take (chain.rpc), so that one wallet's call is not it.
+SILENT_SECONDS = 40.0
 GRACE = 5.0                            # seconds that a running pass is given when the process ends
 log = logging.getLogger("candor.jobs")
 
@@ -40,6 +43,8 @@ class Jobs:
         self.config, self._lock, self._ending = config, models.database.lock("jobs"), threading.Event()
         self._share = Share(config.observer_interval_seconds) if config.observers == "shared" else None
         self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
+        # The Rpc of the observer at work here, and whether its silence was told.
+        self._rpc, self._told = None, False
 
     def start(self):
         self._threads += self._begin(self._list_own(), self._ending)
@@ -67,6 +72,7 @@ class Jobs:
         while not self._ending.is_set():
             if self._take_lock():
                 self._lead()
+            self._tell_silence()
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self):
@@ -79,10 +85,20 @@ class Jobs:
         ending = threading.Event()
         threads = self._begin(self._list_jobs(), ending, self._lock.check)
         while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
-            pass
+            self._tell_silence(self._lock.check)
         ending.set()
         for thread in threads:
             thread.join()                                 # before this process asks for the lock again
+
+    def _tell_silence(self, check=None):
+        """Let health know that no node answers, once, while the observer's pass still waits."""
+        silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
+        if silent and not self._told:
+            with contextlib.suppress(models.OperationalError), \
+                    models.database.connection_context(), models.database.guarding(check):
+                models.note_job("observer", "failing", _now(),
+                                f"no node has answered for {SILENT_SECONDS:.0f} seconds")
+        self._told = silent
 
     def _is_leading(self):
         try:
@@ -96,16 +112,18 @@ class Jobs:
     # ---- the jobs -----------------------------------------------------------------------------------------------------------
     def _list_jobs(self):
         """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...] of the one process that leads"""
-        config, observer = self.config, Observer(self.config)              # a new one: the last one's memory is of another time
+        # A new one: the last one's memory is of another time.
+        config, observer = self.config, Observer(self.config, beat=_beat)
         return [*([] if self._share else [self._observe(observer)]),
                 ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
                 ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
 
     def _list_own(self):
         """The same, of every process."""
-        return [self._observe(Observer(self.config, share=self._share))] if self._share else []
+        return [self._observe(Observer(self.config, share=self._share, beat=_beat))] if self._share else []
 
     def _observe(self, observer):
+        self._rpc = observer.rpc
         return "observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now)
 
     def _repeat(self, ending, check, name, seconds, tick):
@@ -139,6 +157,11 @@ def run_observer(observer, now):
         with models.database.guarding(share and share.check):
             more = observer.run_tick(now)
     return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
+
+
+def _beat():
+    """The observer's pass goes on."""
+    models.note_heartbeat("observer", _now())
 
 
 def _now():

@@ -493,6 +493,12 @@ class Wallet(Base):
     last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
     realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
     watcher = TextField(null=True)                            # name of the Watcher that holds its lease, where several observe
+    # Why observing it fails now (a sentence; null: it does not), since when, how often in a row.
+    trouble = TextField(null=True)
+    trouble_at = BigIntegerField(null=True)
+    trouble_tries = IntegerField(default=0)
+    # How many token accounts the last list of them named beyond MAX_ADDRESSES_PER_WALLET.
+    accounts_left_out = IntegerField(default=0)
 
 
 # Whose a trade `t` of a wallet `w` is, as SQL: the one place that decides. What a bot had proven
@@ -740,13 +746,17 @@ class Snapshot(Quote):
 
 def pin_snapshots(ids):
     """Keep these snapshots for ever."""
-    Snapshot.update(expires_at=None).where(Snapshot.id.in_(list(ids))).execute()
+    for part in in_parts(ids):
+        Snapshot.update(expires_at=None).where(Snapshot.id.in_(part)).execute()
 
 
 def replace_held(mints):
     """Exactly these mints have an open paper position; they stay tracked whatever their volume."""
-    Token.update(held=False).where(Token.held & Token.mint.not_in(list(mints))).execute()
-    Token.update(held=True).where(~Token.held & Token.mint.in_(list(mints))).execute()
+    held = {mint for mint, in Token.select(Token.mint).where(Token.held).tuples()}
+    for part in in_parts(sorted(held - set(mints))):
+        Token.update(held=False).where(Token.mint.in_(part)).execute()
+    for part in in_parts(sorted(set(mints) - held)):
+        Token.update(held=True).where(Token.mint.in_(part)).execute()
 
 
 # ---- paper mode -----------------------------------------------------------------------------------------------------------
@@ -955,6 +965,18 @@ TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receip
           Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
 
 
+# ---- lists in statements ---------------------------------------------------------------------
+def in_parts(values):
+    """The values in lists that one statement can bind, however many there are."""
+    return chunked(values, ROWS_A_STATEMENT)
+
+
+def insert_rows(model, rows):
+    """Insert rows of equal shape that are not there yet, in as many statements as it takes."""
+    for part in in_parts(rows):
+        model.insert_many(part).on_conflict_ignore().execute()
+
+
 # ---- short named writes ----------------------------------------------------------------------------------------------------
 def utc_now():
     return datetime.datetime.now(datetime.UTC)
@@ -1008,6 +1030,11 @@ def store_trades(rows):
             Arrival.insert_many(fresh).execute()
         numbers |= stored
     return numbers
+
+
+def note_heartbeat(name, now):
+    """A long pass of this job goes on; `now` in ms."""
+    Job.update(heartbeat_at=now).where(Job.name == name).execute()
 
 
 def store_arrival(kind, **what):

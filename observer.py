@@ -5,24 +5,27 @@ history and fetches receipts that are listed and not yet stored. Network first, 
 than the answer that was on its way.
 """
 import functools
+import logging
 import math
 import time
 import zlib
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import orjson
-from peewee import JOIN, chunked, fn
+from peewee import JOIN, PeeweeException, chunked, fn
 
 import models
-from books import Books, distrust_trades, name_rules, pack, unpack
+from books import Books, Kept, distrust_trades, name_rules, pack, show_coverage, unpack
 from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
-from chain.coverage import Progress, is_explained
+from chain.coverage import Progress, add_trouble, is_explained
 from chain.entries import Entry, read_entry
+from chain.ledger import Book
 from chain.programs import table
 from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
-from chain.rpc import THROTTLED, BadAnswer, Refused, Rpc, RpcError, Unavailable
-from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
+from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Unavailable
+from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet, in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 OVERLAP_SLOTS = 512                    # below the covered head: where something new was, what a lagging node left out is listed again
@@ -38,10 +41,23 @@ STUCK_AFTER = 5                        # tries
 ACCOUNTS_A_CALL = 100
 PATIENCE = 3                           # passes in trouble before the command line gives up
 FINALIZED = {"commitment": "finalized"}
+# Seconds a step that failed is put off, doubled with each failure in a row.
+TROUBLE_FIRST, TROUBLE_LATEST = 1.0, 3600.0
+# Seconds between two signs of life during a long pass.
+BEAT_EVERY = 10.0
+log = logging.getLogger("candor.observer")
 
 
 def quiet(text):
     """Nobody watches."""
+
+
+@dataclass
+class PutOff:
+    """A step that failed for a wallet: how often in a row, and when it is tried again."""
+
+    tries: int = 0
+    until: float = -math.inf
 
 
 @dataclass
@@ -54,8 +70,13 @@ class Watch:
     fold_after: float = 0.0
     heal_wait: int = HEAL_FIRST // 2                      # ms
     compared_at: float = -math.inf
-    listed_at: float = -math.inf                          # when the wallet's own head was last listed
-    accounts_asked_at: float = -math.inf
+    # address -> when its balance was last asked for, and when its head was last listed.
+    asked: dict = field(default_factory=dict)
+    listed: dict = field(default_factory=dict)
+    # When a slice of its walks and its backlog was last worked on.
+    worked_at: float = -math.inf
+    # Name of a step -> PutOff.
+    put_off: dict = field(default_factory=lambda: defaultdict(PutOff))
     # when it was last looked whether the receipt of each entry is still there
     receipts_checked_at: float = -math.inf
     unplaced: dict | None = None                          # slot -> signatures stored without their place in it; None: not read yet
@@ -66,14 +87,19 @@ class Watch:
 class Observer:
     """`run_tick` is one pass over the wallets that are due. Its memory is a cache: all it needs to go on is in the database."""
 
-    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, share=None):
+    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, share=None, beat=None):
         self.config, self.clock, self.say = config, clock, say
+        # `beat` is called now and then while a long pass goes on.
+        self._beat, self._beaten = beat, -math.inf
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
         self.rules = name_rules(self.programs)
         self.share = share                                # sharing.Share, or None: all wallets
         self.problem = None                               # of the last tick, for health
-        self._begun = 0.0                                 # of this look
+        self.troubled = set()                             # ids of wallets that failed in the last tick
+        self._begun, self._end, self._now = 0.0, 0.0, 0   # of this look
+        self._left = set()                                # ids of wallets this look does not touch any more
+        self._suspect = None                              # (wallet, step, error, answers before) of the call that last failed
         self._spare = 0                                   # requests that may still be made in this look where nothing is known to have moved
         self._timed_at = -math.inf
         self._forget()
@@ -83,15 +109,31 @@ class Observer:
 
     def run_tick(self, now):
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
-        wallets, self.problem = self._list_due(now), None
+        self._begun, self._now, self.problem = self.clock(), now, None
+        self._left, self.troubled, self._suspect = set(), set(), None
+        wallets = self._list_due(now)
         try:
             more = self._look(wallets, now)
+            more = not self._judge_suspect() or more
             for wallet in wallets:
-                self._finish(wallet, now, more)
-            return more
-        except BaseException:
-            self._forget()                                # the database may not hold what memory does: fold again from there
+                self._attempt(self._finish, wallet, now, more)
+        except models.OperationalError:
+            if models.database.engine != "sqlite":
+                # The lock or the lease may be gone, and with it others may have written.
+                self._forget()
             raise
+        self.problem = self.problem or self._find_common_trouble()
+        return more
+
+    def _find_common_trouble(self):
+        """Where every wallet is in trouble nothing is observed: that of one of them, else None."""
+        mine = [Wallet.watcher == self.share.name] if self.share else []
+        watched = Wallet.select(Wallet.address, Wallet.trouble).join(Attachment).where(
+            Attachment.detached_at.is_null(), *mine)
+        if watched.where(Wallet.trouble.is_null()).exists():
+            return None
+        one = watched.order_by(Wallet.trouble_at).tuples().first()
+        return one and f"{one[0]}: {one[1]}"
 
     def forget_others(self, mine):
         """What others write we do not hear of: only of the wallets `mine` (ids) anything is remembered."""
@@ -100,46 +142,144 @@ class Observer:
             del self._watches[wallet_id]
 
     def _list_due(self, now):
-        """Wallets whose time has come, longest overdue first. A time further ahead than any pause was set by a clock that ran wrong."""
+        """Wallets whose time has come, longest overdue first, those in trouble last. A time further ahead than any pause was set by a clock that ran wrong."""
         longest = int(1000 * max(LONGEST_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
         mine = [Wallet.watcher == self.share.name] if self.share else []
-        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due, *mine).order_by(Wallet.due_at))
+        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due, *mine).order_by(
+            Wallet.trouble_tries, Wallet.due_at))
 
     def _look(self, wallets, now):
-        self._begun, span = self.clock(), max(2.0, self.config.observer_interval_seconds)
+        span = max(2.0, self.config.observer_interval_seconds)
+        self._end = self._begun + span
         try:
             for wallet in wallets:
-                self._prepare(wallet)
-            self._spare = Address.select().where(Address.wallet.in_([w.id for w in wallets])).count()
-            self._compare_balances([w for w in wallets if self._is_worth_comparing(w)])
+                self._attempt(self._prepare, wallet)
+            self._spare = sum(Address.select().where(Address.wallet.in_(part)).count()
+                              for part in in_parts([w.id for w in wallets]))
+            worth = [w for w in wallets if self._attempt(self._is_worth_comparing, w)]
+            self._compare_balances(worth, self._begun + span / 3)
             for wallet in wallets:
                 self._attempt(self._take_news, wallet, now)
             self._tell_time(wallets)
             self._list_heads(wallets, self._begun + span / 2, now)
-            more = self._work_through(wallets, max(self._begun + span, self.clock() + span / 2), now)
-            self._compare_balances([w for w in wallets if not more and self._is_open(w)])
+            self._store_looks(wallets, now)
+            self._end = max(self._end, self.clock() + span / 4)
+            more = self._work_through(wallets, now)
+            opened = [w for w in wallets if not more and self._attempt(self._is_open, w)]
+            self._compare_balances(opened, self.clock() + span / 4)
             return more
         except Unavailable as error:
             self.problem = str(error)
             return True
 
-    def _attempt(self, work, *args):
-        """One wallet's trouble must not keep the others waiting; only when no endpoint answers the pass is over."""
+    # ---- trouble of one wallet -----------------------------------------------------------------
+    def _attempt(self, work, wallet, *args):
+        """Do one step for a wallet. What goes wrong there is that wallet's alone; then False.
+
+        A step that a node refuses is put off and the others go on; a fault of ours puts off the
+        whole wallet. Raised is only what is nobody's: that no node answers, or the database.
+        """
+        self._tell_life()
+        step = self._watches[wallet.id].put_off.get(work.__name__)
+        suspected = self._suspect is not None and self._suspect[0].id == wallet.id
+        if suspected or wallet.id in self._left or step and self.clock() < step.until:
+            return False
         try:
-            return work(*args)
-        except Unavailable:
-            raise
+            done = work(wallet, *args)
+        except Unavailable as error:
+            return self._suspect_wallet(wallet, work.__name__, error)
         except RpcError as error:
+            return self._put_off_step(wallet, work.__name__, error)
+        except Exception as error:
+            self._forget_wallet(wallet.id)
+            if models.is_busy(error):
+                raise
+            return self._put_off_wallet(wallet, error)
+        self._watches[wallet.id].put_off.pop(work.__name__, None)
+        return done
+
+    def _tell_life(self):
+        if self._beat and self.clock() - self._beaten >= BEAT_EVERY:
+            self._beaten = self.clock()
+            self._beat()
+
+    def _suspect_wallet(self, wallet, name, error):
+        """A call failed at every try. It is this wallet's trouble if others are answered hereafter.
+
+        Until that is known the wallet asks nothing. Where nobody was answered since another call
+        failed, the nodes are to blame: the error is raised again.
+        """
+        if isinstance(error, Resting) or not self._judge_suspect():
+            raise error
+        self._suspect = wallet, name, error, self.rpc.answers
+        return False
+
+    def _judge_suspect(self):
+        """Put off the step that failed last where nodes answered since; False where none did."""
+        suspect, self._suspect = self._suspect, None
+        if suspect is None:
+            return True
+        wallet, name, error, answers = suspect
+        if self.rpc.answers == answers:
             self.problem = str(error)
             return False
+        self._put_off_step(wallet, name, error)
+        return True
 
-    def _work_through(self, wallets, end, now):
-        """Slices of work in turn, so that one long back-fill does not starve the others."""
-        turns = deque(wallets)
-        while turns and self.clock() < end:
+    def _put_off_step(self, wallet, name, error):
+        step = self._watches[wallet.id].put_off[name]
+        step.until = self.clock() + min(TROUBLE_LATEST, TROUBLE_FIRST * 2 ** min(step.tries, 12))
+        step.tries += 1
+        if wallet.trouble != str(error):
+            log.warning("wallet %s: %s", wallet.address, error)
+        self._store_trouble(wallet, str(error))
+        return False
+
+    def _put_off_wallet(self, wallet, error):
+        """Nothing more of this wallet in this look, and the next one later and later."""
+        reason = f"internal error: {type(error).__name__}"
+        if wallet.trouble != reason:
+            log.error("wallet %s failed", wallet.address, exc_info=error)
+        self._left.add(wallet.id)
+        self._store_trouble(wallet, reason)
+        pause = min(LONGEST_SLEEP, TROUBLE_FIRST * 2 ** min(wallet.trouble_tries, 12))
+        Wallet.update(due_at=self._now + int(1000 * pause)).where(Wallet.id == wallet.id).execute()
+        return False
+
+    def _store_trouble(self, wallet, reason):
+        """Say it in health and in the wallet's coverage."""
+        self.troubled.add(wallet.id)
+        wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._now
+        wallet.trouble_tries += 1
+        stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
+        if stored is None:
+            coverage = show_coverage(wallet, Kept(Book()), Progress(trouble=reason))
+        else:
+            coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
+        values = {name: getattr(wallet, name) for name in ("trouble", "trouble_at", "trouble_tries")}
+        Wallet.update(coverage=orjson.dumps(coverage).decode(), **values).where(
+            Wallet.id == wallet.id).execute()
+
+    def _clear_trouble(self, wallet):
+        """No step of it failed in this look and none is put off: it is well."""
+        if wallet.trouble is None or wallet.id in self.troubled or self._watches[wallet.id].put_off:
+            return
+        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = None, None, 0
+        Wallet.update(trouble=None, trouble_at=None, trouble_tries=0).where(
+            Wallet.id == wallet.id).execute()
+
+    # ---- slices of work ------------------------------------------------------------------------
+    def _work_through(self, wallets, now):
+        """Slices of work in turn, so that one long back-fill does not starve the others.
+
+        Who had no turn in the last look has the first one in this.
+        """
+        turns = deque(sorted(wallets, key=lambda w: self._watches[w.id].worked_at))
+        while turns and self.clock() < self._end:
             wallet = turns.popleft()
-            if self._attempt(self._work_on, wallet, now):
+            self._watches[wallet.id].worked_at = self.clock()
+            if self._work_on(wallet, now):
                 turns.append(wallet)
         return bool(turns)
 
@@ -148,14 +288,17 @@ class Observer:
 
         Walks come before the back-fill, which then goes from the beginning on: what is folded stays folded.
         """
-        worked = any(step(wallet, now) for step in (self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts))
-        self._index_slots(wallet)
-        if not worked:
-            return False
+        steps = self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts
+        worked = any(self._attempt(step, wallet, now) for step in steps)
+        self._attempt(self._index_slots, wallet)
+        if worked:
+            self._attempt(self._show_work, wallet, now)
+        return worked
+
+    def _show_work(self, wallet, now):
         self._latch_whole(wallet)
         if self.clock() >= self._watches[wallet.id].fold_after:
             self._publish(wallet, now)
-        return True
 
     # ---- before the look ---------------------------------------------------------------------------------------------------
     def _prepare(self, wallet):
@@ -190,13 +333,42 @@ class Observer:
         verdicts, pending = self._verdicts(wallet), Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending")
         return wallet.whole and not all(verdicts.get(a) is not None for a in list_addresses(wallet.id)) and not pending.exists()
 
-    def _compare_balances(self, wallets):
-        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night."""
-        rows = [(wallet, a) for wallet in wallets for a, in Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0).tuples()]
+    def _compare_balances(self, wallets, until):
+        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night.
+
+        Wallets with many addresses come last and, once the time is over, go on in the next look.
+        """
+        small, large = [], []
+        for wallet in wallets:
+            put_off = self._watches[wallet.id].put_off.get("_compare_own")
+            if put_off is None or self.clock() >= put_off.until:
+                rows = [(wallet, a) for a, in Address.select(Address.address).where(
+                    Address.wallet == wallet.id, Address.walks > 0).tuples()]
+                (small if len(rows) <= ACCOUNTS_A_CALL else large).extend(rows)
+        large.sort(key=lambda row: self._watches[row[0].id].asked.get(row[1], -math.inf))
+        rows = small + large
         for start in range(0, len(rows), ACCOUNTS_A_CALL):
-            self._attempt(self._compare_part, rows[start:start + ACCOUNTS_A_CALL])
+            if start >= len(small) and start and self.clock() >= until:
+                break
+            self._compare_part(rows[start:start + ACCOUNTS_A_CALL])
 
     def _compare_part(self, part):
+        """Addresses of several wallets in one call; where that fails, each wallet in its own."""
+        try:
+            if len({wallet.id for wallet, _ in part}) > 1:
+                return self._ask_holdings(part)
+        except Resting:
+            raise
+        except RpcError:
+            pass                                          # one of them has the trouble: asked alone it shows which
+        for _, own in groupby(part, key=lambda row: row[0].id):
+            own = list(own)
+            self._attempt(self._compare_own, own[0][0], own)
+
+    def _compare_own(self, wallet, part):
+        self._ask_holdings(part)
+
+    def _ask_holdings(self, part):
         self._spare -= 1
         params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
         check = functools.partial(check_holdings, owned=[(wallet.address, a) for wallet, a in part])
@@ -204,6 +376,22 @@ class Observer:
         for (wallet, address), holding in zip(part, holdings):
             watch = self._watches[wallet.id]
             watch.holdings[address], watch.compared_at = holding, self.clock()
+            watch.asked[address] = watch.compared_at
+
+    def _store_looks(self, wallets, now):
+        """When a node last told of these wallets: at once, for the work after it may be long."""
+        looked = [wallet for wallet in wallets if self._note_look(wallet, now)]
+        for part in in_parts([wallet.id for wallet in looked]):
+            Wallet.update(looked_at=max(w.looked_at for w in looked)).where(
+                Wallet.id.in_(part)).execute()
+
+    def _note_look(self, wallet, now):
+        """Whether a node told of it in this look."""
+        watch = self._watches[wallet.id]
+        told_at = max(watch.compared_at, watch.listed.get(wallet.address, -math.inf))
+        if told_at >= self._begun:
+            wallet.looked_at = now + int(1000 * (told_at - self._begun))
+        return told_at >= self._begun
 
     def _tell_time(self, wallets):
         """The block time up to which these wallets were seen, now and then: posts whose signature never shows wait for it."""
@@ -211,7 +399,12 @@ class Observer:
         if not slots or self._spare <= 0 or self._begun - self._timed_at < RECHECK_EVERY:
             return
         self._timed_at, self._spare = self._begun, self._spare - 1
-        seconds = self._attempt(self._ask_time, min(slots.values()))
+        try:
+            seconds = self._ask_time(min(slots.values()))
+        except Resting:
+            raise
+        except RpcError:
+            return                                        # of no wallet, and asked for again in a minute
         for wallet in wallets:
             if seconds and wallet.id in slots:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
@@ -244,17 +437,22 @@ class Observer:
         A receipt that names a wallet and moves nothing of it shows there alone.
         """
         waiting = {w for w, in Post.select(Post.wallet).where(Post.status == "pending").tuples()}
-        for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, self._watches[w.id].listed_at)):
+        for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, w.trouble_tries, self._watches[w.id].listed.get(w.address, -math.inf))):
             if wallet.id in waiting or (self._spare > 0 and self.clock() < until):
                 self._attempt(self._list_addresses, wallet, {wallet.address}, now)
 
     def _list_addresses(self, wallet, addresses, now):
-        watch = self._watches[wallet.id]
-        if wallet.address in addresses and watch.listed_at >= self._begun:
-            addresses = addresses - {wallet.address}      # done in this look
-        for row in list(Address.select().where(Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(sorted(addresses)))):
-            if row.address == wallet.address:
-                watch.listed_at, self._spare = self.clock(), self._spare - 1
+        """List the heads of some of these, longest unlisted first; the others in the next look."""
+        listed = self._watches[wallet.id].listed
+        waiting = [a for a in addresses if listed.get(a, -math.inf) < self._begun]
+        chosen = sorted(waiting, key=lambda a: (listed.get(a, -math.inf), a))[:SLICE]
+        rows = list(Address.select().where(Address.wallet == wallet.id, Address.walks > 0,
+                                           Address.address.in_(chosen)))
+        for row in rows:
+            if self.clock() >= self._end:
+                break
+            self._spare -= row.address == wallet.address
+            listed[row.address] = self.clock()
             self._list_head(wallet, row, now)
 
     def _list_head(self, wallet, row, now):
@@ -271,7 +469,8 @@ class Observer:
 
     def _store_sightings(self, wallet, page, now, head):
         """Keep what is new of a page; the rows [(signature, slot, index), ...] that were new."""
-        known = {s for s, in Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.signature.in_([s for s, _, _ in page])).tuples()}
+        known = {s for part in in_parts([s for s, _, _ in page]) for s, in Sighting.select(Sighting.signature).where(
+            Sighting.wallet == wallet.id, Sighting.signature.in_(part)).tuples()}
         new = [row for row in page if row[0] not in known]
         if not new:
             return []
@@ -279,8 +478,7 @@ class Observer:
             room = self.config.max_receipts_per_wallet - Sighting.select().where(Sighting.wallet == wallet.id).count()
             new = new[:max(0, room)]
             rows = [{"wallet": wallet.id, "signature": s, "slot": slot, "tx_index": index, "head": head, "seen_at": now} for s, slot, index in new]
-            if rows:
-                Sighting.insert_many(rows).on_conflict_ignore().execute()
+            models.insert_rows(Sighting, rows)
         return new
 
     # ---- walking: over everything an address ever listed ---------------------------------------------------------------------------
@@ -323,24 +521,47 @@ class Observer:
 
     def _list_token_accounts(self, wallet, now):
         """Once a day, accounts that hold something now, even if no receipt ever named the wallet itself. Returns whether it was done."""
-        watch = self._watches[wallet.id]
-        listed_today = wallet.accounts_at is not None and abs(now - wallet.accounts_at) < WALK_EVERY
-        if listed_today or self.clock() - watch.accounts_asked_at < RECHECK_EVERY:
+        if wallet.accounts_at is not None and abs(now - wallet.accounts_at) < WALK_EVERY:
             return False
-        watch.accounts_asked_at = self.clock()            # some providers refuse this for some wallets: not at every look
+        told = set()
         for program in TOKEN_PROGRAMS:
             params = [wallet.address, {"programId": program}, {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}]
             addresses, _ = self.rpc.call("getTokenAccountsByOwner", params, check_accounts)
-            self._add_addresses(wallet, addresses)
-        Wallet.update(accounts_at=now).where(Wallet.id == wallet.id).execute()
-        wallet.accounts_at = now
+            told.update(addresses)
+        self._add_addresses(wallet, told)
+        wallet.accounts_at, wallet.accounts_left_out = now, len(told - list_addresses(wallet.id))
+        Wallet.update(accounts_at=now, accounts_left_out=wallet.accounts_left_out).where(Wallet.id == wallet.id).execute()
         return True
 
-    def _add_addresses(self, wallet, addresses):
-        fresh = sorted(set(addresses) - list_addresses(wallet.id))
+    def _add_addresses(self, wallet, addresses, named=False):
+        """Watch these accounts too, as many as there is room for.
+
+        `named`: a known transaction names them. They take the place of accounts that none does.
+        """
+        known = list_addresses(wallet.id)
+        fresh = sorted(set(addresses) - known)
+        room = self.config.max_addresses_per_wallet - len(known)
+        if named and len(fresh) > room:
+            room += self._drop_unnamed(wallet, len(fresh) - room)
+        fresh = fresh[:max(0, room)]
         if fresh:
-            Address.insert_many([{"wallet": wallet.id, "address": a} for a in fresh]).on_conflict_ignore().execute()
+            models.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
             self._read_nameless(wallet, fresh)
+
+    def _drop_unnamed(self, wallet, most):
+        """Stop watching accounts for which no transaction was ever listed; how many."""
+        unlisted = Address.select(Address.id, Address.address).where(
+            Address.wallet == wallet.id, Address.walk_cursor.is_null(),
+            Address.head_slot.is_null() | (Address.head_slot == 0))
+        named = self._book(wallet).seen.keys() | {wallet.address}
+        dropped = [ident for ident, address in unlisted.order_by(Address.id.desc()).tuples()
+                   if address not in named][:most]
+        for part in in_parts(dropped):
+            Address.delete().where(Address.id.in_(part)).execute()
+        if dropped:
+            wallet.accounts_left_out += len(dropped)
+            Wallet.update(accounts_left_out=wallet.accounts_left_out).where(Wallet.id == wallet.id).execute()
+        return len(dropped)
 
     def _read_nameless(self, wallet, fresh):
         """Receipts of 2021 did not tell owners: those that name these accounts are read again now that their owner is known."""
@@ -373,16 +594,28 @@ class Observer:
         due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)             # the latter: put off by a clock that ran wrong
         pending = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which)
         rows = list(pending.order_by(Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id).limit(SLICE))
-        for row in rows:
-            self._fetch(wallet, row, now)
+        for count, row in enumerate(rows):
+            if count and self.clock() >= self._end:
+                return count
+            self._fetch_safely(wallet, row, now)
         return len(rows)
+
+    def _fetch_safely(self, wallet, row, now):
+        """A receipt that we stumble over is put off like one that is refused: the others go on."""
+        try:
+            self._fetch(wallet, row, now)
+        except (RpcError, PeeweeException):
+            raise
+        except Exception as error:
+            log.exception("wallet %s: receipt %s failed", wallet.address, row.signature)
+            self._put_off(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, wallet, row, now):
         """Store the receipt of one sighting and its Entry, or put it off where the node does not give it or what it gives is refused."""
         known = list_addresses(wallet.id)
         try:
             receipt = self._find_receipt(row.signature) or self._fetch_receipt(row, now)
-        except BadAnswer as error:
+        except (BadAnswer, Refused) as error:
             return self._put_off(row, now, str(error))
         if receipt is None:
             return self._put_off(row, now, None)
@@ -394,7 +627,7 @@ class Observer:
         self._watches[wallet.id].new.append(replace(entry, tx_index=index))
         self._note_unplaced(wallet, receipt.slot, index, row.signature)
         self._note_nameless(wallet, entry)
-        self._add_addresses(wallet, {b.address for b in entry.balances} - known)
+        self._add_addresses(wallet, {b.address for b in entry.balances} - known, named=True)
 
     def _find_receipt(self, signature):
         body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
@@ -439,7 +672,10 @@ class Observer:
             for slot, signature in list(stored.tuples()):
                 self._note_unplaced(wallet, slot, None, signature)
         for slot in sorted(watch.crowded):
-            self._attempt(self._index_slot, wallet, slot, sorted(watch.unplaced[slot]))
+            try:
+                self._index_slot(wallet, slot, sorted(watch.unplaced[slot]))
+            except (BadAnswer, Refused):
+                pass                                      # no node gives the block: the chain of balances has to tell
             watch.crowded.discard(slot)                   # no endpoint available: it stays and is asked for again
 
     def _index_slot(self, wallet, slot, signatures):
@@ -462,20 +698,23 @@ class Observer:
         return book
 
     def _finish(self, wallet, now, more):
-        progress, watch = self._progress(wallet), self._watches[wallet.id]
-        if max(watch.compared_at, watch.listed_at) >= self._begun:
-            wallet.looked_at = now
+        progress = self._progress(wallet)
+        self._note_look(wallet, now)
         if wallet.whole and progress.pending == progress.stuck:
             self._count_misses(wallet)
-            more = self._heal(wallet, now) or more
+            try:
+                more = self._attempt(self._heal, wallet, now) or more
+            except Unavailable as error:
+                self.problem = str(error)
+        self._clear_trouble(wallet)
         self._publish(wallet, now)
         Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(wallet, now)))).where(Wallet.id == wallet.id).execute()
 
     def _count_misses(self, wallet):
         watch = self._watches[wallet.id]
-        if watch.compared_at < self._begun:
-            return
         for address, verdict in self._verdicts(wallet).items():
+            if watch.asked.get(address, -math.inf) < self._begun:
+                continue
             watch.misses[address] = 0 if verdict else watch.misses.get(address, 0) + (verdict is False)
 
     def _unexplained(self, wallet):
@@ -490,7 +729,7 @@ class Observer:
         """Seconds until the next look: at once where it trades or a post waits, every other or every fourth time where it sleeps."""
         last, interval = self.books.last_time(wallet.id), self.config.observer_interval_seconds
         idle = now / 1000 - last if last else 0
-        if idle < 3600 or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists():
+        if wallet.trouble or idle < 3600 or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists():
             return 0
         return min(interval * (1.5 if idle < 86_400 else 3.5), max(LONGEST_SLEEP, interval))
 
@@ -520,7 +759,7 @@ class Observer:
         for row in list(rows):
             try:
                 raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
-            except RpcError:
+            except (BadAnswer, Refused):
                 continue                                  # the gap stays, and is doubted again
             if receipt and receipt != parse_receipt(unpack(row.body)):
                 before, old = self._trouble_now(wallet), (row.body, row.endpoint)
@@ -539,7 +778,10 @@ class Observer:
         Wallet.update(rules="").where(Wallet.id.in_(others)).execute()          # whoever observes them reads them again
 
     def _progress(self, wallet):
-        addresses, watch, book = list(Address.select().where(Address.wallet == wallet.id)), self._watches[wallet.id], self._book(wallet)
+        columns = Address.address, Address.walks, Address.walk_cursor, Address.walk_new
+        addresses = list(Address.select(*columns).where(Address.wallet == wallet.id).namedtuples())
+        watch, book = self._watches[wallet.id], self._book(wallet)
+        left_out = wallet.accounts_left_out or book.seen.keys() - {a.address for a in addresses}
         mine = Sighting.wallet == wallet.id
         pending = mine & (Sighting.state == "pending")
         refused = Sighting.select(Sighting.slot, Sighting.problem).where(pending, Sighting.problem.is_null(False)).order_by(Sighting.slot).limit(MOST_NAMED)
@@ -549,7 +791,8 @@ class Observer:
                         confirmed=wallet.accounts_at is not None and all(a.walks > 1 and a.walk_new == 0 for a in addresses),
                         closed=all(verdicts.get(a.address) for a in addresses), pending=Sighting.select().where(pending).count(), refused=tuple(refused.tuples()),
                         stuck=Sighting.select().where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False)).count(),
-                        unexplained=unexplained, capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet)
+                        unexplained=unexplained, capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet,
+                        accounts_capped=bool(left_out), trouble=wallet.trouble)
 
     def _publish(self, wallet, now):
         book, progress = self._book(wallet), self._progress(wallet)
@@ -562,6 +805,17 @@ def list_addresses(wallet_id):
     return {a for a, in Address.select(Address.address).where(Address.wallet == wallet_id).tuples()}
 
 
+def _list_receipts(wallet, signatures):
+    """(id of the Sighting, signature, entry, body) of the wallet's stored receipts, of all or of these, one after another."""
+    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body).join(
+        Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature)
+    query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored")
+    if signatures is None:
+        yield from query.tuples().iterator()
+    for part in in_parts(signatures or ()):
+        yield from query.where(Sighting.signature.in_(part)).tuples()
+
+
 # ---- reading again -------------------------------------------------------------------------------------------------------------------------
 def read_entries_again(wallet, programs, signatures=None):
     """Read a wallet's entries anew from the stored receipts; (how many changed, how many are to be fetched again).
@@ -569,11 +823,8 @@ def read_entries_again(wallet, programs, signatures=None):
     The latter are those whose receipt is gone, damaged, or refused by now.
     """
     known = list_addresses(wallet.id)
-    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body)
-    query = query.join(Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature)
-    query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored", *([] if signatures is None else [Sighting.signature.in_(signatures)]))
     changed, lost = [], []
-    for number, signature, entry, body in query.tuples().iterator():
+    for number, signature, entry, body in _list_receipts(wallet, signatures):
         try:
             again = None if body is None else read_entry(parse_receipt(unpack(body), signature), wallet.address, programs, known).dump()
         except (ValueError, zlib.error):
@@ -614,8 +865,9 @@ def observe_once(observer, now, sleep=time.sleep):
     while looks < 2 and troubles < PATIENCE:              # a balance that walking does not explain is told by a second look
         Wallet.update(due_at=0).execute()
         more = observer.run_tick(now)
-        looks, troubles = looks + (not more and not observer.problem), troubles + 1 if observer.problem else 0
-        pause = THROTTLED if observer.problem else 0.0    # as long as an endpoint rests that was asked too often
+        trouble = observer.problem or observer.troubled
+        looks, troubles = looks + (not more and not trouble), troubles + 1 if trouble else 0
+        pause = THROTTLED if trouble else 0.0             # as long as an endpoint rests that was asked too often
         sleep(pause)
         now += 1000 + int(1000 * pause)
     return {wallet.address: orjson.loads(wallet.coverage) for wallet in Wallet.select().where(Wallet.coverage.is_null(False))}

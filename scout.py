@@ -105,9 +105,15 @@ def write(statements):
                 models.database.execute_sql(sql, values)
 
 
+def _insert(model, rows):
+    """Statements that insert rows of equal shape."""
+    return [model.insert_many(part) for part in models.in_parts(rows)]
+
+
 def find_tokens(addresses):
     """{mint: Token} of those that are known."""
-    return {token.mint: token for token in Token.select().where(Token.mint.in_(list(addresses)))}
+    return {token.mint: token for part in models.in_parts(addresses)
+            for token in Token.select().where(Token.mint.in_(part))}
 
 
 def store_discoveries(found, found_by, now_ms):
@@ -117,14 +123,14 @@ def store_discoveries(found, found_by, now_ms):
              for mint, (symbol, name) in found.items() if mint not in known and mint != WRAPPED_SOL]
     back = [Token.update(tracked_at=now_ms, found_by=token.found_by or found_by, discovered_at=token.discovered_at or now_ms)
             .where(Token.id == token.id) for token in known.values() if token.tracked_at is None]
-    write([*([Token.insert_many(fresh)] if fresh else ()), *back])
+    write([*_insert(Token, fresh), *back])
 
 
 def store_moved(addresses):
     """Tokens that observed wallets moved and nobody discovered: rows that wait for a name."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
-    write([Token.insert_many(fresh)] if fresh else ())
+    write(_insert(Token, fresh))
 
 
 def store_quotes(quotes, asked, taken_at):
@@ -135,7 +141,8 @@ def store_quotes(quotes, asked, taken_at):
                  for token, _, columns in told if token.tracked_at is not None]
     renewed = [Token.update(symbol=quote.symbol or token.symbol, name=quote.name or token.name, quoted_at=taken_at, pair_url=quote.pair_url,
                             pair_created_at=quote.pair_created_at, **columns).where(Token.id == token.id) for token, quote, columns in told]
-    write([*renewed, *([Snapshot.insert_many(snapshots)] if snapshots else ()), Token.update(asked_at=taken_at).where(Token.mint.in_(list(asked)))])
+    write([*renewed, *_insert(Snapshot, snapshots),
+           *(Token.update(asked_at=taken_at).where(Token.mint.in_(part)) for part in models.in_parts(asked))])
 
 
 def _columns(quote, before):
@@ -165,7 +172,7 @@ def store_dropped(now_ms):
     """Stop tracking what is beyond TRACKED_TOKENS."""
     tracked = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(Token.tracked_at.is_null(False))
     dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
-    write([Token.update(tracked_at=None).where(Token.id.in_(dropped))] if dropped else ())
+    write([Token.update(tracked_at=None).where(Token.id.in_(part)) for part in models.in_parts(dropped)])
 
 
 def prune(now_ms):

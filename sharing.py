@@ -3,7 +3,7 @@
 Every process is a Watcher with a name of its own. Its leases hold while it is heard of: it says so with each round and with whatever it writes. Once it
 was silent for too long, by the database's clock, the others take its wallets over; what it still had on its way is refused.
 """
-from models import Attachment, OperationalError, Wallet, Watcher, database, new_uid, writing
+from models import Attachment, OperationalError, Wallet, Watcher, database, in_parts, new_uid, writing
 
 SILENCE = 20.0                         # seconds, beside two rounds
 
@@ -30,8 +30,9 @@ class Share:
         fair = -(-len(attached) // watchers)
         mine, free = ([ident for ident, holder in attached if holder == name] for name in (self.name, None))
         taken, given = free[:max(0, fair - len(mine))], mine[fair:]
-        Wallet.update(watcher=self.name).where(Wallet.id.in_(taken)).execute()
-        Wallet.update(watcher=None).where(Wallet.id.in_(given)).execute()
+        for watcher, wallets in ((self.name, taken), (None, given)):
+            for part in in_parts(wallets):
+                Wallet.update(watcher=watcher).where(Wallet.id.in_(part)).execute()
         return {*mine, *taken} - {*given}
 
     def check(self):

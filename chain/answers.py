@@ -5,7 +5,7 @@ Numbers are bounded to what is stored in signed 64-bit columns, addresses and si
 import base64
 from dataclasses import dataclass
 
-from base58 import b58encode
+from base58 import b58decode, b58encode
 
 from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, TOKEN_PROGRAMS, parse_receipt
 
@@ -51,9 +51,14 @@ def check_accounts(result):
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
         raise ValueError("no list of token accounts") from error
-    if not all(isinstance(address, str) and ADDRESS.fullmatch(address) for address in addresses):
+    if not all(map(_is_address, addresses)):
         raise ValueError("a malformed address")
     return addresses
+
+
+def _is_address(value):
+    """What every node takes for an address: 32 bytes in base58."""
+    return isinstance(value, str) and bool(ADDRESS.fullmatch(value)) and len(b58decode(value)) == 32
 
 
 def check_holdings(result, owned):

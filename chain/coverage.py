@@ -85,10 +85,27 @@ class Progress:
     refused: tuple = ()                # ((slot, why), ...)
     unexplained: tuple = ()
     capped: bool = False
+    # More token accounts are known than are watched.
+    accounts_capped: bool = False
+    # Why observing fails now, as a sentence; it is tried again.
+    trouble: str | None = None
 
 
 def decide_state(book, progress):
     """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds end to end."""
+    state, gaps, note = _decide_state(book, progress)
+    return state, gaps, add_trouble(note, progress.trouble)
+
+
+def add_trouble(note, trouble):
+    """The note of a coverage with why observing fails now, where it does."""
+    if trouble is None:
+        return note
+    told = f"Observing this wallet fails at present and is tried again: {trouble}."
+    return told if note is None else f"{note} {told}"
+
+
+def _decide_state(book, progress):
     if not progress.looked:
         return "none", [], "This wallet has not been looked at yet."
     if not progress.listed or progress.pending > progress.stuck:
@@ -99,6 +116,8 @@ def decide_state(book, progress):
     gaps = sorted(set(gaps), key=lambda g: (g.from_slot, g.to_slot, g.reason))
     if progress.capped:
         return "partial", gaps, "This wallet has more receipts than this service keeps for one wallet; some are left out."
+    if progress.accounts_capped:
+        return "partial", gaps, "This wallet has more token accounts than this service watches for one wallet; some are left out."
     if gaps:
         return "partial", gaps, "Some of this wallet's activity could not be found. Sales after that point show no result until it is found."
     if progress.stuck:

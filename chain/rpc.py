@@ -15,7 +15,10 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
-DEADLINE = 20.0                        # seconds for the whole answer: a read time-out alone does not stop a slow drip
+# Seconds for a whole answer: a read time-out alone does not stop a slow drip.
+DEADLINE = 15.0
+# Seconds after which a call begins no further try: two nodes that hang cost no more than one.
+CALL_SECONDS = 20.0
 SIZE_CAP = 16 * 2**20
 TRIES = 4                              # of one call, over all endpoints
 LONGEST_WAIT = 3.0                     # seconds a call waits for endpoints that rest; above that it gives up and the caller comes back later
@@ -39,6 +42,10 @@ class Unavailable(RpcError):
     def __init__(self, message, retry_in=0.0):
         super().__init__(message)
         self.retry_in = retry_in
+
+
+class Resting(Unavailable):
+    """Every endpoint is to be left alone for now: nobody was asked."""
 
 
 class Refused(RpcError):
@@ -67,6 +74,9 @@ class Rpc:
         self.endpoints = [Endpoint(url, f"endpoint {n}", requests_per_second, clock) for n, url in enumerate(urls, 1)]
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked = deque()
+        self._asking_since = None
+        # How often a node said anything: whoever sees it grow knows that nodes can be reached.
+        self.answers = 0
         self._lock = threading.Lock()
 
     def call(self, method, params, check=lambda result: result, avoid=None):
@@ -78,22 +88,29 @@ class Rpc:
             return self._call(method, params, check, avoid)
 
     def _call(self, method, params, check, avoid):
-        tried = {avoid}
+        tried, begun = {avoid}, self._clock()
         for _ in range(TRIES):
             endpoint = self._choose(method, tried)
             self._count()
             try:
-                answer = check(endpoint.ask(method, params, next(self._ids)))
+                answer = _check(check, endpoint.ask(method, params, next(self._ids)))
+                self._note_answer()
                 endpoint.note_success()
                 return answer, endpoint.label
             except ValueError as error:
                 failure = _Failure(str(error), ends_as=BadAnswer)
+                self._note_answer()
                 endpoint.note_failure(0)
             except _Failure as error:
                 failure = error
-                if failure.ends_as is Unavailable:        # else it is well and said so
+                # Any other end says that the endpoint is well.
+                if failure.ends_as is Unavailable:
                     endpoint.note_failure(failure.rest)
+                else:
+                    self._note_answer()
             tried.add(endpoint.label)
+            if self._clock() - begun >= CALL_SECONDS:
+                break
             if not failure.elsewhere or failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
@@ -103,12 +120,22 @@ class Rpc:
         now = self._clock()
         endpoint = min(self.endpoints, key=lambda e: (e.rest(now) > LONGEST_WAIT, e.label in tried, e.rest(now)))
         if endpoint.rest(now) > LONGEST_WAIT:
-            raise Unavailable(f"{method}: every endpoint rests", endpoint.rest(now))
+            raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
         self._sleep(endpoint.wait(method, now))
         endpoint.take_turn(method)
         return endpoint
 
+    def _note_answer(self):
+        self.answers, self._asking_since = self.answers + 1, None
+
+    def silent_for(self):
+        """Seconds since a node was first asked without any answer since; 0.0 after an answer."""
+        since = self._asking_since
+        return 0.0 if since is None else self._clock() - since
+
     def _count(self):
+        if self._asking_since is None:
+            self._asking_since = self._clock()
         self._asked.append(self._clock())
         while self._asked and self._asked[0] < self._clock() - 60:
             self._asked.popleft()
@@ -118,6 +145,14 @@ class Rpc:
         now = self._clock()
         resting = {e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now}
         return {"requestsLastMinute": sum(t > now - 60 for t in list(self._asked)), "endpoints": len(self.endpoints), "resting": resting}
+
+
+def _check(check, result):
+    """A check that breaks on an answer found it malformed, in a way nobody thought of."""
+    try:
+        return check(result)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
+        raise ValueError(f"a malformed answer ({type(error).__name__})") from error
 
 
 class Endpoint:
@@ -183,7 +218,7 @@ def _read(raw):
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
         if len(body) > SIZE_CAP:
-            raise _Failure("an answer of more than 16 MB")
+            raise _Failure("an answer of more than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
 

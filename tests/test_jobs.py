@@ -159,3 +159,37 @@ def test_two_do_not_work_at_the_same_time(settings, db):
         order.append("first")
     thread.join()
     assert order == ["first", "other"]
+
+
+class SilentNodes:
+    """As an Rpc whose pass waits for nodes that never answer, from now on or not."""
+
+    seconds = 0.0
+
+    def silent_for(self):
+        return self.seconds
+
+
+def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
+    """Long before the pass ends; a pass that is long for honest reasons says nothing of the kind."""
+    waiting, ending = threading.Event(), threading.Event()
+
+    def tick(now):
+        waiting.set()
+        ending.wait(30)
+        return None, "{}"
+    made = crew({"observer": (0.01, tick)})
+    try:
+        assert waiting.wait(5)
+        models.note_job("observer", "ok", 1)
+        made._rpc = SilentNodes()
+        made._rpc.seconds = jobs.SILENT_SECONDS - 1
+        time.sleep(0.2)
+        assert row("observer").state == "ok"
+        made._rpc.seconds = jobs.SILENT_SECONDS
+        until(lambda: row("observer").state == "failing")
+        assert "no node has answered" in row("observer").last_error
+    finally:
+        made._rpc = None
+        ending.set()
+    until(lambda: row("observer").state == "ok")

@@ -203,7 +203,7 @@ def test_an_answer_of_30_mb_is_broken_off(node, clock):
 
 def test_a_bomb_is_measured_unpacked(node, clock):
     url, _ = node(say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip"))
-    with pytest.raises(Unavailable, match="16 MB"):
+    with pytest.raises(BadAnswer, match="16 MB"):
         line_to(clock, url).call("getSlot", [])
 
 
@@ -314,3 +314,39 @@ def test_requests_of_the_last_minute_are_told(node, clock):
 
 def test_every_error_is_one_of_ours():
     assert all(issubclass(kind, RpcError) for kind in (Unavailable, Refused, BadAnswer))
+
+
+def test_silence_is_counted_from_the_first_question_and_ends_with_any_answer(clock):
+    line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
+    assert line.silent_for() == 0
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            line.call("getSlot", [])
+        clock.sleep(20)
+    assert line.silent_for() >= 40 and line.answers == 0
+    line.endpoints[0].rests_until = 0.0
+    line.endpoints[0].ask = lambda *_: 5
+    line.call("getSlot", [])
+    assert line.silent_for() == 0 and line.answers == 1
+
+
+def test_a_call_begins_no_further_try_once_it_took_long(clock):
+    line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
+    tries = []
+
+    def hang(*_):
+        tries.append(1)
+        clock.sleep(rpc.DEADLINE)
+        raise rpc._Failure("ReadTimeout")
+    for endpoint in line.endpoints:
+        endpoint.ask = hang
+    with pytest.raises(Unavailable):
+        line.call("getSlot", [])
+    assert len(tries) == 2 and rpc.DEADLINE < rpc.CALL_SECONDS < 2 * rpc.DEADLINE < 60
+
+
+def test_a_check_that_breaks_found_a_malformed_answer(clock):
+    line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
+    line.endpoints[0].ask = lambda *_: []
+    with pytest.raises(BadAnswer, match="malformed answer"):
+        line.call("getSlot", [], check=lambda result: result["value"])

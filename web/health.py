@@ -33,6 +33,15 @@ SELECT w.address, s.signature, s.slot, s.problem FROM attachment a CROSS JOIN wa
 WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.detached_at IS NULL AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
 
 
+COUNT_TROUBLED = """
+SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL"""
+TROUBLED = """
+SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries FROM attachment a
+JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL
+ORDER BY w.trouble_at, w.id LIMIT ?"""
+
+
 @blueprint.get("/api/health")
 def show_health():
     """One is made at a time, and who waits for it takes the next: counting what is behind and trying to write cost something."""
@@ -75,7 +84,7 @@ def check_health(config, now):
     states, trouble = {job["state"] for job in (observer, scout, engine)}, database.find_trouble()
     return {"status": "degraded" if trouble or states & {"failing", "late"} else "ok", "mode": "simulated",
             "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
-            "walletObserver": {**observer, **_show_backlog(now), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
+            "walletObserver": {**observer, **_show_backlog(now), **_show_trouble(observer["lastError"]), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
             "database": {"ok": True, database.engine: database.version(), "journal": database.journal(), **show_writing(trouble)},
             "use": show_use(config, now), "version": VERSION}
 
@@ -109,6 +118,17 @@ def _show_backlog(now):
     refused = [{"wallet": address, "signature": signature, "slot": slot, "reason": problem}
                for address, signature, slot, problem in database.execute_sql(REFUSED, (MOST_WALLETS,))]
     return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0], "byWallet": each, "refused": refused}
+
+
+def _show_trouble(error):
+    """The wallets that observing fails for at present, longest first, and what was said last."""
+    rows = database.execute_sql(TROUBLED, (MOST_WALLETS,)).fetchall()
+    count = database.execute_sql(COUNT_TROUBLED).fetchone()[0]
+    troubled = [{"wallet": address, "reason": reason, "since": show_time(since), "tries": tries}
+                for address, reason, since, tries in rows]
+    if error is None and troubled:
+        error = f"{troubled[-1]['wallet']}: {troubled[-1]['reason']}"
+    return {"lastError": error, "troubled": troubled, "troubledWallets": count}
 
 
 def _show_requests(row):

@@ -467,6 +467,15 @@ class WalletLag(Shape):
     pending: int
 
 
+class TroubledWallet(Shape):
+    """A wallet that observing fails for at present; the others are observed all the same."""
+
+    wallet: Address
+    reason: str
+    since: Time
+    tries: int = said("failures in a row; each makes the pause before the next try longer")
+
+
 class RefusedReceipt(Shape):
     """A receipt nothing could be derived from."""
 
@@ -484,6 +493,8 @@ class ObserverHealth(JobHealth):
     pending: int
     byWallet: list[WalletLag] = said("the ones looked at longest ago")
     refused: list[RefusedReceipt]
+    troubled: list[TroubledWallet] = said("wallets that observing fails for at present")
+    troubledWallets: int
     requestsLastMinute: int | None = said("that nodes were asked; null before the first pass")
     endpoints: int | None
     resting: dict[str, float] | None = said("seconds that a node is left alone, by its name")
