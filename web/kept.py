@@ -40,9 +40,19 @@ class Kept:
         with place.lock:
             if place.version != version and place.turn < came:
                 self._wait()
-                turn, value = next(self._turns), read()
+                turn, value = next(self._turns), self._read(name, place, read)
                 place.version, place.turn, place.value = version, turn, value
             return place.value
+
+    def _read(self, name, place, read):
+        """What is refused is not kept and takes no place from what is: names of it are without end."""
+        try:
+            return read()
+        except BaseException:
+            with self._lock:
+                if place.turn < 0 and self._kept.get(name) is place:
+                    del self._kept[name]
+            raise
 
     @contextlib.contextmanager
     def writing(self):
