@@ -21,6 +21,8 @@ COUNTS = (
     ("bots", "Influencers of wallet mode that are not retired", "SELECT COUNT(*) FROM bot WHERE retired_at IS NULL"),
     ("traders", "Influencers of paper mode that are not retired", "SELECT COUNT(*) FROM trader WHERE retired_at IS NULL"),
     ("wallets", "Wallets that are observed now", "SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL"),
+    ("wallets_in_trouble", "Observed wallets whose last pass met trouble of their own",
+     "SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL"),
     ("trades", "Receipts booked, of every kind", "SELECT COUNT(*) FROM trade"),
     ("receipts", "Receipts stored", "SELECT COUNT(*) FROM receipt"),
     ("receipts_pending", "Receipts listed and not stored yet", "SELECT COUNT(*) FROM sighting WHERE state = 'pending'"),
