@@ -111,6 +111,7 @@ class Observer:
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
         self._begun, self._now, self.problem = self.clock(), now, None
         self._left, self.troubled, self._suspect = set(), set(), None
+        self._answered = self.rpc.answers                 # before this look
         wallets = self._list_due(now)
         try:
             more = self._look(wallets, now)
@@ -221,7 +222,9 @@ class Observer:
         if suspect is None:
             return True
         wallet, name, error, answers = suspect
-        if self.rpc.answers == answers:
+        # One that is known for it, in a look that was answered before, is to blame again.
+        known = name in self._watches[wallet.id].put_off and answers > self._answered
+        if self.rpc.answers == answers and not known:
             self.problem = str(error)
             return False
         self._put_off_step(wallet, name, error)
