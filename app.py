@@ -1,4 +1,5 @@
 """Candor: the web application and its command line (`app.py --help`)."""
+
 import argparse
 import os
 import re
@@ -9,22 +10,57 @@ from keeping import Refused
 from web.problem import Problem
 
 MAX_BODY = 64 * 1024
-KEPT_ANSWERS, KEPT_CALLERS = 64, 4096                         # of at most some 150 KB, of some 1 KB
+# of at most some 150 KB, of some 1 KB
+KEPT_ANSWERS, KEPT_CALLERS = 64, 4096
 
 
 def create_app(config=None):
-    """The WSGI application over `config` (read from the environment when None). Its database must be migrated."""
+    """The WSGI application over `config` (read from the environment when None). Its database must
+    be migrated.
+    """
     from flask import Flask
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     import models
-    from web import admission, browsers, cards, casting, demonstration, errors, express, feeds, gate, guides, headers, health, kept, legacy, openapi, pages, prefix, sessions, stream, studio, v1, worker
+    from web import (
+        admission,
+        browsers,
+        cards,
+        casting,
+        demonstration,
+        errors,
+        express,
+        feeds,
+        gate,
+        guides,
+        headers,
+        health,
+        kept,
+        legacy,
+        openapi,
+        pages,
+        prefix,
+        sessions,
+        stream,
+        studio,
+        v1,
+        worker,
+    )
 
     config = config or settings.load()
     database = models.connect(config)
     app = Flask(__name__)
-    app.config.update(CANDOR=config, SECRET_KEY=settings.secret_key(config), MAX_CONTENT_LENGTH=MAX_BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
-    app.url_map.strict_slashes, app.url_map.merge_slashes = True, False       # no redirect repeats an address somebody sent
+    app.config.update(
+        CANDOR=config,
+        SECRET_KEY=settings.secret_key(config),
+        MAX_CONTENT_LENGTH=MAX_BODY,
+        PROVIDE_AUTOMATIC_OPTIONS=False,
+    )
+    # no redirect repeats an address somebody sent
+    app.url_map.strict_slashes, app.url_map.merge_slashes = (
+        True,
+        False,
+    )
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
@@ -37,36 +73,67 @@ def create_app(config=None):
     app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)
     app.health = kept.Kept(1)
     app.tail = stream.Tail(app.secret_key)
-    app.teardown_request(lambda _: None if database.is_closed() else database.close())     # it opened at the first query, if there was one
-    for blueprint in (browsers.blueprint, v1.blueprint, legacy.blueprint, health.blueprint, openapi.blueprint, feeds.blueprint, cards.blueprint, guides.blueprint, pages.blueprint, studio.blueprint,
-                      casting.blueprint):
+    # it opened at the first query, if there was one
+    app.teardown_request(lambda _: None if database.is_closed() else database.close())
+    for blueprint in (
+        browsers.blueprint,
+        v1.blueprint,
+        legacy.blueprint,
+        health.blueprint,
+        openapi.blueprint,
+        feeds.blueprint,
+        cards.blueprint,
+        guides.blueprint,
+        pages.blueprint,
+        studio.blueprint,
+        casting.blueprint,
+    ):
         app.register_blueprint(blueprint)
     if config.metrics == "on":
         from web import metrics
+
         app.register_blueprint(metrics.blueprint)
-    if not config.demonstration:                              # whose every answer says so, which Flask sees to
+    # whose every answer says so, which Flask sees to
+    if not config.demonstration:
         app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
+        app.wsgi_app = ProxyFix(
+            app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies
+        )
     admission.serve_below(config.base_path)
     if config.base_path:
         app.wsgi_app = prefix.Prefix(app.wsgi_app, config.base_path)
-    app.wsgi_app = admission.Admission(app.wsgi_app, config.threads, MAX_BODY, worker.arrived, config.base_url.startswith("https:"), shared=config.trusted_proxies > 0)
+    app.wsgi_app = admission.Admission(
+        app.wsgi_app,
+        config.threads,
+        MAX_BODY,
+        worker.arrived,
+        config.base_url.startswith("https:"),
+        shared=config.trusted_proxies > 0,
+    )
     return app
 
 
-# ---- the command line ---------------------------------------------------------------------------------------------------
+# ---- the command line ----------------------------------------------------------------------------
 class Parser(argparse.ArgumentParser):
     """Errors never repeat what was typed: it may be a pasted secret."""
 
     def error(self, message):
-        message = re.sub(r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit argument)\b.*?(\(choose from .*)?$", r"\1 \3", message, flags=re.S)
+        message = re.sub(
+            r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit"
+            r" argument)\b.*?(\(choose from .*)?$",
+            r"\1 \3",
+            message,
+            flags=re.S,
+        )
         self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
 def build_parser():
-    """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit code` set as default `run`."""
+    """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit
+    code` set as default `run`.
+    """
     from cli import demo, keeping, mcp, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")

@@ -1,4 +1,7 @@
-"""Settings: read once from the environment (or `.env`), checked, frozen. docs/settings.md lists them."""
+"""Settings: read once from the environment (or `.env`), checked, frozen. docs/settings.md lists
+them.
+"""
+
 import fcntl
 import logging
 import os
@@ -22,7 +25,9 @@ WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
 class BadSetting(ValueError):
-    """A setting that cannot be used; the message names it, shows what is allowed and never repeats its value."""
+    """A setting that cannot be used; the message names it, shows what is allowed and never repeats
+    its value.
+    """
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,14 @@ class Config:
     port: int = 8000
     base_url: str = "http://127.0.0.1:8000"
     data_dir: Path = Path("data")
-    database_url: str = field(default="", repr=False)          # empty: app.db in data_dir
-    solana_rpc_urls: tuple = field(default=(PUBLIC_MAINNET,), repr=False)      # may carry a token
-    rpc_requests_per_second: float = 2.0         # per endpoint and method
-    observer_interval_seconds: float = 15.0      # 0 switches a job off
+    # empty: app.db in data_dir
+    database_url: str = field(default="", repr=False)
+    # may carry a token
+    solana_rpc_urls: tuple = field(default=(PUBLIC_MAINNET,), repr=False)
+    # per endpoint and method
+    rpc_requests_per_second: float = 2.0
+    # 0 switches a job off
+    observer_interval_seconds: float = 15.0
     scout_interval_seconds: float = 60.0
     paper_interval_seconds: float = 30.0
     dexscreener_url: str = DEXSCREENER
@@ -47,12 +56,15 @@ class Config:
     creations_per_minute: int = 3
     posts_per_minute: int = 20
     allowance: tuple = (("minute", 120), ("hour", 2000), ("day", 10000))
-    secret_key: str = field(default="", repr=False)   # empty: the file in data_dir
+    # empty: the file in data_dir
+    secret_key: str = field(default="", repr=False)
     registration: str = "open"
     max_wallets_per_owner: int = 5
     max_receipts_per_wallet: int = 50_000
-    max_addresses_per_wallet: int = 2_000        # the wallet itself and its token accounts
-    max_posts_kept_mb: int = 200                      # 1 MB is 1,000,000 bytes
+    # the wallet itself and its token accounts
+    max_addresses_per_wallet: int = 2_000
+    # 1 MB is 1,000,000 bytes
+    max_posts_kept_mb: int = 200
     max_wallet_changes_per_day: int = 5
     max_traders_per_owner: int = 10
     max_streams_per_owner: int = 4
@@ -62,14 +74,17 @@ class Config:
     web_concurrency: int = 1
     threads: int = 8
     ratelimit_storage_url: str = field(default="", repr=False)
-    observers: str = "one"                            # shared: each process observes its share of the wallets
+    # shared: each process observes its share of the wallets
+    observers: str = "one"
     # off: no page of another site may read what is public
     cors: str = "on"
-    metrics: str = "off"                              # on: /metrics, for Prometheus
+    # on: /metrics, for Prometheus
+    metrics: str = "off"
     llm_base_url: str = field(default="", repr=False)
     llm_model: str = ""
     llm_api_key: str = field(default="", repr=False)
-    demonstration: bool = False                       # no setting: DATA_DIR is one that `app.py demo` made
+    # no setting: DATA_DIR is one that `app.py demo` made
+    demonstration: bool = False
 
     @property
     def base_path(self) -> str:
@@ -86,40 +101,58 @@ class Config:
 
 
 def load(environ=None, dotenv=".env"):
-    """The Config of this process. `environ` wins over the file `dotenv`; empty values count as absent.
+    """The Config of this process. `environ` wins over the file `dotenv`; empty values count as
+    absent.
 
     Raises BadSetting, naming the setting, for a value that cannot be used.
     """
     environ = os.environ if environ is None else environ
     values = {**(dotenv_values(dotenv) if dotenv else {}), **environ}
-    given = {name: parse(name.upper(), values[name.upper()].strip()) for name, parse in PARSERS.items() if (values.get(name.upper()) or "").strip()}
+    given = {
+        name: parse(name.upper(), values[name.upper()].strip())
+        for name, parse in PARSERS.items()
+        if (values.get(name.upper()) or "").strip()
+    }
     config = Config(**given)
     if config.observers == "shared" and not config.database_url:
-        raise BadSetting("OBSERVERS must be one: only with PostgreSQL (DATABASE_URL) several can observe")
+        raise BadSetting(
+            "OBSERVERS must be one: only with PostgreSQL (DATABASE_URL) several can observe"
+        )
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
-    config = Config(**{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))})
+    config = Config(
+        **{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))}
+    )
     return replace(config, demonstration=is_demonstration(config.database_path))
 
 
 def lift_quotas(config: Config) -> Config:
     """The same settings without quotas an owner: the operator's command line has none."""
     unbounded = 2**62
-    return replace(config, max_wallets_per_owner=unbounded, max_posts_kept_mb=unbounded,
-                   max_wallet_changes_per_day=unbounded, max_traders_per_owner=unbounded)
+    return replace(
+        config,
+        max_wallets_per_owner=unbounded,
+        max_posts_kept_mb=unbounded,
+        max_wallet_changes_per_day=unbounded,
+        max_traders_per_owner=unbounded,
+    )
 
 
 def is_demonstration(path):
-    """Does a database say that it is a demonstration's? Its header does: the application id, sqlite.org/fileformat.html."""
+    """Does a database say that it is a demonstration's? Its header does: the application id,
+    sqlite.org/fileformat.html.
+    """
     try:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
-    except OSError:                                       # none there, or none that can be read: whoever opens it will say so
+    except OSError:
+        # none there, or none that can be read: whoever opens it will say so
         return False
 
 
 def secret_key(config):
-    """The instance's signing secret: the setting, or the file in DATA_DIR, made on first use (mode 0600).
+    """The instance's signing secret: the setting, or the file in DATA_DIR, made on first use (mode
+    0600).
 
     BadSetting where the file holds too little. An empty one, as a power cut may have left of an
     older version's, holds no secret that could be kept: it is made anew.
@@ -129,8 +162,10 @@ def secret_key(config):
     path = config.data_dir / "secret_key"
     secret = _read_secret(path) or _make_secret(path)
     if len(secret) < MIN_SECRET:
-        raise BadSetting(f"{path} must hold at least {MIN_SECRET} characters: delete it and the next "
-                         "start makes a new one, which signs everybody out")
+        raise BadSetting(
+            f"{path} must hold at least {MIN_SECRET} characters: delete it and the next "
+            "start makes a new one, which signs everybody out"
+        )
     return secret
 
 
@@ -143,7 +178,9 @@ def _read_secret(path):
 
 
 def _make_secret(path):
-    """Write a new secret, whole or not at all; of several processes one does, and all read the same."""
+    """Write a new secret, whole or not at all; of several processes one does, and all read the
+    same.
+    """
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -184,6 +221,7 @@ def _integer(low, high):
         if re.fullmatch(r"\d{1,9}", value) and low <= int(value) <= high:
             return int(value)
         raise BadSetting(f"{name} must be a whole number from {low} to {high}")
+
     return parse
 
 
@@ -192,6 +230,7 @@ def _number(low, high):
         if re.fullmatch(r"\d{1,9}(\.\d{1,9})?|\.\d{1,9}", value) and low <= float(value) <= high:
             return float(value)
         raise BadSetting(f"{name} must be a number from {low:g} to {high:g}")
+
     return parse
 
 
@@ -200,13 +239,18 @@ def _one_of(*allowed):
         if value in allowed:
             return value
         raise BadSetting(f"{name} must be one of: {', '.join(allowed)}")
+
     return parse
 
 
 def _is_url(value, schemes):
     try:
         parts = urlsplit(value)
-        return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        return (
+            parts.scheme in schemes
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
     except ValueError:
         return False
 
@@ -215,16 +259,28 @@ def _url(*schemes):
     def parse(name, value):
         if _is_url(value, schemes):
             return value.rstrip("/")
-        raise BadSetting(f"{name} must be a URL beginning with {' or '.join(s + '://' for s in schemes)}")
+        raise BadSetting(
+            f"{name} must be a URL beginning with {' or '.join(s + '://' for s in schemes)}"
+        )
+
     return parse
 
 
 def _base_url(name, value):
-    """Scheme, host, port and perhaps a path of plain names: it is put in front of every link as it stands."""
+    """Scheme, host, port and perhaps a path of plain names: it is put in front of every link as it
+    stands.
+    """
     parts = urlsplit(value) if _is_url(value, ("http", "https")) else None
-    if parts and not (parts.query or parts.fragment or parts.username or "?" in value or "#" in value) and re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path):
+    if (
+        parts
+        and not (parts.query or parts.fragment or parts.username or "?" in value or "#" in value)
+        and re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path)
+    ):
         return value.rstrip("/")
-    raise BadSetting(f"{name} must be http(s)://HOST[:PORT][/PATH], the path of letters, digits and . _ ~ - alone")
+    raise BadSetting(
+        f"{name} must be http(s)://HOST[:PORT][/PATH], the path of letters, digits and . _ ~ -"
+        " alone"
+    )
 
 
 def _urls(name, value):
@@ -235,11 +291,16 @@ def _urls(name, value):
 
 
 def _redis_url(name, value):
-    """Nothing but a server, a password, a number of a database: what else a URL can say would only be noticed at the first request."""
+    """Nothing but a server, a password, a number of a database: what else a URL can say would only
+    be noticed at the first request.
+    """
     parts = urlsplit(value) if _is_url(value, ("redis", "rediss")) else None
     if parts and re.fullmatch(r"/?\d{0,4}", parts.path) and not parts.query and not parts.fragment:
         return value
-    raise BadSetting(f"{name} must be redis[s]://[[user]:password@]host[:port][/database], signs in the password as %XX")
+    raise BadSetting(
+        f"{name} must be redis[s]://[[user]:password@]host[:port][/database], signs in the password"
+        " as %XX"
+    )
 
 
 def _programs(name, value):
@@ -262,23 +323,52 @@ def _allowance(name, value):
     for part in value.split(";"):
         found = re.fullmatch(r"\s*([1-9]\d{0,8})/(minute|hour|day)\s*", part)
         if not found or found[2] in limits:
-            raise BadSetting(f"{name} must look like 120/minute;2000/hour;10000/day, each window once")
+            raise BadSetting(
+                f"{name} must look like 120/minute;2000/hour;10000/day, each window once"
+            )
         limits[found[2]] = int(found[1])
     return tuple((window, limits[window]) for window in WINDOW_SECONDS if window in limits)
 
 
 PARSERS = {
-    "host": _text, "port": _integer(1, 65535), "base_url": _base_url, "data_dir": _path,
-    "database_url": _url("postgresql"), "solana_rpc_urls": _urls, "rpc_requests_per_second": _number(0.1, 10_000),
-    "observer_interval_seconds": _number(0, 86_400), "scout_interval_seconds": _number(0, 86_400), "paper_interval_seconds": _number(0, 86_400),
-    "dexscreener_url": _url("http", "https"), "geckoterminal_url": _url("http", "https"), "extra_swap_programs": _programs,
-    "ip_limit_per_minute": _integer(1, 10**8), "failed_auth_per_minute": _integer(1, 10**8), "creations_per_minute": _integer(1, 10**8),
-    "posts_per_minute": _integer(1, 10**8), "allowance": _allowance, "secret_key": _text, "registration": _one_of("open", "closed"),
-    "max_wallets_per_owner": _integer(1, 10**6), "max_receipts_per_wallet": _integer(1, 10**8),
+    "host": _text,
+    "port": _integer(1, 65535),
+    "base_url": _base_url,
+    "data_dir": _path,
+    "database_url": _url("postgresql"),
+    "solana_rpc_urls": _urls,
+    "rpc_requests_per_second": _number(0.1, 10_000),
+    "observer_interval_seconds": _number(0, 86_400),
+    "scout_interval_seconds": _number(0, 86_400),
+    "paper_interval_seconds": _number(0, 86_400),
+    "dexscreener_url": _url("http", "https"),
+    "geckoterminal_url": _url("http", "https"),
+    "extra_swap_programs": _programs,
+    "ip_limit_per_minute": _integer(1, 10**8),
+    "failed_auth_per_minute": _integer(1, 10**8),
+    "creations_per_minute": _integer(1, 10**8),
+    "posts_per_minute": _integer(1, 10**8),
+    "allowance": _allowance,
+    "secret_key": _text,
+    "registration": _one_of("open", "closed"),
+    "max_wallets_per_owner": _integer(1, 10**6),
+    "max_receipts_per_wallet": _integer(1, 10**8),
     "max_addresses_per_wallet": _integer(1, 10**6),
-    "max_posts_kept_mb": _integer(1, 10**8), "max_wallet_changes_per_day": _integer(1, 10**6), "max_traders_per_owner": _integer(1, 10**6),
-    "max_streams_per_owner": _integer(1, 10**6), "max_connections_per_address": _integer(1, 10**6), "allowed_hosts": _hosts,
-    "trusted_proxies": _integer(0, 10), "web_concurrency": _integer(1, 64), "threads": _integer(1, 256),
-    "ratelimit_storage_url": _redis_url, "observers": _one_of("one", "shared"), "metrics": _one_of("off", "on"), "cors": _one_of("on", "off"), "llm_base_url": _url("http", "https"), "llm_model": _text, "llm_api_key": _text,
+    "max_posts_kept_mb": _integer(1, 10**8),
+    "max_wallet_changes_per_day": _integer(1, 10**6),
+    "max_traders_per_owner": _integer(1, 10**6),
+    "max_streams_per_owner": _integer(1, 10**6),
+    "max_connections_per_address": _integer(1, 10**6),
+    "allowed_hosts": _hosts,
+    "trusted_proxies": _integer(0, 10),
+    "web_concurrency": _integer(1, 64),
+    "threads": _integer(1, 256),
+    "ratelimit_storage_url": _redis_url,
+    "observers": _one_of("one", "shared"),
+    "metrics": _one_of("off", "on"),
+    "cors": _one_of("on", "off"),
+    "llm_base_url": _url("http", "https"),
+    "llm_model": _text,
+    "llm_api_key": _text,
 }
 assert {*PARSERS, "demonstration"} == {f.name for f in fields(Config)}

@@ -1,4 +1,7 @@
-"""How `app.py run` serves: workers with threads; the background jobs live in the one worker that holds the lock."""
+"""How `app.py run` serves: workers with threads; the background jobs live in the one worker that
+holds the lock.
+"""
+
 import gc
 import logging.config
 import resource
@@ -7,8 +10,8 @@ import config as settings
 from web import logs
 
 _config = settings.load()
-RESERVE = 400                                                 # threads beyond THREADS: they wait for slow clients and hold streams
-
+# threads beyond THREADS: they wait for slow clients and hold streams
+RESERVE = 400
 
 
 def raise_descriptors(wanted):
@@ -25,19 +28,23 @@ def raise_descriptors(wanted):
 
 
 logging.config.dictConfig(logs.CONFIG)
-bind = f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
+bind = (
+    f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
+)
 workers = _config.web_concurrency
 worker_class = "web.worker.Worker"
 logger_class = "web.worker.ServerLog"
 threads = _config.threads + RESERVE
-# A connection that waits costs a descriptor and no thread. Some are kept for files, the database and the nodes.
+# A connection that waits costs a descriptor and no thread. Some are kept for files, the database
+# and the nodes.
 worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
 # Files are sent like all answers: with a deadline.
 sendfile = False
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
-forwarded_allow_ips = ""                                      # TRUSTED_PROXIES decides, not gunicorn
+# TRUSTED_PROXIES decides, not gunicorn
+forwarded_allow_ips = ""
 limit_request_line = 4094
 limit_request_fields = 64
 limit_request_field_size = 8190
@@ -45,12 +52,15 @@ limit_request_field_size = 8190
 
 def post_worker_init(worker):
     import jobs
+
     jobs.start(_config)
     worker.keep_together()
-    gc.freeze()                                               # what starting made is never looked through again
+    # what starting made is never looked through again
+    gc.freeze()
     gc.enable()
 
 
 def worker_exit(server, worker):
     import jobs
+
     jobs.stop()

@@ -1,9 +1,11 @@
 """The background jobs: which process runs them, when, and what health tells of them.
 
-Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another takes over within seconds of its death (whoever
-keeps the lock frees it). Nothing a job writes is stored once its process has lost the lock. The work itself is done under a second lock, so that the
+Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another
+takes over within seconds of its death (whoever keeps the lock frees it). Nothing a job writes is
+stored once its process has lost the lock. The work itself is done under a second lock, so that the
 command line can do a pass of its own beside a running server.
 """
+
 import contextlib
 import json
 import logging
@@ -20,13 +22,16 @@ TAKEOVER_SECONDS = 0.5
 # Seconds without any answer of a node after which health says so, even where the pass that asks
 # is still waiting: longer than one call may take (chain.rpc), so that one wallet's call is not it.
 SILENT_SECONDS = 40.0
-GRACE = 5.0                            # seconds that a running pass is given when the process ends
+# seconds that a running pass is given when the process ends
+GRACE = 5.0
 log = logging.getLogger("candor.jobs")
 
 
 @contextlib.contextmanager
 def working(shared=False):
-    """Alone at work on what is observed, or beside others who share it out: waits for whoever is observing or rebuilding now."""
+    """Alone at work on what is observed, or beside others who share it out: waits for whoever is
+    observing or rebuilding now.
+    """
     lock = models.database.lock("work")
     try:
         lock.take(wait=True, shared=shared)
@@ -40,8 +45,14 @@ class Jobs:
     """The jobs of one process, a thread each."""
 
     def __init__(self, config):
-        self.config, self._lock, self._ending = config, models.database.lock("jobs"), threading.Event()
-        self._share = Share(config.observer_interval_seconds) if config.observers == "shared" else None
+        self.config, self._lock, self._ending = (
+            config,
+            models.database.lock("jobs"),
+            threading.Event(),
+        )
+        self._share = (
+            Share(config.observer_interval_seconds) if config.observers == "shared" else None
+        )
         self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
         # The Rpc of the observer at work here, and whether its silence was told.
         self._rpc, self._told = None, False
@@ -61,12 +72,15 @@ class Jobs:
                 self._share.leave()
 
     def _begin(self, work, ending, check=None):
-        threads = [threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True) for job in work]
+        threads = [
+            threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True)
+            for job in work
+        ]
         for thread in threads:
             thread.start()
         return threads
 
-    # ---- one of all processes -----------------------------------------------------------------------------------------------
+    # ---- one of all processes --------------------------------------------------------------------
     def _take_turns(self):
         """Wait for the lock; while this process holds it, run the jobs."""
         while not self._ending.is_set():
@@ -76,9 +90,10 @@ class Jobs:
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self):
+        # the database cannot be reached: for nobody, or for this process alone
         try:
             return self._lock.take()
-        except models.OperationalError:                   # the database cannot be reached: for nobody, or for this process alone
+        except models.OperationalError:
             return False
 
     def _lead(self):
@@ -88,16 +103,24 @@ class Jobs:
             self._tell_silence(self._lock.check)
         ending.set()
         for thread in threads:
-            thread.join()                                 # before this process asks for the lock again
+            # before this process asks for the lock again
+            thread.join()
 
     def _tell_silence(self, check=None):
         """Let health know that no node answers, once, while the observer's pass still waits."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._told:
-            with contextlib.suppress(models.OperationalError), \
-                    models.database.connection_context(), models.database.guarding(check):
-                models.note_job("observer", "failing", _now(),
-                                f"no node has answered for {SILENT_SECONDS:.0f} seconds")
+            with (
+                contextlib.suppress(models.OperationalError),
+                models.database.connection_context(),
+                models.database.guarding(check),
+            ):
+                models.note_job(
+                    "observer",
+                    "failing",
+                    _now(),
+                    f"no node has answered for {SILENT_SECONDS:.0f} seconds",
+                )
         self._told = silent
 
     def _is_leading(self):
@@ -109,25 +132,39 @@ class Jobs:
             self._lock.release()
             return False
 
-    # ---- the jobs -----------------------------------------------------------------------------------------------------------
+    # ---- the jobs --------------------------------------------------------------------------------
     def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...] of the one process that leads"""
+        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]
+        of the one process that leads
+        """
         # A new one: the last one's memory is of another time.
         config, observer = self.config, Observer(self.config, beat=_beat)
-        return [*([] if self._share else [self._observe(observer)]),
-                ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
-                ("paper", config.paper_interval_seconds, Desk(config).run_tick)]
+        return [
+            *([] if self._share else [self._observe(observer)]),
+            ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
+            ("paper", config.paper_interval_seconds, Desk(config).run_tick),
+        ]
 
     def _list_own(self):
         """The same, of every process."""
-        return [self._observe(Observer(self.config, share=self._share, beat=_beat))] if self._share else []
+        return (
+            [self._observe(Observer(self.config, share=self._share, beat=_beat))]
+            if self._share
+            else []
+        )
 
     def _observe(self, observer):
         self._rpc = observer.rpc
-        return "observer", self.config.observer_interval_seconds, lambda now: run_observer(observer, now)
+        return (
+            "observer",
+            self.config.observer_interval_seconds,
+            lambda now: run_observer(observer, now),
+        )
 
     def _repeat(self, ending, check, name, seconds, tick):
-        """Run a job every so many seconds, late runs at once and none twice. By the monotonic clock: the wall clock may be set back."""
+        """Run a job every so many seconds, late runs at once and none twice. By the monotonic
+        clock: the wall clock may be set back.
+        """
         due = time.monotonic()
         while not ending.wait(max(0.0, due - time.monotonic())):
             due = time.monotonic() + (seconds or TAKEOVER_SECONDS)
@@ -135,15 +172,28 @@ class Jobs:
                 return
 
     def _run(self, name, tick, check):
-        """One pass, or without a tick the word that the job is off; whether it went well. A fault of ours goes to the log with its stack."""
+        """One pass, or without a tick the word that the job is off; whether it went well. A fault
+        of ours goes to the log with its stack.
+        """
         try:
             with models.database.connection_context(), models.database.guarding(check):
                 problem, details = tick(_now()) if tick else (None, None)
-                models.note_job(name, "failing" if problem else "ok" if tick else "off", _now(), problem, details)
+                models.note_job(
+                    name,
+                    "failing" if problem else "ok" if tick else "off",
+                    _now(),
+                    problem,
+                    details,
+                )
             return True
-        except Exception as error:                            # not hidden: log and health tell it, and the other jobs go on
+        except Exception as error:
+            # not hidden: log and health tell it, and the other jobs go on
             log.exception("job %s failed", name)
-            with contextlib.suppress(models.OperationalError), models.database.connection_context(), models.database.guarding(check):
+            with (
+                contextlib.suppress(models.OperationalError),
+                models.database.connection_context(),
+                models.database.guarding(check),
+            ):
                 models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
             return False
 
@@ -156,7 +206,9 @@ def run_observer(observer, now):
             observer.forget_others(share.renew())
         with models.database.guarding(share and share.check):
             more = observer.run_tick(now)
-    return observer.problem, json.dumps({**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem})
+    return observer.problem, json.dumps(
+        {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
+    )
 
 
 def _beat():

@@ -1,8 +1,10 @@
 """Keeping an instance for years: backups, bringing one back, and a copy before the schema changes.
 
-A copy is made by SQLite's online backup in one step, that is in one read transaction: it is one moment of the database however much is
-written meanwhile, and no writer waits for it. It takes its name only after it was read to the end and found whole.
+A copy is made by SQLite's online backup in one step, that is in one read transaction: it is one
+moment of the database however much is written meanwhile, and no writer waits for it. It takes its
+name only after it was read to the end and found whole.
 """
+
 import contextlib
 import fcntl
 import os
@@ -16,9 +18,11 @@ import config as settings
 import models
 import trouble
 
-SIDE_FILES = ("", "-wal", "-shm")                         # of one SQLite database
+# of one SQLite database
+SIDE_FILES = ("", "-wal", "-shm")
 BUSY_MS = 5000
-# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given out.
+# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given
+# out.
 INTERNAL = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
     ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
@@ -58,13 +62,18 @@ def _refusing():
 
 def _need_file(config, instead):
     if config.database_url:
-        raise Refused(f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead} (docs/scale.md)")
+        raise Refused(
+            f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead}"
+            " (docs/scale.md)"
+        )
 
 
-# ---- backing up ---------------------------------------------------------------------------------------------------------
+# ---- backing up ----------------------------------------------------------------------------------
 @_refusing()
 def store_backup(config, target):
-    """Write a checked copy of the instance's database to the file `target` (mode 0600): Holding. An older backup there is replaced."""
+    """Write a checked copy of the instance's database to the file `target` (mode 0600): Holding. An
+    older backup there is replaced.
+    """
     _need_file(config, "pg_dump --format=custom")
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}: nothing to back up")
@@ -78,10 +87,13 @@ def store_backup(config, target):
 
 
 def store_copy(source, target):
-    """Copy the database `source`, open or not, to `target`: Holding. The target appears, or changes, only once the copy was checked."""
+    """Copy the database `source`, open or not, to `target`: Holding. The target appears, or
+    changes, only once the copy was checked.
+    """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # open and locked as long as it is being written, so that what a killed copy left can be told from it
+    # open and locked as long as it is being written, so that what a killed copy left can be told
+    # from it
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -122,7 +134,10 @@ def _is_held(path):
 
 
 def _copy_pages(source, target):
-    with contextlib.closing(open_reading(source)) as reader, contextlib.closing(apsw.Connection(str(target))) as writer:
+    with (
+        contextlib.closing(open_reading(source)) as reader,
+        contextlib.closing(apsw.Connection(str(target))) as writer,
+    ):
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
         # one file, without a WAL beside it
@@ -137,7 +152,7 @@ def _sync(path):
         os.close(descriptor)
 
 
-# ---- looking into a database --------------------------------------------------------------------------------------------
+# ---- looking into a database ---------------------------------------------------------------------
 def open_reading(path):
     """A connection that cannot write. Raises apsw.Error."""
     return _open(path, apsw.SQLITE_OPEN_READONLY)
@@ -153,9 +168,11 @@ def _open(path, flags):
 
 
 def check_database(path, foreign_ok=True):
-    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer version.
+    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer
+    version.
 
-    With `foreign_ok` false also where its schema is another than the migrations make, before a rule of that schema is evaluated.
+    With `foreign_ok` false also where its schema is another than the migrations make, before a rule
+    of that schema is evaluated.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -167,29 +184,46 @@ def check_database(path, foreign_ok=True):
                 raise Refused(f"{path} is damaged: {flaws[0]}")
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
-        raise Refused(f"{path} holds names or words that are no UTF-8: it is damaged, or none of Candor's") from None
+        raise Refused(
+            f"{path} holds names or words that are no UTF-8: it is damaged, or none of Candor's"
+        ) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged, or no database: {error}") from None
 
 
 def list_flaws(db, most=5):
-    """Sentences about what is broken inside a database, at most `most` of a kind; none for one that is whole."""
-    found = [text for text, in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
-    return found + [f"a row of {table} names a missing row of {parent}" for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")][:most]
+    """Sentences about what is broken inside a database, at most `most` of a kind; none for one that
+    is whole.
+    """
+    found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
+    return (
+        found
+        + [
+            f"a row of {table} names a missing row of {parent}"
+            for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")
+        ][:most]
+    )
 
 
 def list_applied(db):
-    """Names of the migrations a database has seen, in order; none where it is empty or somebody else's."""
+    """Names of the migrations a database has seen, in order; none where it is empty or somebody
+    else's.
+    """
     # a view or a virtual table of that name could have rows without end
-    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND rootpage > 0").fetchone():
+    if not db.execute(
+        "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
+        " rootpage > 0"
+    ).fetchone():
         return []
-    return [name for name, in db.execute("SELECT name FROM schema_migration ORDER BY name")]
+    return [name for (name,) in db.execute("SELECT name FROM schema_migration ORDER BY name")]
 
 
 def list_foreign(db) -> list[str]:
-    """Sentences about what differs from the schema that this file's own migrations make; none where nothing does, or where it is not ours.
+    """Sentences about what differs from the schema that this file's own migrations make; none where
+    nothing does, or where it is not ours.
 
-    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and virtual tables, by their SQL.
+    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and
+    virtual tables, by their SQL.
     """
     applied = list_applied(db)
     if not applied or set(applied) - set(models.list_migrations()):
@@ -202,22 +236,36 @@ def list_foreign(db) -> list[str]:
     for row in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
         if (row[0], row[1], _plain(row[3])) not in INTERNAL:
             found[_name_object(row)] = row
-    return [*(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
-            *(f"{name} is missing" for name in sorted(set(due) - set(found))),
-            *(f"{name} is defined in another way" for name in sorted(set(due) & set(found)) if not _is_same(due[name], found[name])),
-            *_list_foreign_header(db)]
+    return [
+        *(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
+        *(f"{name} is missing" for name in sorted(set(due) - set(found))),
+        *(
+            f"{name} is defined in another way"
+            for name in sorted(set(due) & set(found))
+            if not _is_same(due[name], found[name])
+        ),
+        *_list_foreign_header(db),
+    ]
 
 
 def _list_foreign_header(db):
     own = (0, int.from_bytes(settings.DEMONSTRATION_ID))
-    return [] if db.pragma("application_id") in own else ["its header names another program (application_id)"]
+    return (
+        []
+        if db.pragma("application_id") in own
+        else ["its header names another program (application_id)"]
+    )
 
 
 def _name_object(row):
     """`the trigger "steal" on post`, quoted and cut short: a stranger may have named it."""
     kind, name, table, _ = row
     shown = ascii(name[:60])
-    return f"the {kind} {shown}" if kind in ("table", "view") else f"the {kind} {shown} on {ascii(table[:60])}"
+    return (
+        f"the {kind} {shown}"
+        if kind in ("table", "view")
+        else f"the {kind} {shown} on {ascii(table[:60])}"
+    )
 
 
 def _is_same(due, found):
@@ -231,7 +279,9 @@ def _plain(sql):
 
 def _refuse_foreign(path, foreign):
     more = f", and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-    raise Refused(f"{path} is not as Candor makes it: {'; '.join(foreign[:3])}{more}. Nothing was changed")
+    raise Refused(
+        f"{path} is not as Candor makes it: {'; '.join(foreign[:3])}{more}. Nothing was changed"
+    )
 
 
 def _hold(db, path, foreign=()):
@@ -240,8 +290,14 @@ def _hold(db, path, foreign=()):
         raise Refused(f"{path} is no database of Candor")
     newer = sorted(set(applied) - set(models.list_migrations()))
     if newer:
-        raise Refused(f"{path} was written by a newer version of Candor (it has {newer[0]}): install that version")
-    posts, trades, receipts = (db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in ("post", "trade", "receipt"))
+        raise Refused(
+            f"{path} was written by a newer version of Candor (it has {newer[0]}): install that"
+            " version"
+        )
+    posts, trades, receipts = (
+        db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+        for table in ("post", "trade", "receipt")
+    )
     return Holding(applied[-1], posts, trades, receipts, path.stat().st_size, tuple(foreign))
 
 
@@ -253,25 +309,35 @@ def _is_ours(path):
         return False
 
 
-# ---- restoring ----------------------------------------------------------------------------------------------------------
+# ---- restoring -----------------------------------------------------------------------------------
 @_refusing()
 def restore_backup(config, source, replace, now):
-    """Make `source` the instance's database: (Holding, where the present one is kept now, or None). `now` in ms.
+    """Make `source` the instance's database: (Holding, where the present one is kept now, or None).
+    `now` in ms.
 
-    The new file is whole and in place before anything else moves. Between the two renames there is no database: a start then would begin
-    an empty one beside the kept one; no other moment of dying loses anything.
+    The new file is whole and in place before anything else moves. Between the two renames there is
+    no database: a start then would begin an empty one beside the kept one; no other moment of dying
+    loses anything.
     """
     _need_file(config, "pg_restore")
     with alone(config.data_dir):
         if not source.exists():
             raise Refused(f"there is no file {source}")
         if settings.is_demonstration(source) or config.demonstration:
-            raise Refused(f"{source if not config.demonstration else config.data_dir} is of a demonstration: it is never mixed with real data")
+            raise Refused(
+                f"{source if not config.demonstration else config.data_dir} is of a demonstration:"
+                " it is never mixed with real data"
+            )
         check_database(source, foreign_ok=False)
-        present = [config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES]
+        present = [
+            config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES
+        ]
         held = any(path.exists() for path in present)
         if held and not replace:
-            raise Refused(f"{config.data_dir} holds data: with --replace it is kept aside there, and the backup takes its place")
+            raise Refused(
+                f"{config.data_dir} holds data: with --replace it is kept aside there, and the"
+                " backup takes its place"
+            )
         restored = config.data_dir / "app.db.restored"
         holding = store_copy(source, restored)
         _skip_arrivals(restored, now)
@@ -282,16 +348,22 @@ def restore_backup(config, source, replace, now):
 
 
 def _skip_arrivals(path, now):
-    """What arrives from now on is numbered above all the replaced database ever gave out, so that its followers miss none of it: there were fewer arrivals than ms."""
+    """What arrives from now on is numbered above all the replaced database ever gave out, so that
+    its followers miss none of it: there were fewer arrivals than ms.
+    """
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         if "0006_arrival" in list_applied(db):
             db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
 def _put_aside(config, now):
-    """Rename the present database, its WAL folded in; a damaged one goes aside as it is, with what lies beside it."""
+    """Rename the present database, its WAL folded in; a damaged one goes aside as it is, with what
+    lies beside it.
+    """
     path = config.database_path
-    aside = path.with_name(f"app.db.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z")
+    aside = path.with_name(
+        f"app.db.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z"
+    )
     _fold_wal(path)
     for side in SIDE_FILES:
         if path.with_name(path.name + side).exists():
@@ -300,13 +372,16 @@ def _put_aside(config, now):
 
 
 def _fold_wal(path):
-    """Leaving WAL mode writes all of it into the file, and SQLite lets nobody do so who is not alone with the database."""
+    """Leaving WAL mode writes all of it into the file, and SQLite lets nobody do so who is not
+    alone with the database.
+    """
     try:
         with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
             mode = db.pragma("journal_mode", "delete")
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"
-    except apsw.Error:                                    # damaged or gone: perhaps the reason for restoring
+    except apsw.Error:
+        # damaged or gone: perhaps the reason for restoring
         return
     if mode != "delete":
         raise Refused(f"another program has {path} open: close it first")
@@ -314,7 +389,9 @@ def _fold_wal(path):
 
 @contextlib.contextmanager
 def alone(data_dir):
-    """Nobody else may open the database of `data_dir` inside; Refused where somebody already may (see models.enter)."""
+    """Nobody else may open the database of `data_dir` inside; Refused where somebody already may
+    (see models.enter).
+    """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(data_dir / models.DOOR, "a") as door:
         if not _lock(door):
@@ -339,10 +416,12 @@ def _lock(door):
         return False
 
 
-# ---- migrating ----------------------------------------------------------------------------------------------------------
+# ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config):
-    """Bring the schema up to date: (names applied, the copy made before or None). Refused where the database is damaged or newer."""
+    """Bring the schema up to date: (names applied, the copy made before or None). Refused where the
+    database is damaged or newer.
+    """
     database, copy = models.connect(config), None
     remove_partials(config.data_dir)
     if config.database_url:
@@ -360,15 +439,21 @@ def _migrate_server(database):
         with database.connection_context():
             newer = sorted(set(models.list_applied(database)) - set(models.list_migrations()))
         if newer:
-            raise Refused(f"the database was written by a newer version of Candor (it has {newer[0]}): install that version")
+            raise Refused(
+                f"the database was written by a newer version of Candor (it has {newer[0]}):"
+                " install that version"
+            )
         return models.migrate(database)
     except models.OperationalError as error:
-        raise Refused(f"the database of DATABASE_URL cannot be used: {str(error).strip()}") from None
+        raise Refused(
+            f"the database of DATABASE_URL cannot be used: {str(error).strip()}"
+        ) from None
 
 
 def _list_pending(path):
     with contextlib.closing(open_reading(path)) as db:
         applied, known = list_applied(db), models.list_migrations()
         if set(applied) - set(known):
-            _hold(db, path)                               # refuses
+            # refuses
+            _hold(db, path)
         return [name for name in known if name not in applied]

@@ -1,9 +1,12 @@
-"""Tables, constraints and short named writes. What only one engine can do stands in `SQLite` below and in postgresql.py, which have the same verbs.
+"""Tables, constraints and short named writes. What only one engine can do stands in `SQLite` below
+and in postgresql.py, which have the same verbs.
 
-Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are integers (they fit a signed
-64-bit column); raw token amounts are u64 and do not, so they are decimal text inside JSON or zero-padded text columns.
-JSON columns hold text made by `orjson`; who writes a column names its shape beside the field.
+Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are
+integers (they fit a signed 64-bit column); raw token amounts are u64 and do not, so they are
+decimal text inside JSON or zero-padded text columns. JSON columns hold text made by `orjson`; who
+writes a column names its shape beside the field.
 """
+
 import contextlib
 import datetime
 import fcntl
@@ -19,29 +22,58 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-from peewee import (AutoField, BigIntegerField, BlobField, BooleanField, CompositeKey, DatabaseProxy, ForeignKeyField, IntegerField, Model, OperationalError, PeeweeException,
-                    SQL, TextField, chunked)
+from peewee import (
+    AutoField,
+    BigIntegerField,
+    BlobField,
+    BooleanField,
+    CompositeKey,
+    DatabaseProxy,
+    ForeignKeyField,
+    IntegerField,
+    Model,
+    OperationalError,
+    PeeweeException,
+    SQL,
+    TextField,
+    chunked,
+)
 from peewee import __exception_wrapper__
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.migrations import Runner
 from playhouse.pool import PooledDatabase
 
 from config import BadSetting
-from trouble import DISK_FLOOR, DISK_ROOM, LOCKED_SECONDS, TurnMissed, Writes, find_free, name_trouble
+from trouble import (
+    DISK_FLOOR,
+    DISK_ROOM,
+    LOCKED_SECONDS,
+    TurnMissed,
+    Writes,
+    find_free,
+    name_trouble,
+)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ROWS_A_STATEMENT = 200
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
-POST_OWN_BYTES = 300                                      # of a post beside its words: row, five indexes, arrival
+# of a post beside its words: row, five indexes, arrival
+POST_OWN_BYTES = 300
 POST_WORDS = ("event_id", "body", "mint", "symbol", "signature", "reason")
-COUNT_POSTS = "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
-DOOR = "open.lock"                                        # locked by whoever may open the database of a DATA_DIR
+COUNT_POSTS = (
+    "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id"
+    " = ?)"
+)
+# locked by whoever may open the database of a DATA_DIR
+DOOR = "open.lock"
 database = DatabaseProxy()
 _door = None
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
-    """Who wrote a file may have put functions into its views, triggers and checks: those with effects are not called."""
+    """Who wrote a file may have put functions into its views, triggers and checks: those with
+    effects are not called.
+    """
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
@@ -50,10 +82,12 @@ apsw.connection_hooks.append(_distrust_schema)
 
 
 class SQLite(PooledDatabase, APSWDatabase):
-    """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time, taken at BEGIN (IMMEDIATE).
+    """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time,
+    taken at BEGIN (IMMEDIATE).
 
-    apsw brings its own SQLite (3.54): versions before 3.51.3 can lose committed writes when two connections checkpoint a WAL.
-    STRICT tables know four types only, so the column types of other databases are mapped here.
+    apsw brings its own SQLite (3.54): versions before 3.51.3 can lose committed writes when two
+    connections checkpoint a WAL. STRICT tables know four types only, so the column types of other
+    databases are mapped here.
     """
 
     engine = "sqlite"
@@ -61,19 +95,34 @@ class SQLite(PooledDatabase, APSWDatabase):
     # In WAL mode such a query holds an old snapshot, and the first commit by anybody else makes
     # the write fail at once, however long busy_timeout is.
     watchful = sys.flags.dev_mode
-    field_types = {**APSWDatabase.field_types, "BIGINT": "INTEGER", "BOOL": "INTEGER", "VARCHAR": "TEXT", "SMALLINT": "INTEGER"}
+    field_types = {
+        **APSWDatabase.field_types,
+        "BIGINT": "INTEGER",
+        "BOOL": "INTEGER",
+        "VARCHAR": "TEXT",
+        "SMALLINT": "INTEGER",
+    }
 
     def __init__(self, path, busy_seconds=5):
         self.busy_ms = int(busy_seconds * 1000)
         self._watch_lock, self._watch = threading.Lock(), None
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes, self._locked_since = Writes(), None
-        pragmas = {"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": self.busy_ms, "cache_size": -1_500}
-        super().__init__(str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE")
+        pragmas = {
+            "journal_mode": "wal",
+            "synchronous": "full",
+            "foreign_keys": 1,
+            "busy_timeout": self.busy_ms,
+            "cache_size": -1_500,
+        }
+        super().__init__(
+            str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE"
+        )
 
     def _add_conn_hooks(self, conn):
         super()._add_conn_hooks(conn)
-        conn.convert_binding = _bind                          # the migration history's timestamps are the only datetimes
+        # the migration history's timestamps are the only datetimes
+        conn.convert_binding = _bind
 
     def _is_closed(self, conn):
         try:
@@ -83,7 +132,9 @@ class SQLite(PooledDatabase, APSWDatabase):
             return True
 
     def begin(self, lock_type=None):
-        """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep and look again, leaves the disk idle meanwhile."""
+        """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep
+        and look again, leaves the disk idle meanwhile.
+        """
         self.check_queries("a transaction")
         end = time.monotonic() + self.busy_ms / 1000
         if not self._turn.acquire(timeout=self.busy_ms / 1000):
@@ -93,15 +144,20 @@ class SQLite(PooledDatabase, APSWDatabase):
         try:
             with self._noting(), self._until(end):
                 super().begin(lock_type)
-        except BaseException:                                 # raised again: whoever waits for this turn gets it
+        except BaseException:
+            # raised again: whoever waits for this turn gets it
             self._pass_on()
             raise
 
     @contextlib.contextmanager
     def _until(self, end):
-        """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of waiting share one deadline."""
+        """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of
+        waiting share one deadline.
+        """
         connection, impatient = self.connection(), getattr(self._mine, "impatient", False)
-        connection.set_busy_timeout(0 if impatient else max(1, int(1000 * (end - time.monotonic()))))
+        connection.set_busy_timeout(
+            0 if impatient else max(1, int(1000 * (end - time.monotonic())))
+        )
         try:
             yield
         finally:
@@ -147,7 +203,9 @@ class SQLite(PooledDatabase, APSWDatabase):
             return super().execute_sql(sql, params)
 
     def find_trouble(self) -> str | None:
-        """Why nothing can be written just now, a word of TROUBLES, or None. Writes nothing: the lock is tried and let go of."""
+        """Why nothing can be written just now, a word of TROUBLES, or None. Writes nothing: the
+        lock is tried and let go of.
+        """
         folder, now = Path(self.database).parent, time.monotonic()
         free, tried, last = find_free(folder), self._try_lock(), self.writes.trouble
         if tried != "locked":
@@ -157,14 +215,18 @@ class SQLite(PooledDatabase, APSWDatabase):
         if free < DISK_FLOOR:
             return "disk_full"
         if tried == "locked":
-            return "locked" if last == "locked" or now - self._locked_since >= LOCKED_SECONDS else None
+            return (
+                "locked" if last == "locked" or now - self._locked_since >= LOCKED_SECONDS else None
+            )
         if last == "locked" or last == "disk_full" and free >= DISK_ROOM:
             last = None
         return tried or last
 
     def _try_lock(self) -> str | None:
         try:
-            with contextlib.closing(apsw.Connection(self.database, flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            with contextlib.closing(
+                apsw.Connection(self.database, flags=apsw.SQLITE_OPEN_READWRITE)
+            ) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
         except apsw.Error as error:
@@ -174,8 +236,9 @@ class SQLite(PooledDatabase, APSWDatabase):
     def check_queries(self, what):
         """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
         for cursor in self._list_cursors() if self.watchful else ():
-            with contextlib.suppress(apsw.ExecutionCompleteError, apsw.CursorClosedError,
-                                     apsw.ConnectionClosedError):
+            with contextlib.suppress(
+                apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
+            ):
                 cursor.get_description()
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
@@ -192,12 +255,15 @@ class SQLite(PooledDatabase, APSWDatabase):
         return self._mine.cursors
 
     def data_version(self):
-        """What changes with every commit of anybody. SQLite leaves out a connection's own (sqlite.org/pragma.html), hence one that never writes."""
+        """What changes with every commit of anybody. SQLite leaves out a connection's own
+        (sqlite.org/pragma.html), hence one that never writes.
+        """
         with self._watch_lock, __exception_wrapper__:
             if self._watch is None:
                 self._watch = apsw.Connection(self.database)
                 self._watch.set_busy_timeout(self.busy_ms)
-            return self._watch, self._watch.execute("PRAGMA data_version").get  # another connection counts anew
+            # another connection counts anew
+            return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_all(self):
         super().close_all()
@@ -220,7 +286,9 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def erasing(self):
-        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead log is emptied, as soon as nobody reads an older state."""
+        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead
+        log is emptied, as soon as nobody reads an older state.
+        """
         self.execute_sql("PRAGMA secure_delete = 1")
         try:
             yield
@@ -239,7 +307,9 @@ class SQLite(PooledDatabase, APSWDatabase):
     @staticmethod
     def is_busy(error):
         """Did the database stay locked, or is the disk full?"""
-        return isinstance(error, OperationalError) and not isinstance(error.__context__, apsw.SQLError)
+        return isinstance(error, OperationalError) and not isinstance(
+            error.__context__, apsw.SQLError
+        )
 
     @staticmethod
     def version():
@@ -267,7 +337,10 @@ class FileLock:
     def take(self, wait=False, shared=False):
         """Whether it is held now, by us alone or with others who share it."""
         try:
-            fcntl.flock(self._file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(
+                self._file,
+                (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB),
+            )
             return True
         except BlockingIOError:
             return False
@@ -286,7 +359,9 @@ def _bind(cursor, number, value):
 
 
 def connect(config):
-    """Bind the models to this process's database and return it; connections open on first use, one a thread. BadSetting where DATABASE_URL cannot be used."""
+    """Bind the models to this process's database and return it; connections open on first use, one
+    a thread. BadSetting where DATABASE_URL cannot be used.
+    """
     made = make_database(config)
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     enter(config.data_dir)
@@ -298,7 +373,11 @@ def connect(config):
 
 def make_database(config):
     """The database of these settings, bound to nothing."""
-    return open_postgresql(config.database_url) if config.database_url else SQLite(config.database_path)
+    return (
+        open_postgresql(config.database_url)
+        if config.database_url
+        else SQLite(config.database_path)
+    )
 
 
 def open_postgresql(url):
@@ -308,12 +387,17 @@ def open_postgresql(url):
     except ModuleNotFoundError as missing:
         if missing.name.partition(".")[0] != "psycopg":
             raise
-        raise BadSetting("DATABASE_URL needs a package that is not installed: .venv/bin/pip install --requirement requirements-postgres.txt") from None
+        raise BadSetting(
+            "DATABASE_URL needs a package that is not installed: .venv/bin/pip install"
+            " --requirement requirements-postgres.txt"
+        ) from None
     return PostgreSQL(url)
 
 
 def enter(data_dir):
-    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while `restore` is alone inside."""
+    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while
+    `restore` is alone inside.
+    """
     global _door
     door = os.open(data_dir / DOOR, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(door, fcntl.LOCK_SH)
@@ -336,11 +420,17 @@ def list_migrations():
 
 def list_applied(db):
     """Names of the migrations this open database has seen, in order."""
-    return sorted(name for name, in db.execute_sql("SELECT name FROM schema_migration")) if db.table_exists("schema_migration") else []
+    return (
+        sorted(name for (name,) in db.execute_sql("SELECT name FROM schema_migration"))
+        if db.table_exists("schema_migration")
+        else []
+    )
 
 
 def migrate(db=None):
-    """Apply what is missing of migrations/, in order and all or nothing; the names of those applied. Who else wants to waits, and finds nothing to do."""
+    """Apply what is missing of migrations/, in order and all or nothing; the names of those
+    applied. Who else wants to waits, and finds nothing to do.
+    """
     db = db or database.obj
     with db.connection_context(), db.atomic():
         return Runner(db, str(MIGRATIONS), table_name="schema_migration").up()
@@ -357,7 +447,9 @@ class _Only(Runner):
 
 @functools.cache
 def read_fresh_schema(names: tuple[str, ...]) -> list[tuple[str, str, str, str | None]] | None:
-    """The rows (type, name, table, SQL) of `sqlite_schema` that exactly these migrations make; None where they cannot stand alone."""
+    """The rows (type, name, table, SQL) of `sqlite_schema` that exactly these migrations make; None
+    where they cannot stand alone.
+    """
     fresh = SQLite(":memory:")
     try:
         with fresh.connection_context(), fresh.atomic():
@@ -373,7 +465,9 @@ def read_fresh_schema(names: tuple[str, ...]) -> list[tuple[str, str, str, str |
 
 @contextlib.contextmanager
 def writing():
-    """One short transaction, alone among the writers. Nothing slow belongs inside: no network, no rendering."""
+    """One short transaction, alone among the writers. Nothing slow belongs inside: no network, no
+    rendering.
+    """
     with database.atomic():
         yield
 
@@ -386,7 +480,9 @@ def erasing():
 
 
 def is_busy(error):
-    """Could the database not be reached or written just now? Then nothing was stored and the caller may retry."""
+    """Could the database not be reached or written just now? Then nothing was stored and the caller
+    may retry.
+    """
     return database.is_busy(error)
 
 
@@ -402,13 +498,15 @@ class Base(Model):
         strict_tables = True
 
 
-# ---- people, personas, keys ------------------------------------------------------------------------------------------
+# ---- people, personas, keys ----------------------------------------------------------------------
 class Owner(Base):
     id = AutoField()
     uid = TextField(unique=True)
-    recovery_hash = TextField(null=True, unique=True)         # SHA-256 of the recovery code
+    # SHA-256 of the recovery code
+    recovery_hash = TextField(null=True, unique=True)
     created_at = BigIntegerField()
-    posts_bytes = BigIntegerField(default=0)                  # what its posts take, as measure_post says
+    # what its posts take, as measure_post says
+    posts_bytes = BigIntegerField(default=0)
 
 
 class Bot(Base):
@@ -417,15 +515,18 @@ class Bot(Base):
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="bots")
-    handle = TextField(unique=True)                           # lower case, derived from the name
+    # lower case, derived from the name
+    handle = TextField(unique=True)
     name = TextField()
     # What it shares with names that look like it; see web.names.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    voice = TextField()                                       # JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}
+    # JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}
+    voice = TextField()
     avatar_url = TextField(null=True)
     auto_post = BooleanField(default=False)
-    auto_post_since = BigIntegerField(null=True)              # only trades that happened later are posted
+    # only trades that happened later are posted
+    auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
 
@@ -437,39 +538,53 @@ class Key(Base):
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="keys")
     bot = ForeignKeyField(Bot, null=True, backref="keys")
-    scope = TextField()                                       # read | publish
+    # read | publish
+    scope = TextField()
     name = TextField(default="")
-    prefix = TextField()                                      # cnd_read_ | cnd_pub_
+    # cnd_read_ | cnd_pub_
+    prefix = TextField()
     last4 = TextField()
-    hash = TextField(unique=True)                             # SHA-256, hex
+    # SHA-256, hex
+    hash = TextField(unique=True)
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
-    # Of the first edition: later uses are kept where requests are counted (ratelimit.Allowance), which changes no list.
+    # Of the first edition: later uses are kept where requests are counted (ratelimit.Allowance),
+    # which changes no list.
     last_used_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
 
 
 class Session(Base):
-    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that is gone has ended."""
+    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that
+    is gone has ended.
+    """
 
     id = AutoField()
     owner = ForeignKeyField(Owner, backref="sessions")
-    hash = TextField(unique=True)                             # SHA-256, hex
+    # SHA-256, hex
+    hash = TextField(unique=True)
     created_at = BigIntegerField()
-    seen_at = BigIntegerField()                               # coarse: written at most once an hour
-    challenge = TextField(null=True)                          # JSON {text, bot, wallet, endsAt} of a proof under way; works once
+    # coarse: written at most once an hour
+    seen_at = BigIntegerField()
+    # JSON {text, bot, wallet, endsAt} of a proof under way; works once
+    challenge = TextField(null=True)
 
 
-# ---- what is watched --------------------------------------------------------------------------------------------------
+# ---- what is watched -----------------------------------------------------------------------------
 class Watcher(Base):
-    """A process that observes a share of the wallets (OBSERVERS=shared). Its leases end together, when it was not heard of for too long."""
+    """A process that observes a share of the wallets (OBSERVERS=shared). Its leases end together,
+    when it was not heard of for too long.
+    """
 
     name = TextField(primary_key=True)
-    until = BigIntegerField()                                 # ms by the database's clock
+    # ms by the database's clock
+    until = BigIntegerField()
 
 
 class Wallet(Base):
-    """A public address that is or was observed, and what observation made of it. The five columns before the last are derived by the fold."""
+    """A public address that is or was observed, and what observation made of it. The five columns
+    before the last are derived by the fold.
+    """
 
     id = AutoField()
     address = TextField(unique=True)
@@ -480,19 +595,31 @@ class Wallet(Base):
     prover = ForeignKeyField(Bot, null=True, backref="proven_wallets")
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    looked_at = BigIntegerField(null=True)                    # when a node last told of it, and when the next look is due
+    # when a node last told of it, and when the next look is due
+    looked_at = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
-    accounts_at = BigIntegerField(null=True)                  # when its token accounts were last listed
-    whole = BooleanField(default=False)                       # every address was walked to its end at least once
-    heal_at = BigIntegerField(default=0)                      # not before: walk and fetch again around a gap
-    rules = TextField(default="")                             # of the program table its entries were read with
-    observed_to = BigIntegerField(null=True)                  # block time up to which the node's view was seen
-    coverage = TextField(null=True)                           # JSON, the Coverage object of the interface
-    results = TextField(null=True)                            # JSON, the results object of Bot
-    positions = TextField(null=True)                          # JSON, the openPositions list of Bot
-    last_trade_at = BigIntegerField(null=True)                # ms; buys, sells and swaps
-    realized = BigIntegerField(null=True)                     # lamports; the leaderboard sorts by it
-    watcher = TextField(null=True)                            # name of the Watcher that holds its lease, where several observe
+    # when its token accounts were last listed
+    accounts_at = BigIntegerField(null=True)
+    # every address was walked to its end at least once
+    whole = BooleanField(default=False)
+    # not before: walk and fetch again around a gap
+    heal_at = BigIntegerField(default=0)
+    # of the program table its entries were read with
+    rules = TextField(default="")
+    # block time up to which the node's view was seen
+    observed_to = BigIntegerField(null=True)
+    # JSON, the Coverage object of the interface
+    coverage = TextField(null=True)
+    # JSON, the results object of Bot
+    results = TextField(null=True)
+    # JSON, the openPositions list of Bot
+    positions = TextField(null=True)
+    # ms; buys, sells and swaps
+    last_trade_at = BigIntegerField(null=True)
+    # lamports; the leaderboard sorts by it
+    realized = BigIntegerField(null=True)
+    # name of the Watcher that holds its lease, where several observe
+    watcher = TextField(null=True)
     # Why observing it fails now (a sentence; null: it does not), since when, how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
@@ -513,7 +640,8 @@ class Attachment(Base):
     id = AutoField()
     bot = ForeignKeyField(Bot, backref="attachments")
     wallet = ForeignKeyField(Wallet, backref="attachments")
-    ownership = TextField(default="claimed")                  # claimed | proven
+    # claimed | proven
+    ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)
 
@@ -521,34 +649,55 @@ class Attachment(Base):
         indexes = ()
 
 
-Attachment.add_index(Attachment.index(Attachment.wallet, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_wallet"))
-Attachment.add_index(Attachment.index(Attachment.bot, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_bot"))
+Attachment.add_index(
+    Attachment.index(
+        Attachment.wallet,
+        unique=True,
+        where=SQL("detached_at IS NULL"),
+        name="attachment_open_wallet",
+    )
+)
+Attachment.add_index(
+    Attachment.index(
+        Attachment.bot, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_bot"
+    )
+)
 
 
 class Address(Base):
-    """One watched address of a wallet: itself or a token account it ever owned. The coverage ledger of accounting.md section 4."""
+    """One watched address of a wallet: itself or a token account it ever owned. The coverage ledger
+    of accounting.md section 4.
+    """
 
     id = AutoField()
     wallet = ForeignKeyField(Wallet, backref="addresses")
     address = TextField()
-    head_slot = BigIntegerField(null=True)                    # everything listed up to here has been seen at least once
-    walks = IntegerField(default=0)                           # full walks ended so far
-    walk_new = IntegerField(null=True)                        # what the last full walk listed that was not known
+    # everything listed up to here has been seen at least once
+    head_slot = BigIntegerField(null=True)
+    # full walks ended so far
+    walks = IntegerField(default=0)
+    # what the last full walk listed that was not known
+    walk_new = IntegerField(null=True)
     walked_at = BigIntegerField(null=True)
-    walk_cursor = TextField(null=True)                        # JSON of a full walk under way, so that a restart goes on
-    endpoint = TextField(null=True)                           # label of the endpoint that served the last walk
+    # JSON of a full walk under way, so that a restart goes on
+    walk_cursor = TextField(null=True)
+    # label of the endpoint that served the last walk
+    endpoint = TextField(null=True)
 
     class Meta:
         indexes = ((("wallet", "address"), True), (("address",), False))
 
 
 class Receipt(Base):
-    """A finalized receipt as the node gave it (zlib of the JSON), stored once for all wallets it names."""
+    """A finalized receipt as the node gave it (zlib of the JSON), stored once for all wallets it
+    names.
+    """
 
     id = AutoField()
     signature = TextField(unique=True)
     slot = BigIntegerField()
-    tx_index = IntegerField(null=True)                        # place in the block
+    # place in the block
+    tx_index = IntegerField(null=True)
     block_time = BigIntegerField(null=True)
     body = BlobField()
     endpoint = TextField()
@@ -556,58 +705,83 @@ class Receipt(Base):
 
 
 class Sighting(Base):
-    """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it could not be taken in."""
+    """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it
+    could not be taken in.
+    """
 
     id = AutoField()
     wallet = ForeignKeyField(Wallet, backref="sightings", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
-    head = BooleanField(default=False)                        # arrived after the first walk: fetched before the back-fill
-    state = TextField(default="pending")                      # pending | stored
-    entry = TextField(null=True)                              # JSON of chain.entries.Entry, once stored
+    # arrived after the first walk: fetched before the back-fill
+    head = BooleanField(default=False)
+    # pending | stored
+    state = TextField(default="pending")
+    # JSON of chain.entries.Entry, once stored
+    entry = TextField(null=True)
     tries = IntegerField(default=0)
     due_at = BigIntegerField(default=0)
     problem = TextField(null=True)
     seen_at = BigIntegerField()
 
     class Meta:
-        indexes = ((("wallet", "signature"), True), (("wallet", "state", "due_at"), False), (("signature",), False))
+        indexes = (
+            (("wallet", "signature"), True),
+            (("wallet", "state", "due_at"), False),
+            (("signature",), False),
+        )
 
 
-# ---- what was derived ---------------------------------------------------------------------------------------------------
+# ---- what was derived ----------------------------------------------------------------------------
 class Trade(Base):
-    """One receipt as it concerns one wallet. Derived: `rebuild` makes the same rows from the stored receipts."""
+    """One receipt as it concerns one wallet. Derived: `rebuild` makes the same rows from the stored
+    receipts.
+    """
 
-    id = AutoField()                                          # order of arrival: followers page by it
-    uid = TextField(unique=True)                              # from wallet and signature: survives every refold
+    # order of arrival: followers page by it
+    id = AutoField()
+    # from wallet and signature: survives every refold
+    uid = TextField(unique=True)
     wallet = ForeignKeyField(Wallet, backref="trades", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
-    place = IntegerField(default=0)                           # sorts inside a slot: tx_index, or 0
+    # sorts inside a slot: tx_index, or 0
+    place = IntegerField(default=0)
     block_time = BigIntegerField(null=True)
     kind = TextField()
     venue = TextField(null=True)
     mint = TextField(null=True)
-    token_changes = TextField()                               # JSON [[mint, raw change, decimals]...], by mint
-    sol_change = BigIntegerField()                            # lamports
+    # JSON [[mint, raw change, decimals]...], by mint
+    token_changes = TextField()
+    # lamports
+    sol_change = BigIntegerField()
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
-    realized = TextField()                                    # matched | partial | unmatched | not_applicable
+    # matched | partial | unmatched | not_applicable
+    realized = TextField()
     result = BigIntegerField(null=True)
     proceeds = BigIntegerField(null=True)
     cost = BigIntegerField(null=True)
     matched_raw = TextField()
     unmatched_raw = TextField()
-    lots = TextField()                                        # JSON [[trade uid or null, raw amount, lamports or null]...]
-    flags = TextField()                                       # JSON list of words, sorted
-    digest = TextField()                                      # of all derived columns: a refold writes only what differs
+    # JSON [[trade uid or null, raw amount, lamports or null]...]
+    lots = TextField()
+    # JSON list of words, sorted
+    flags = TextField()
+    # of all derived columns: a refold writes only what differs
+    digest = TextField()
 
     class Meta:
-        indexes = ((("wallet", "signature"), True), (("slot", "place", "id"), False), (("wallet", "slot", "place", "id"), False),
-                   (("kind", "block_time"), False), (("wallet", "id"), False))
+        indexes = (
+            (("wallet", "signature"), True),
+            (("slot", "place", "id"), False),
+            (("wallet", "slot", "place", "id"), False),
+            (("kind", "block_time"), False),
+            (("wallet", "id"), False),
+        )
 
 
 class TradeMint(Base):
@@ -615,23 +789,34 @@ class TradeMint(Base):
 
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
-    wallet = ForeignKeyField(Wallet, index=False)             # the trade's own
+    # the trade's own
+    wallet = ForeignKeyField(Wallet, index=False)
     mint = TextField()
-    side = TextField(null=True)                               # buy | sell, for buys, sells and swaps
+    # buy | sell, for buys, sells and swaps
+    side = TextField(null=True)
     slot = BigIntegerField()
     place = IntegerField(default=0)
 
     class Meta:
-        indexes = ((("mint", "slot", "place", "trade", "side"), False), (("wallet", "mint", "slot", "place", "trade"), False), (("mint", "side", "wallet"), False),
-                   (("mint", "trade"), False), (("wallet", "mint", "trade"), False))
+        indexes = (
+            (("mint", "slot", "place", "trade", "side"), False),
+            (("wallet", "mint", "slot", "place", "trade"), False),
+            (("mint", "side", "wallet"), False),
+            (("mint", "trade"), False),
+            (("wallet", "mint", "trade"), False),
+        )
 
 
 class HourTotal(Base):
-    """A wallet's running totals at the end of each hour in which something was booked: what a span of time saw is a difference of two. Derived."""
+    """A wallet's running totals at the end of each hour in which something was booked: what a span
+    of time saw is a difference of two. Derived.
+    """
 
     wallet = ForeignKeyField(Wallet, index=False)
-    hour = IntegerField()                                     # since 1970; never before that of the receipt before
-    realized = BigIntegerField()                              # lamports, as volume
+    # since 1970; never before that of the receipt before
+    hour = IntegerField()
+    # lamports, as volume
+    realized = BigIntegerField()
     volume = BigIntegerField()
     trades = IntegerField()
     matched = IntegerField()
@@ -644,13 +829,17 @@ class HourTotal(Base):
 
 
 class Post(Base):
-    """What an influencer said. The words stay as they were; only `status` and what belongs to it moves, by observation alone."""
+    """What an influencer said. The words stay as they were; only `status` and what belongs to it
+    moves, by observation alone.
+    """
 
     id = AutoField()
     uid = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="posts")
-    source = TextField()                                      # bot | observer
-    channel = TextField()                                     # api | studio | observer
+    # bot | observer
+    source = TextField()
+    # api | studio | observer
+    channel = TextField()
     key = ForeignKeyField(Key, null=True)
     event_id = TextField()
     body = TextField()
@@ -659,86 +848,125 @@ class Post(Base):
     signature = TextField(null=True)
     reason = TextField(null=True)
     sanitized = BooleanField(default=False)
-    wallet = ForeignKeyField(Wallet, null=True)               # the wallet it is judged against, for ever
-    status = TextField(default="none")                        # none | pending | verified | mismatch | not_found
+    # the wallet it is judged against, for ever
+    wallet = ForeignKeyField(Wallet, null=True)
+    # none | pending | verified | mismatch | not_found
+    status = TextField(default="none")
     status_reason = TextField(null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
     checked_at = BigIntegerField(null=True)
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
-    hidden_hash = TextField(null=True)                        # SHA-256 of what a retry is compared with, once the words are gone
+    # SHA-256 of what a retry is compared with, once the words are gone
+    hidden_hash = TextField(null=True)
 
     class Meta:
-        indexes = ((("bot", "source", "event_id"), True), (("bot", "id"), False), (("wallet", "status"), False), (("mint", "id"), False), (("source", "id"), False),
-                   (("mint", "source", "id"), False))
+        indexes = (
+            (("bot", "source", "event_id"), True),
+            (("bot", "id"), False),
+            (("wallet", "status"), False),
+            (("mint", "id"), False),
+            (("source", "id"), False),
+            (("mint", "source", "id"), False),
+        )
 
 
 class Arrival(Base):
-    """What followers are told, in the order it became true here: a post, a trade, a post whose verification moved.
+    """What followers are told, in the order it became true here: a post, a trade, a post whose
+    verification moved.
 
-    A row is written in the transaction of what it tells and stays for ever, so that no id is used twice; a follower's cursor is one of them.
-    There is one writer at a time, on every engine: so ids appear in their order.
+    A row is written in the transaction of what it tells and stays for ever, so that no id is used
+    twice; a follower's cursor is one of them. There is one writer at a time, on every engine: so
+    ids appear in their order.
     """
 
     id = AutoField()
-    kind = TextField()                                        # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
+    # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
+    kind = TextField()
     post = ForeignKeyField(Post, null=True)
-    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")            # null: a refold took the trade back
+    # null: a refold took the trade back
+    trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
 
     class Meta:
         indexes = ((("kind", "id"), False),)
 
 
-Arrival.add_index(Arrival.index(Arrival.id, Arrival.trade, where=SQL("trade_id IS NOT NULL"), name="arrival_of_trade"))
+Arrival.add_index(
+    Arrival.index(
+        Arrival.id, Arrival.trade, where=SQL("trade_id IS NOT NULL"), name="arrival_of_trade"
+    )
+)
 
 
-# ---- the market ---------------------------------------------------------------------------------------------------------
+# ---- the market ----------------------------------------------------------------------------------
 class Quote(Base):
-    """What a provider said about a token at one moment. Amounts are exact decimal text, null where it said nothing."""
+    """What a provider said about a token at one moment. Amounts are exact decimal text, null where
+    it said nothing.
+    """
 
-    source = TextField(null=True)                             # dexscreener | geckoterminal
-    price_sol = TextField(null=True)                          # DexScreener: only of pairs quoted in SOL
+    # dexscreener | geckoterminal
+    source = TextField(null=True)
+    # DexScreener: only of pairs quoted in SOL
+    price_sol = TextField(null=True)
     price_usd = TextField(null=True)
     liquidity_usd = TextField(null=True)
-    pool_sol = TextField(null=True)                           # the SOL side of the pool, in SOL
+    # the SOL side of the pool, in SOL
+    pool_sol = TextField(null=True)
     volume24h_usd = TextField(null=True)
-    absurd = TextField(null=True)                             # why not to believe the price: not_positive | jump
+    # why not to believe the price: not_positive | jump
+    absurd = TextField(null=True)
 
 
 class Token(Quote):
-    """A mint that was discovered or that an observed wallet moved, with its last quote. Symbol and name are hostile text."""
+    """A mint that was discovered or that an observed wallet moved, with its last quote. Symbol and
+    name are hostile text.
+    """
 
     id = AutoField()
     mint = TextField(unique=True)
     symbol = TextField(null=True)
     name = TextField(null=True)
     decimals = IntegerField(null=True)
-    found_by = TextField(null=True)                           # dexscreener | geckoterminal | wallets; null: known only because a trade moved it
+    # dexscreener | geckoterminal | wallets; null: known only because a trade moved it
+    found_by = TextField(null=True)
     discovered_at = BigIntegerField(null=True)
-    tracked_at = BigIntegerField(null=True)                   # priced and listed since then; null: not any more, or never
-    held = BooleanField(default=False)                        # a paper position is open in it: it stays tracked
-    asked_at = BigIntegerField(default=0)                     # when a price provider was last asked about it
-    quoted_at = BigIntegerField(null=True)                    # when the quote above was taken
+    # priced and listed since then; null: not any more, or never
+    tracked_at = BigIntegerField(null=True)
+    # a paper position is open in it: it stays tracked
+    held = BooleanField(default=False)
+    # when a price provider was last asked about it
+    asked_at = BigIntegerField(default=0)
+    # when the quote above was taken
+    quoted_at = BigIntegerField(null=True)
     pair_url = TextField(null=True)
     pair_created_at = BigIntegerField(null=True)
-    checks = TextField(null=True)                             # JSON [{key, label, status, detail, checkedAt}...]
+    # JSON [{key, label, status, detail, checkedAt}...]
+    checks = TextField(null=True)
     checked_at = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("tracked_at",), False),)
 
 
-Token.add_index(Token.index(Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"))
+Token.add_index(
+    Token.index(
+        Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"
+    )
+)
 
 
 class Snapshot(Quote):
-    """One quote, kept for paper mode until `expires_at`, which is decided when it is taken; see scout.keep_until."""
+    """One quote, kept for paper mode until `expires_at`, which is decided when it is taken; see
+    scout.keep_until.
+    """
 
-    id = AutoField()                                          # rises with taken_at
+    # rises with taken_at
+    id = AutoField()
     token = ForeignKeyField(Token, backref="snapshots", index=False)
     taken_at = BigIntegerField()
-    expires_at = BigIntegerField(null=True, index=True)       # null: pinned, a decision or a fill names it, never thinned
+    # null: pinned, a decision or a fill names it, never thinned
+    expires_at = BigIntegerField(null=True, index=True)
 
     class Meta:
         indexes = ((("token", "taken_at"), False),)
@@ -752,49 +980,66 @@ def pin_snapshots(ids):
 
 def replace_held(mints):
     """Exactly these mints have an open paper position; they stay tracked whatever their volume."""
-    held = {mint for mint, in Token.select(Token.mint).where(Token.held).tuples()}
+    held = {mint for (mint,) in Token.select(Token.mint).where(Token.held).tuples()}
     for part in in_parts(sorted(held - set(mints))):
         Token.update(held=False).where(Token.mint.in_(part)).execute()
     for part in in_parts(sorted(set(mints) - held)):
         Token.update(held=True).where(Token.mint.in_(part)).execute()
 
 
-# ---- paper mode -----------------------------------------------------------------------------------------------------------
+# ---- paper mode ----------------------------------------------------------------------------------
 class Trader(Base):
-    """An influencer of paper mode. Its money is in its account periods; the columns after `retired_at` are the engine's."""
+    """An influencer of paper mode. Its money is in its account periods; the columns after
+    `retired_at` are the engine's.
+    """
 
-    id = AutoField()                                          # the order in which traders are asked
+    # the order in which traders are asked
+    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
-    handle = TextField(unique=True)                           # lower case, derived from the name; seeds its chances
+    # lower case, derived from the name; seeds its chances
+    handle = TextField(unique=True)
     name = TextField()
     # What it shares with names that look like it; see web.names.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    voice = TextField()                                       # JSON, as Bot's
-    family = TextField()                                      # momentum | mean_reversion | breakout | flow
-    settings = TextField(default="{}")                        # JSON {public name of a setting: whole number}, what differs from the defaults
-    start_mode = TextField(default="guarded")                 # guarded | standard
-    adaptive = TextField(default="observe")                   # off | observe | on
+    # JSON, as Bot's
+    voice = TextField()
+    # momentum | mean_reversion | breakout | flow
+    family = TextField()
+    # JSON {public name of a setting: whole number}, what differs from the defaults
+    settings = TextField(default="{}")
+    # guarded | standard
+    start_mode = TextField(default="guarded")
+    # off | observe | on
+    adaptive = TextField(default="observe")
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
-    phase = TextField()                                       # JSON {name, since, closes, days, last_day}
+    # JSON {name, since, closes, days, last_day}
+    phase = TextField()
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    version = IntegerField(default=0)                         # counts the writes that a tick under way must not overwrite
+    # counts the writes that a tick under way must not overwrite
+    version = IntegerField(default=0)
 
 
 class Period(Base):
-    """A numbered account of a trader. A reset closes one and opens the next; a closed one stays readable."""
+    """A numbered account of a trader. A reset closes one and opens the next; a closed one stays
+    readable.
+    """
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
-    starting_cash = BigIntegerField()                         # lamports, as all money here
+    # lamports, as all money here
+    starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    lost_fees = BigIntegerField(default=0)                    # of orders that never opened a position
-    peak = BigIntegerField()                                  # highest equity since the phase began
-    day = BigIntegerField(default=-1)                         # UTC day, counted from 1970, of day_equity
+    # of orders that never opened a position
+    lost_fees = BigIntegerField(default=0)
+    # highest equity since the phase began
+    peak = BigIntegerField()
+    # UTC day, counted from 1970, of day_equity
+    day = BigIntegerField(default=-1)
     day_equity = BigIntegerField()
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -804,35 +1049,49 @@ class Period(Base):
         indexes = ((("trader", "number"), True),)
 
 
-Period.add_index(Period.index(Period.trader, unique=True, where=SQL("closed_at IS NULL"), name="period_open_trader"))
+Period.add_index(
+    Period.index(
+        Period.trader, unique=True, where=SQL("closed_at IS NULL"), name="period_open_trader"
+    )
+)
 
 
 class PaperOrder(Base):
-    """A decision and what became of it. Written once; only `done`, `attempts`, `lost` and `state` move, until it is over."""
+    """A decision and what became of it. Written once; only `done`, `attempts`, `lost` and `state`
+    move, until it is over.
+    """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
-    number = IntegerField()                                   # of the trader, over all its periods
+    # of the trader, over all its periods
+    number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
-    side = TextField()                                        # buy | sell
-    amount = TextField()                                      # lamports to spend, or raw units to sell
+    # buy | sell
+    side = TextField()
+    # lamports to spend, or raw units to sell
+    amount = TextField()
     reason = TextField()
-    decided_on = BigIntegerField()                            # snapshot id
+    # snapshot id
+    decided_on = BigIntegerField()
     decided_at = BigIntegerField()
     due_at = BigIntegerField()
     expires_at = BigIntegerField()
     done = TextField(default="0")
     attempts = IntegerField(default=0)
-    lost = BigIntegerField(default=0)                         # lamports
-    state = TextField()                                       # open | filled | part_filled | expired | refused | restart | failed | cancelled
+    # lamports
+    lost = BigIntegerField(default=0)
+    # open | filled | part_filled | expired | refused | restart | failed | cancelled
+    state = TextField()
 
     class Meta:
         indexes = ((("period", "number"), True),)
 
 
-PaperOrder.add_index(PaperOrder.index(PaperOrder.period, where=SQL("state = 'open'"), name="paper_order_open"))
+PaperOrder.add_index(
+    PaperOrder.index(PaperOrder.period, where=SQL("state = 'open'"), name="paper_order_open")
+)
 
 
 class PaperFill(Base):
@@ -840,17 +1099,21 @@ class PaperFill(Base):
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
-    position = IntegerField(null=True)                        # number; null for a failed attempt before there was one
-    snapshot = BigIntegerField(index=True)                    # id
+    # number; null for a failed attempt before there was one
+    position = IntegerField(null=True)
+    # id
+    snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
     raw = TextField()
-    mid = BigIntegerField()                                   # lamports, as the next ones
+    # lamports, as the next ones
+    mid = BigIntegerField()
     slippage = BigIntegerField()
     pool_fee = BigIntegerField()
     network_fee = BigIntegerField()
     rent = BigIntegerField()
     failed = BooleanField()
-    marks = TextField()                                       # JSON list
+    # JSON list
+    marks = TextField()
     model = TextField()
 
 
@@ -859,29 +1122,37 @@ class Position(Base):
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
-    number = IntegerField()                                   # of the trader, over all its periods
+    # of the trader, over all its periods
+    number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
     opened_at = BigIntegerField()
-    liquidity = BigIntegerField(null=True)                    # at entry, USD cents
-    price = TextField()                                       # the mark and the highest mark: SOL times 10**24
+    # at entry, USD cents
+    liquidity = BigIntegerField(null=True)
+    # the mark and the highest mark: SOL times 10**24
+    price = TextField()
     high = TextField()
     marked_at = BigIntegerField()
-    marked_on = BigIntegerField()                             # snapshot id
-    held = IntegerField()                                     # snapshots
+    # snapshot id
+    marked_on = BigIntegerField()
+    # snapshots
+    held = IntegerField()
     reduced = BooleanField()
     raw = TextField()
     bought_raw = TextField()
-    mid_bought = BigIntegerField()                            # lamports, as the next ones
+    # lamports, as the next ones
+    mid_bought = BigIntegerField()
     mid_sold = BigIntegerField()
     slippage = BigIntegerField()
     fees = BigIntegerField()
     rent = BigIntegerField()
-    cash = BigIntegerField()                                  # net, once it is closed
+    # net, once it is closed
+    cash = BigIntegerField()
     spent = BigIntegerField()
     latency_ms = BigIntegerField()
-    marks = TextField()                                       # JSON list
+    # JSON list
+    marks = TextField()
     pipeline = TextField()
     closed_at = BigIntegerField(null=True, index=True)
     reason = TextField(null=True)
@@ -890,7 +1161,9 @@ class Position(Base):
         indexes = ((("period", "number"), True),)
 
 
-Position.add_index(Position.index(Position.period, where=SQL("closed_at IS NULL"), name="position_open"))
+Position.add_index(
+    Position.index(Position.period, where=SQL("closed_at IS NULL"), name="position_open")
+)
 
 
 class DiaryEntry(Base):
@@ -899,10 +1172,12 @@ class DiaryEntry(Base):
     id = AutoField()
     period = ForeignKeyField(Period, backref="diary", index=False)
     at = BigIntegerField()
-    kind = TextField()                                        # decision | fill | refusal | pause | lesson | review | phase
+    # decision | fill | refusal | pause | lesson | review | phase
+    kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    facts = TextField()                                       # JSON, flat, display texts; see paper.engine
+    # JSON, flat, display texts; see paper.engine
+    facts = TextField()
 
     class Meta:
         indexes = ((("period", "id"), False), (("kind", "at"), False))
@@ -918,7 +1193,8 @@ class PaperPost(Base):
     body = TextField()
     mint = TextField(null=True)
     symbol = TextField(null=True)
-    writer = TextField()                                      # built-in | model
+    # built-in | model
+    writer = TextField()
     event_at = BigIntegerField()
     created_at = BigIntegerField()
 
@@ -927,15 +1203,20 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A question about the record of an account period. While it is open or upheld, its headline is withheld."""
+    """A question about the record of an account period. While it is open or upheld, its headline is
+    withheld.
+    """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="reviews", index=False)
-    state = TextField()                                       # under_review | cleared | upheld
-    reasons = TextField()                                     # JSON [{key, code, detail, symbol, at}...]
+    # under_review | cleared | upheld
+    state = TextField()
+    # JSON [{key, code, detail, symbol, at}...]
+    reasons = TextField()
     opened_at = BigIntegerField()
     decided_at = BigIntegerField(null=True)
-    decision = TextField(null=True)                           # the operator's reason
+    # the operator's reason
+    decision = TextField(null=True)
 
     class Meta:
         indexes = ((("period", "id"), False),)
@@ -945,24 +1226,56 @@ class EngineState(Base):
     """One row: how far paper mode has read the snapshots, and its own diary."""
 
     id = IntegerField(primary_key=True)
-    snapshot = BigIntegerField()                              # id of the last one that was played
-    entry = BigIntegerField(default=0)                        # id of the last diary entry that was considered for a post
+    # id of the last one that was played
+    snapshot = BigIntegerField()
+    # id of the last diary entry that was considered for a post
+    entry = BigIntegerField(default=0)
 
 
-# ---- the jobs -----------------------------------------------------------------------------------------------------------
+# ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
     """One row per background job: what health tells about it."""
 
-    name = TextField(primary_key=True)                        # observer | scout | paper
-    state = TextField()                                       # ok | failing | off
+    # observer | scout | paper
+    name = TextField(primary_key=True)
+    # ok | failing | off
+    state = TextField()
     heartbeat_at = BigIntegerField(null=True)
     last_success_at = BigIntegerField(null=True)
     last_error = TextField(null=True)
-    details = TextField(default="{}")                         # JSON, the job's own
+    # JSON, the job's own
+    details = TextField(default="{}")
 
 
-TABLES = (Owner, Bot, Key, Session, Watcher, Wallet, Attachment, Address, Receipt, Sighting, Trade, TradeMint, HourTotal, Post, Arrival, Job, Token, Snapshot,
-          Trader, Period, PaperOrder, PaperFill, Position, DiaryEntry, PaperPost, Review, EngineState)
+TABLES = (
+    Owner,
+    Bot,
+    Key,
+    Session,
+    Watcher,
+    Wallet,
+    Attachment,
+    Address,
+    Receipt,
+    Sighting,
+    Trade,
+    TradeMint,
+    HourTotal,
+    Post,
+    Arrival,
+    Job,
+    Token,
+    Snapshot,
+    Trader,
+    Period,
+    PaperOrder,
+    PaperFill,
+    Position,
+    DiaryEntry,
+    PaperPost,
+    Review,
+    EngineState,
+)
 
 
 # ---- lists in statements ---------------------------------------------------------------------
@@ -977,22 +1290,30 @@ def insert_rows(model, rows):
         model.insert_many(part).on_conflict_ignore().execute()
 
 
-# ---- short named writes ----------------------------------------------------------------------------------------------------
+# ---- short named writes --------------------------------------------------------------------------
 def utc_now():
     return datetime.datetime.now(datetime.UTC)
 
 
 def store_row(model, columns):
-    """Insert one row, {field: value}, and give its id. The SQL is made once: peewee takes ten times as long to make it as SQLite to carry it out."""
+    """Insert one row, {field: value}, and give its id. The SQL is made once: peewee takes ten times
+    as long to make it as SQLite to carry it out.
+    """
     values = {**model._meta.get_default_dict(), **columns}
     fields = model._meta.fields
-    return database.execute_sql(_insertion(model, tuple(values)), [fields[name].db_value(value) for name, value in values.items()]).fetchone()[0]
+    return database.execute_sql(
+        _insertion(model, tuple(values)),
+        [fields[name].db_value(value) for name, value in values.items()],
+    ).fetchone()[0]
 
 
 @functools.cache
 def _insertion(model, names):
     columns = ", ".join(f'"{model._meta.fields[name].column_name}"' for name in names)
-    return f'INSERT INTO "{model._meta.table_name}" ({columns}) VALUES ({", ".join("?" * len(names))}) RETURNING id'
+    return (
+        f'INSERT INTO "{model._meta.table_name}" ({columns}) VALUES ({", ".join("?" * len(names))})'
+        " RETURNING id"
+    )
 
 
 def store_post(**columns):
@@ -1004,7 +1325,9 @@ def store_post(**columns):
 
 
 def measure_post(columns: dict[str, Any]) -> int:
-    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take beside them."""
+    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take
+    beside them.
+    """
     return POST_OWN_BYTES + measure_words(columns)
 
 
@@ -1018,14 +1341,31 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 
 def store_trades(rows):
-    """Trade rows, each a dict of all columns but the id, new ones or again: {signature: id}. A row keeps its id for ever; a new one arrives with it."""
-    numbers, derived = {}, [field for name, field in Trade._meta.fields.items() if name not in ("id", "uid", "wallet", "signature")]
+    """Trade rows, each a dict of all columns but the id, new ones or again: {signature: id}. A row
+    keeps its id for ever; a new one arrives with it.
+    """
+    numbers, derived = (
+        {},
+        [
+            field
+            for name, field in Trade._meta.fields.items()
+            if name not in ("id", "uid", "wallet", "signature")
+        ],
+    )
     for part in chunked(rows, ROWS_A_STATEMENT):
-        mine = (Trade.wallet == part[0]["wallet"]) & Trade.signature.in_([row["signature"] for row in part])
-        known = {signature for signature, in Trade.select(Trade.signature).where(mine).tuples()}
-        Trade.insert_many(part).on_conflict(conflict_target=[Trade.wallet, Trade.signature], preserve=derived).execute()
+        mine = (Trade.wallet == part[0]["wallet"]) & Trade.signature.in_(
+            [row["signature"] for row in part]
+        )
+        known = {signature for (signature,) in Trade.select(Trade.signature).where(mine).tuples()}
+        Trade.insert_many(part).on_conflict(
+            conflict_target=[Trade.wallet, Trade.signature], preserve=derived
+        ).execute()
         stored = dict(Trade.select(Trade.signature, Trade.id).where(mine).tuples())
-        fresh = [{"kind": "trade", "trade": stored[row["signature"]]} for row in part if row["signature"] not in known]
+        fresh = [
+            {"kind": "trade", "trade": stored[row["signature"]]}
+            for row in part
+            if row["signature"] not in known
+        ]
         if fresh:
             Arrival.insert_many(fresh).execute()
         numbers |= stored

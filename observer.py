@@ -1,9 +1,12 @@
-"""Job: from watched wallets to receipts to books. It moves data and decides little: what a receipt means is decided in chain/.
+"""Job: from watched wallets to receipts to books. It moves data and decides little: what a receipt
+means is decided in chain/.
 
-A look at a wallet compares the node's balances with the books, lists what arrived at its head, goes on with walks over the whole
-history and fetches receipts that are listed and not yet stored. Network first, then short writes; a kill at any moment loses no more
-than the answer that was on its way.
+A look at a wallet compares the node's balances with the books, lists what arrived at its head, goes
+on with walks over the whole history and fetches receipts that are listed and not yet stored.
+Network first, then short writes; a kill at any moment loses no more than the answer that was on its
+way.
 """
+
 import functools
 import logging
 import math
@@ -18,7 +21,14 @@ from peewee import JOIN, PeeweeException, chunked, fn
 
 import models
 from books import Books, Kept, distrust_trades, name_rules, pack, show_coverage, unpack
-from chain.answers import check_accounts, check_block, check_holdings, check_page, check_receipt, check_time
+from chain.answers import (
+    check_accounts,
+    check_block,
+    check_holdings,
+    check_page,
+    check_receipt,
+    check_time,
+)
 from chain.coverage import Progress, add_trouble, is_explained
 from chain.entries import Entry, read_entry
 from chain.ledger import Book
@@ -28,18 +38,30 @@ from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Una
 from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet, in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-OVERLAP_SLOTS = 512                    # below the covered head: where something new was, what a lagging node left out is listed again
-SLICE = 20                             # receipts fetched for one wallet before the next has its turn
-WALK_EVERY = 86_400_000                # ms between full walks
+# below the covered head: where something new was, what a lagging node left out is listed again
+OVERLAP_SLOTS = 512
+# receipts fetched for one wallet before the next has its turn
+SLICE = 20
+# ms between full walks
+WALK_EVERY = 86_400_000
 HEAL_FIRST, HEAL_LATEST = 30_000, 6 * 3_600_000
-LONGEST_PUT_OFF = 3_600_000            # ms
-RECHECK_EVERY = 60.0                   # seconds
-FOLD_SHARE = 9                         # a fold that took a second is not repeated for nine: at most a tenth of the time goes there
-MOST_NAMED = 50                        # refused receipts that coverage names
-LONGEST_SLEEP = 300.0                  # seconds: a sleeping wallet is looked at no less often than this
-STUCK_AFTER = 5                        # tries
+# ms
+LONGEST_PUT_OFF = 3_600_000
+# seconds
+RECHECK_EVERY = 60.0
+FOLD_SHARE = (
+    # a fold that took a second is not repeated for nine: at most a tenth of the time goes there
+    9
+)
+# refused receipts that coverage names
+MOST_NAMED = 50
+# seconds: a sleeping wallet is looked at no less often than this
+LONGEST_SLEEP = 300.0
+# tries
+STUCK_AFTER = 5
 ACCOUNTS_A_CALL = 100
-PATIENCE = 3                           # passes in trouble before the command line gives up
+# passes in trouble before the command line gives up
+PATIENCE = 3
 FINALIZED = {"commitment": "finalized"}
 # Seconds a step that failed is put off, doubled with each failure in a row.
 TROUBLE_FIRST, TROUBLE_LATEST = 1.0, 3600.0
@@ -62,13 +84,19 @@ class PutOff:
 
 @dataclass
 class Watch:
-    """What is remembered of a wallet between looks: a cache, lost without harm. Times are of the observer's clock, in seconds."""
+    """What is remembered of a wallet between looks: a cache, lost without harm. Times are of the
+    observer's clock, in seconds.
+    """
 
-    holdings: dict = field(default_factory=dict)          # address -> Holding
-    misses: dict = field(default_factory=dict)            # address -> finished looks in a row whose balance the books did not explain
-    new: list = field(default_factory=list)               # entries stored and not folded yet
+    # address -> Holding
+    holdings: dict = field(default_factory=dict)
+    # address -> finished looks in a row whose balance the books did not explain
+    misses: dict = field(default_factory=dict)
+    # entries stored and not folded yet
+    new: list = field(default_factory=list)
     fold_after: float = 0.0
-    heal_wait: int = HEAL_FIRST // 2                      # ms
+    # ms
+    heal_wait: int = HEAL_FIRST // 2
     compared_at: float = -math.inf
     # address -> when its balance was last asked for, and when its head was last listed.
     asked: dict = field(default_factory=dict)
@@ -79,13 +107,22 @@ class Watch:
     put_off: dict = field(default_factory=lambda: defaultdict(PutOff))
     # when it was last looked whether the receipt of each entry is still there
     receipts_checked_at: float = -math.inf
-    unplaced: dict | None = None                          # slot -> signatures stored without their place in it; None: not read yet
-    crowded: set = field(default_factory=set)             # slots of these with several
-    nameless: dict | None = None                          # token account that a receipt did not tell the owner of -> signatures; None: not read yet
+    unplaced: dict | None = (
+        # slot -> signatures stored without their place in it; None: not read yet
+        None
+    )
+    # slots of these with several
+    crowded: set = field(default_factory=set)
+    nameless: dict | None = (
+        # token account that a receipt did not tell the owner of -> signatures; None: not read yet
+        None
+    )
 
 
 class Observer:
-    """`run_tick` is one pass over the wallets that are due. Its memory is a cache: all it needs to go on is in the database."""
+    """`run_tick` is one pass over the wallets that are due. Its memory is a cache: all it needs to
+    go on is in the database.
+    """
 
     def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, share=None, beat=None):
         self.config, self.clock, self.say = config, clock, say
@@ -94,13 +131,22 @@ class Observer:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
         self.rules = name_rules(self.programs)
-        self.share = share                                # sharing.Share, or None: all wallets
-        self.problem = None                               # of the last tick, for health
-        self.troubled = set()                             # ids of wallets that failed in the last tick
-        self._begun, self._end, self._now = 0.0, 0.0, 0   # of this look
-        self._left = set()                                # ids of wallets this look does not touch any more
-        self._suspect = None                              # (wallet, step, error, answers before) of the call that last failed
-        self._spare = 0                                   # requests that may still be made in this look where nothing is known to have moved
+        # sharing.Share, or None: all wallets
+        self.share = share
+        # of the last tick, for health
+        self.problem = None
+        # ids of wallets that failed in the last tick
+        self.troubled = set()
+        # of this look
+        self._begun, self._end, self._now = 0.0, 0.0, 0
+        # ids of wallets this look does not touch any more
+        self._left = set()
+        # (wallet, step, error, answers before) of the call that last failed
+        self._suspect = None
+        self._spare = (
+            # requests that may still be made in this look where nothing is known to have moved
+            0
+        )
         self._timed_at = -math.inf
         self._forget()
 
@@ -111,7 +157,8 @@ class Observer:
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
         self._begun, self._now, self.problem = self.clock(), now, None
         self._left, self.troubled, self._suspect = set(), set(), None
-        self._answered = self.rpc.answers                 # before this look
+        # before this look
+        self._answered = self.rpc.answers
         wallets = self._list_due(now)
         try:
             more = self._look(wallets, now)
@@ -129,26 +176,37 @@ class Observer:
     def _find_common_trouble(self):
         """Where every wallet is in trouble nothing is observed: that of one of them, else None."""
         mine = [Wallet.watcher == self.share.name] if self.share else []
-        watched = Wallet.select(Wallet.address, Wallet.trouble).join(Attachment).where(
-            Attachment.detached_at.is_null(), *mine)
+        watched = (
+            Wallet.select(Wallet.address, Wallet.trouble)
+            .join(Attachment)
+            .where(Attachment.detached_at.is_null(), *mine)
+        )
         if watched.where(Wallet.trouble.is_null()).exists():
             return None
         one = watched.order_by(Wallet.trouble_at).tuples().first()
         return one and f"{one[0]}: {one[1]}"
 
     def forget_others(self, mine):
-        """What others write we do not hear of: only of the wallets `mine` (ids) anything is remembered."""
+        """What others write we do not hear of: only of the wallets `mine` (ids) anything is
+        remembered.
+        """
         for wallet_id in self._watches.keys() - mine:
             self.books.forget(wallet_id)
             del self._watches[wallet_id]
 
     def _list_due(self, now):
-        """Wallets whose time has come, longest overdue first, those in trouble last. A time further ahead than any pause was set by a clock that ran wrong."""
+        """Wallets whose time has come, longest overdue first, those in trouble last. A time further
+        ahead than any pause was set by a clock that ran wrong.
+        """
         longest = int(1000 * max(LONGEST_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
         mine = [Wallet.watcher == self.share.name] if self.share else []
-        return list(Wallet.select().join(Attachment).where(Attachment.detached_at.is_null(), due, *mine).order_by(
-            Wallet.trouble_tries, Wallet.due_at))
+        return list(
+            Wallet.select()
+            .join(Attachment)
+            .where(Attachment.detached_at.is_null(), due, *mine)
+            .order_by(Wallet.trouble_tries, Wallet.due_at)
+        )
 
     def _look(self, wallets, now):
         span = max(2.0, self.config.observer_interval_seconds)
@@ -156,8 +214,10 @@ class Observer:
         try:
             for wallet in wallets:
                 self._attempt(self._prepare, wallet)
-            self._spare = sum(Address.select().where(Address.wallet.in_(part)).count()
-                              for part in in_parts([w.id for w in wallets]))
+            self._spare = sum(
+                Address.select().where(Address.wallet.in_(part)).count()
+                for part in in_parts([w.id for w in wallets])
+            )
             worth = [w for w in wallets if self._attempt(self._is_worth_comparing, w)]
             self._compare_balances(worth, self._begun + span / 3)
             for wallet in wallets:
@@ -260,9 +320,12 @@ class Observer:
             coverage = show_coverage(wallet, Kept(Book()), Progress(trouble=reason))
         else:
             coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
-        values = {name: getattr(wallet, name) for name in ("trouble", "trouble_at", "trouble_tries")}
+        values = {
+            name: getattr(wallet, name) for name in ("trouble", "trouble_at", "trouble_tries")
+        }
         Wallet.update(coverage=orjson.dumps(coverage).decode(), **values).where(
-            Wallet.id == wallet.id).execute()
+            Wallet.id == wallet.id
+        ).execute()
 
     def _clear_trouble(self, wallet):
         """No step of it failed in this look and none is put off: it is well."""
@@ -270,7 +333,8 @@ class Observer:
             return
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = None, None, 0
         Wallet.update(trouble=None, trouble_at=None, trouble_tries=0).where(
-            Wallet.id == wallet.id).execute()
+            Wallet.id == wallet.id
+        ).execute()
 
     # ---- slices of work ------------------------------------------------------------------------
     def _work_through(self, wallets, now):
@@ -287,9 +351,11 @@ class Observer:
         return bool(turns)
 
     def _work_on(self, wallet, now):
-        """One step: what is waited for, else a page of a walk, else the back-fill. Returns whether there may be more to do at once.
+        """One step: what is waited for, else a page of a walk, else the back-fill. Returns whether
+        there may be more to do at once.
 
-        Walks come before the back-fill, which then goes from the beginning on: what is folded stays folded.
+        Walks come before the back-fill, which then goes from the beginning on: what is folded stays
+        folded.
         """
         steps = self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts
         worked = any(self._attempt(step, wallet, now) for step in steps)
@@ -303,9 +369,11 @@ class Observer:
         if self.clock() >= self._watches[wallet.id].fold_after:
             self._publish(wallet, now)
 
-    # ---- before the look ---------------------------------------------------------------------------------------------------
+    # ---- before the look -------------------------------------------------------------------------
     def _prepare(self, wallet):
-        """Memory agrees with the database, whoever else worked there; entries are read by the rules and the program table that hold now."""
+        """Memory agrees with the database, whoever else worked there; entries are read by the rules
+        and the program table that hold now.
+        """
         if wallet.rules != self.rules:
             read_entries_again(wallet, self.programs)
             Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
@@ -316,7 +384,11 @@ class Observer:
             watch.receipts_checked_at = self._begun
             if fetch_missing(wallet):
                 self._forget_wallet(wallet.id)
-        stored = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "stored").count()
+        stored = (
+            Sighting.select()
+            .where(Sighting.wallet == wallet.id, Sighting.state == "stored")
+            .count()
+        )
         if stored != self._book(wallet).count:
             self._forget_wallet(wallet.id)
 
@@ -324,20 +396,34 @@ class Observer:
         self.books.forget(wallet_id)
         self._watches[wallet_id].new.clear()
 
-    # ---- the node's balances against the books ------------------------------------------------------------------------------------------
+    # ---- the node's balances against the books ---------------------------------------------------
     def _is_worth_comparing(self, wallet):
-        """A wallet without token accounts needs it rarely: its own head is listed at every look anyway."""
+        """A wallet without token accounts needs it rarely: its own head is listed at every look
+        anyway.
+        """
         watch = self._watches[wallet.id]
         walked = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
-        return walked > 1 or False in self._verdicts(wallet).values() or self._begun - watch.compared_at >= RECHECK_EVERY
+        return (
+            walked > 1
+            or False in self._verdicts(wallet).values()
+            or self._begun - watch.compared_at >= RECHECK_EVERY
+        )
 
     def _is_open(self, wallet):
         """Did the books get ahead of the last comparison? Then another one closes them."""
-        verdicts, pending = self._verdicts(wallet), Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending")
-        return wallet.whole and not all(verdicts.get(a) is not None for a in list_addresses(wallet.id)) and not pending.exists()
+        verdicts, pending = (
+            self._verdicts(wallet),
+            Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending"),
+        )
+        return (
+            wallet.whole
+            and not all(verdicts.get(a) is not None for a in list_addresses(wallet.id))
+            and not pending.exists()
+        )
 
     def _compare_balances(self, wallets, until):
-        """One cheap call for each hundred addresses tells which of them moved: those are listed now, the others at night.
+        """One cheap call for each hundred addresses tells which of them moved: those are listed
+        now, the others at night.
 
         Wallets with many addresses come last and, once the time is over, go on in the next look.
         """
@@ -345,15 +431,21 @@ class Observer:
         for wallet in wallets:
             put_off = self._watches[wallet.id].put_off.get("_compare_own")
             if put_off is None or self.clock() >= put_off.until:
-                rows = [(wallet, a) for a, in Address.select(Address.address).where(
-                    Address.wallet == wallet.id, Address.walks > 0).tuples()]
+                rows = [
+                    (wallet, a)
+                    for (a,) in (
+                        Address.select(Address.address)
+                        .where(Address.wallet == wallet.id, Address.walks > 0)
+                        .tuples()
+                    )
+                ]
                 (small if len(rows) <= ACCOUNTS_A_CALL else large).extend(rows)
         large.sort(key=lambda row: self._watches[row[0].id].asked.get(row[1], -math.inf))
         rows = small + large
         for start in range(0, len(rows), ACCOUNTS_A_CALL):
             if start >= len(small) and start and self.clock() >= until:
                 break
-            self._compare_part(rows[start:start + ACCOUNTS_A_CALL])
+            self._compare_part(rows[start : start + ACCOUNTS_A_CALL])
 
     def _compare_part(self, part):
         """Addresses of several wallets in one call; where that fails, each wallet in its own."""
@@ -363,7 +455,8 @@ class Observer:
         except Resting:
             raise
         except RpcError:
-            pass                                          # one of them has the trouble: asked alone it shows which
+            # one of them has the trouble: asked alone it shows which
+            pass
         for _, own in groupby(part, key=lambda row: row[0].id):
             own = list(own)
             self._attempt(self._compare_own, own[0][0], own)
@@ -373,7 +466,10 @@ class Observer:
 
     def _ask_holdings(self, part):
         self._spare -= 1
-        params = [[a for _, a in part], {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}]
+        params = [
+            [a for _, a in part],
+            {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}},
+        ]
         check = functools.partial(check_holdings, owned=[(wallet.address, a) for wallet, a in part])
         (_, holdings), _ = self.rpc.call("getMultipleAccounts", params, check)
         for (wallet, address), holding in zip(part, holdings):
@@ -386,7 +482,8 @@ class Observer:
         looked = [wallet for wallet in wallets if self._note_look(wallet, now)]
         for part in in_parts([wallet.id for wallet in looked]):
             Wallet.update(looked_at=max(w.looked_at for w in looked)).where(
-                Wallet.id.in_(part)).execute()
+                Wallet.id.in_(part)
+            ).execute()
 
     def _note_look(self, wallet, now):
         """Whether a node told of it in this look."""
@@ -397,8 +494,14 @@ class Observer:
         return told_at >= self._begun
 
     def _tell_time(self, wallets):
-        """The block time up to which these wallets were seen, now and then: posts whose signature never shows wait for it."""
-        slots = {w.id: min(h.slot for h in self._watches[w.id].holdings.values()) for w in wallets if self._watches[w.id].holdings}
+        """The block time up to which these wallets were seen, now and then: posts whose signature
+        never shows wait for it.
+        """
+        slots = {
+            w.id: min(h.slot for h in self._watches[w.id].holdings.values())
+            for w in wallets
+            if self._watches[w.id].holdings
+        }
         if not slots or self._spare <= 0 or self._begun - self._timed_at < RECHECK_EVERY:
             return
         self._timed_at, self._spare = self._begun, self._spare - 1
@@ -407,7 +510,8 @@ class Observer:
         except Resting:
             raise
         except RpcError:
-            return                                        # of no wallet, and asked for again in a minute
+            # of no wallet, and asked for again in a minute
+            return
         for wallet in wallets:
             if seconds and wallet.id in slots:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
@@ -416,14 +520,20 @@ class Observer:
         return self.rpc.call("getBlockTime", [slot], check_time)[0]
 
     def _verdicts(self, wallet):
-        """address -> True (explained), False, or None (the books are ahead of the node) as of the last comparison."""
+        """address -> True (explained), False, or None (the books are ahead of the node) as of the
+        last comparison.
+        """
         holdings = self._watches[wallet.id].holdings
         seen = self._book(wallet).seen if holdings else {}
-        return {a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()}
+        return {
+            a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()
+        }
 
-    # ---- listing -------------------------------------------------------------------------------------------------------------
+    # ---- listing ---------------------------------------------------------------------------------
     def _page(self, address, before, limit):
-        """((signature, slot, transactionIndex or None), ...) newest first, and the endpoint's label."""
+        """((signature, slot, transactionIndex or None), ...) newest first, and the endpoint's
+        label.
+        """
         params = [address, {**FINALIZED, "limit": limit, **({"before": before} if before else {})}]
         return self.rpc.call("getSignaturesForAddress", params, check_page)
 
@@ -435,12 +545,20 @@ class Observer:
             self._publish(wallet, now)
 
     def _list_heads(self, wallets, until, now):
-        """The wallets' own heads where a post waits; then, as time and thrift allow, the others, longest unlisted first.
+        """The wallets' own heads where a post waits; then, as time and thrift allow, the others,
+        longest unlisted first.
 
         A receipt that names a wallet and moves nothing of it shows there alone.
         """
-        waiting = {w for w, in Post.select(Post.wallet).where(Post.status == "pending").tuples()}
-        for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, w.trouble_tries, self._watches[w.id].listed.get(w.address, -math.inf))):
+        waiting = {w for (w,) in Post.select(Post.wallet).where(Post.status == "pending").tuples()}
+        for wallet in sorted(
+            wallets,
+            key=lambda w: (
+                w.id not in waiting,
+                w.trouble_tries,
+                self._watches[w.id].listed.get(w.address, -math.inf),
+            ),
+        ):
             if wallet.id in waiting or (self._spare > 0 and self.clock() < until):
                 self._attempt(self._list_addresses, wallet, {wallet.address}, now)
 
@@ -449,8 +567,11 @@ class Observer:
         listed = self._watches[wallet.id].listed
         waiting = [a for a in addresses if listed.get(a, -math.inf) < self._begun]
         chosen = sorted(waiting, key=lambda a: (listed.get(a, -math.inf), a))[:SLICE]
-        rows = list(Address.select().where(Address.wallet == wallet.id, Address.walks > 0,
-                                           Address.address.in_(chosen)))
+        rows = list(
+            Address.select().where(
+                Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(chosen)
+            )
+        )
         for row in rows:
             if self.clock() >= self._end:
                 break
@@ -464,7 +585,14 @@ class Observer:
             page, label = self._page(row.address, before, HEAD_PAGE)
             new = self._store_sightings(wallet, page, now, head=True)
             top = max([top, *(slot for _, slot, _ in page)])
-            if not page or (not new and (before is None or len(page) < HEAD_PAGE or page[-1][1] <= (row.head_slot or 0) - OVERLAP_SLOTS)):
+            if not page or (
+                not new
+                and (
+                    before is None
+                    or len(page) < HEAD_PAGE
+                    or page[-1][1] <= (row.head_slot or 0) - OVERLAP_SLOTS
+                )
+            ):
                 break
             before = page[-1][0]
         if top != row.head_slot:
@@ -472,29 +600,56 @@ class Observer:
 
     def _store_sightings(self, wallet, page, now, head):
         """Keep what is new of a page; the rows [(signature, slot, index), ...] that were new."""
-        known = {s for part in in_parts([s for s, _, _ in page]) for s, in Sighting.select(Sighting.signature).where(
-            Sighting.wallet == wallet.id, Sighting.signature.in_(part)).tuples()}
+        known = {
+            s
+            for part in in_parts([s for s, _, _ in page])
+            for (s,) in (
+                Sighting.select(Sighting.signature)
+                .where(Sighting.wallet == wallet.id, Sighting.signature.in_(part))
+                .tuples()
+            )
+        }
         new = [row for row in page if row[0] not in known]
         if not new:
             return []
         with models.writing():
-            room = self.config.max_receipts_per_wallet - Sighting.select().where(Sighting.wallet == wallet.id).count()
-            new = new[:max(0, room)]
-            rows = [{"wallet": wallet.id, "signature": s, "slot": slot, "tx_index": index, "head": head, "seen_at": now} for s, slot, index in new]
+            room = (
+                self.config.max_receipts_per_wallet
+                - Sighting.select().where(Sighting.wallet == wallet.id).count()
+            )
+            new = new[: max(0, room)]
+            rows = [
+                {
+                    "wallet": wallet.id,
+                    "signature": s,
+                    "slot": slot,
+                    "tx_index": index,
+                    "head": head,
+                    "seen_at": now,
+                }
+                for s, slot, index in new
+            ]
             models.insert_rows(Sighting, rows)
         return new
 
-    # ---- walking: over everything an address ever listed ---------------------------------------------------------------------------
+    # ---- walking: over everything an address ever listed -----------------------------------------
     def _walk_on(self, wallet, now):
-        """One page of the walk that is due, if one is. A walk under way is kept, so that a restart goes on with it."""
+        """One page of the walk that is due, if one is. A walk under way is kept, so that a restart
+        goes on with it.
+        """
         row = self._next_walk(wallet, now)
         if row is None:
             return False
-        cursor = orjson.loads(row.walk_cursor) if row.walk_cursor else {"before": None, "new": 0, "top": 0, "listed": 0, "empty": 0}
+        cursor = (
+            orjson.loads(row.walk_cursor)
+            if row.walk_cursor
+            else {"before": None, "new": 0, "top": 0, "listed": 0, "empty": 0}
+        )
         try:
             page, label = self._page(row.address, cursor["before"], FULL_PAGE)
         except (BadAnswer, Refused):
-            Address.update(walk_cursor=None).where(Address.id == row.id).execute()  # the place may be gone: begin again
+            # the place may be gone: begin again
+            Address.update(walk_cursor=None).where(Address.id == row.id).execute()
             raise
         new = self._store_sightings(wallet, page, now, head=False)
         cursor["new"] += sum(slot <= (row.head_slot or slot) for _, slot, _ in new)
@@ -504,36 +659,65 @@ class Observer:
         if page:
             cursor["before"] = page[-1][0]
         if cursor["empty"] < (1 if cursor["listed"] else 2):
-            Address.update(walk_cursor=orjson.dumps(cursor).decode(), endpoint=label).where(Address.id == row.id).execute()
+            Address.update(walk_cursor=orjson.dumps(cursor).decode(), endpoint=label).where(
+                Address.id == row.id
+            ).execute()
             return True
-        Address.update(walk_cursor=None, walks=row.walks + 1, walk_new=cursor["new"], walked_at=now, endpoint=label,
-                       head_slot=max(row.head_slot or 0, cursor["top"])).where(Address.id == row.id).execute()
+        Address.update(
+            walk_cursor=None,
+            walks=row.walks + 1,
+            walk_new=cursor["new"],
+            walked_at=now,
+            endpoint=label,
+            head_slot=max(row.head_slot or 0, cursor["top"]),
+        ).where(Address.id == row.id).execute()
         return True
 
     def _next_walk(self, wallet, now):
         """The address to walk next: first walks before second ones before the nightly round."""
-        due = (Address.walks < 2) | (Address.walk_new > 0) | Address.walked_at.is_null() | ~Address.walked_at.between(now - WALK_EVERY, now)
-        return Address.select().where(Address.wallet == wallet.id, due).order_by(Address.walks, Address.id).first()
+        due = (
+            (Address.walks < 2)
+            | (Address.walk_new > 0)
+            | Address.walked_at.is_null()
+            | ~Address.walked_at.between(now - WALK_EVERY, now)
+        )
+        return (
+            Address.select()
+            .where(Address.wallet == wallet.id, due)
+            .order_by(Address.walks, Address.id)
+            .first()
+        )
 
     def _latch_whole(self, wallet):
         """Once every address was walked to its end, results count."""
-        if wallet.whole or Address.select().where(Address.wallet == wallet.id, Address.walks == 0).exists():
+        if (
+            wallet.whole
+            or Address.select().where(Address.wallet == wallet.id, Address.walks == 0).exists()
+        ):
             return
         wallet.whole = True
         Wallet.update(whole=True).where(Wallet.id == wallet.id).execute()
 
     def _list_token_accounts(self, wallet, now):
-        """Once a day, accounts that hold something now, even if no receipt ever named the wallet itself. Returns whether it was done."""
+        """Once a day, accounts that hold something now, even if no receipt ever named the wallet
+        itself. Returns whether it was done.
+        """
         if wallet.accounts_at is not None and abs(now - wallet.accounts_at) < WALK_EVERY:
             return False
         told = set()
         for program in TOKEN_PROGRAMS:
-            params = [wallet.address, {"programId": program}, {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}]
+            params = [
+                wallet.address,
+                {"programId": program},
+                {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}},
+            ]
             addresses, _ = self.rpc.call("getTokenAccountsByOwner", params, check_accounts)
             told.update(addresses)
         self._add_addresses(wallet, told)
         wallet.accounts_at, wallet.accounts_left_out = now, len(told - list_addresses(wallet.id))
-        Wallet.update(accounts_at=now, accounts_left_out=wallet.accounts_left_out).where(Wallet.id == wallet.id).execute()
+        Wallet.update(accounts_at=now, accounts_left_out=wallet.accounts_left_out).where(
+            Wallet.id == wallet.id
+        ).execute()
         return True
 
     def _add_addresses(self, wallet, addresses, named=False):
@@ -546,7 +730,7 @@ class Observer:
         room = self.config.max_addresses_per_wallet - len(known)
         if named and len(fresh) > room:
             room += self._drop_unnamed(wallet, len(fresh) - room)
-        fresh = fresh[:max(0, room)]
+        fresh = fresh[: max(0, room)]
         if fresh:
             models.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
             self._read_nameless(wallet, fresh)
@@ -554,25 +738,38 @@ class Observer:
     def _drop_unnamed(self, wallet, most):
         """Stop watching accounts for which no transaction was ever listed; how many."""
         unlisted = Address.select(Address.id, Address.address).where(
-            Address.wallet == wallet.id, Address.walk_cursor.is_null(),
-            Address.head_slot.is_null() | (Address.head_slot == 0))
+            Address.wallet == wallet.id,
+            Address.walk_cursor.is_null(),
+            Address.head_slot.is_null() | (Address.head_slot == 0),
+        )
         named = self._book(wallet).seen.keys() | {wallet.address}
-        dropped = [ident for ident, address in unlisted.order_by(Address.id.desc()).tuples()
-                   if address not in named][:most]
+        dropped = [
+            ident
+            for ident, address in unlisted.order_by(Address.id.desc()).tuples()
+            if address not in named
+        ][:most]
         for part in in_parts(dropped):
             Address.delete().where(Address.id.in_(part)).execute()
         if dropped:
             wallet.accounts_left_out += len(dropped)
-            Wallet.update(accounts_left_out=wallet.accounts_left_out).where(Wallet.id == wallet.id).execute()
+            Wallet.update(accounts_left_out=wallet.accounts_left_out).where(
+                Wallet.id == wallet.id
+            ).execute()
         return len(dropped)
 
     def _read_nameless(self, wallet, fresh):
-        """Receipts of 2021 did not tell owners: those that name these accounts are read again now that their owner is known."""
+        """Receipts of 2021 did not tell owners: those that name these accounts are read again now
+        that their owner is known.
+        """
         watch = self._watches[wallet.id]
         if watch.nameless is None:
             watch.nameless = defaultdict(set)
-            of_2021 = Sighting.select(Sighting.entry).where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.entry.contains('"owner_inferred"'))
-            for text, in of_2021.tuples():
+            of_2021 = Sighting.select(Sighting.entry).where(
+                Sighting.wallet == wallet.id,
+                Sighting.state == "stored",
+                Sighting.entry.contains('"owner_inferred"'),
+            )
+            for (text,) in of_2021.tuples():
                 self._note_nameless(wallet, Entry.load(text, None))
         stale = sorted(set().union(*(watch.nameless.get(address, ()) for address in fresh)))
         if stale:
@@ -584,19 +781,34 @@ class Observer:
         for address in entry.unowned if watch.nameless is not None else ():
             watch.nameless[address].add(entry.signature)
 
-    # ---- fetching ------------------------------------------------------------------------------------------------------------------
+    # ---- fetching --------------------------------------------------------------------------------
     def _fetch_urgent(self, wallet, now):
-        """A slice of what a post waits for, else of what arrived at the head; how many were asked for."""
-        waiting = Post.select(Post.signature).where(Post.wallet == wallet.id, Post.status.in_(["pending", "not_found"]), Post.signature.is_null(False))
-        return self._fetch_slice(wallet, now, Sighting.signature.in_(waiting)) or self._fetch_slice(wallet, now, Sighting.head)
+        """A slice of what a post waits for, else of what arrived at the head; how many were asked
+        for.
+        """
+        waiting = Post.select(Post.signature).where(
+            Post.wallet == wallet.id,
+            Post.status.in_(["pending", "not_found"]),
+            Post.signature.is_null(False),
+        )
+        return self._fetch_slice(wallet, now, Sighting.signature.in_(waiting)) or self._fetch_slice(
+            wallet, now, Sighting.head
+        )
 
     def _fetch_backlog(self, wallet, now):
         return self._fetch_slice(wallet, now)
 
     def _fetch_slice(self, wallet, now, *which):
-        due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)             # the latter: put off by a clock that ran wrong
-        pending = Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which)
-        rows = list(pending.order_by(Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id).limit(SLICE))
+        # the latter: put off by a clock that ran wrong
+        due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)
+        pending = Sighting.select().where(
+            Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which
+        )
+        rows = list(
+            pending.order_by(
+                Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id
+            ).limit(SLICE)
+        )
         for count, row in enumerate(rows):
             if count and self.clock() >= self._end:
                 return count
@@ -614,7 +826,9 @@ class Observer:
             self._put_off(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, wallet, row, now):
-        """Store the receipt of one sighting and its Entry, or put it off where the node does not give it or what it gives is refused."""
+        """Store the receipt of one sighting and its Entry, or put it off where the node does not
+        give it or what it gives is refused.
+        """
         known = list_addresses(wallet.id)
         try:
             receipt = self._find_receipt(row.signature) or self._fetch_receipt(row, now)
@@ -626,7 +840,9 @@ class Observer:
             return self._put_off(row, now, "it names none of the wallet's accounts")
         entry = read_entry(receipt, wallet.address, self.programs, known)
         index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
-        Sighting.update(state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None).where(Sighting.id == row.id).execute()
+        Sighting.update(
+            state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None
+        ).where(Sighting.id == row.id).execute()
         self._watches[wallet.id].new.append(replace(entry, tx_index=index))
         self._note_unplaced(wallet, receipt.slot, index, row.signature)
         self._note_nameless(wallet, entry)
@@ -637,28 +853,47 @@ class Observer:
         return None if body is None else parse_receipt(unpack(body), signature)
 
     def _fetch_receipt(self, row, now):
-        """Ask a node for a receipt, and another where it does not have it yet, and store it; None where neither does."""
+        """Ask a node for a receipt, and another where it does not have it yet, and store it; None
+        where neither does.
+        """
         raw, receipt, label = self._ask_receipt(row.signature)
         if receipt is None and len(self.rpc.endpoints) > 1:
             raw, receipt, label = self._ask_receipt(row.signature, avoid=label)
         if receipt is None:
             return None
-        values = {"slot": receipt.slot, "tx_index": receipt.tx_index, "block_time": receipt.block_time, "body": pack(raw), "endpoint": label, "stored_at": now}
+        values = {
+            "slot": receipt.slot,
+            "tx_index": receipt.tx_index,
+            "block_time": receipt.block_time,
+            "body": pack(raw),
+            "endpoint": label,
+            "stored_at": now,
+        }
         Receipt.insert(signature=row.signature, **values).on_conflict_ignore().execute()
         return receipt
 
     def _ask_receipt(self, signature, avoid=None):
         """(raw JSON, Receipt, endpoint); the first two None for one the node does not have yet."""
-        params = [signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}]
-        (raw, receipt), label = self.rpc.call("getTransaction", params, functools.partial(check_receipt, signature=signature), avoid=avoid)
+        params = [
+            signature,
+            {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1},
+        ]
+        (raw, receipt), label = self.rpc.call(
+            "getTransaction",
+            params,
+            functools.partial(check_receipt, signature=signature),
+            avoid=avoid,
+        )
         return raw, receipt, label
 
     def _put_off(self, row, now, problem):
         """Not yet here, or refused: kept pending, asked for again after a growing pause, for days."""
         pause = min(LONGEST_PUT_OFF, 1000 * 2 ** min(row.tries, 12))
-        Sighting.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(Sighting.id == row.id).execute()
+        Sighting.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(
+            Sighting.id == row.id
+        ).execute()
 
-    # ---- places inside a slot, where the node does not tell them -------------------------------------------------------------------------
+    # ---- places inside a slot, where the node does not tell them ---------------------------------
     def _note_unplaced(self, wallet, slot, index, signature):
         watch = self._watches[wallet.id]
         if index is None and watch.unplaced is not None:
@@ -671,26 +906,39 @@ class Observer:
         watch = self._watches[wallet.id]
         if watch.unplaced is None:
             watch.unplaced = defaultdict(set)
-            stored = Sighting.select(Sighting.slot, Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored", Sighting.tx_index.is_null())
+            stored = Sighting.select(Sighting.slot, Sighting.signature).where(
+                Sighting.wallet == wallet.id,
+                Sighting.state == "stored",
+                Sighting.tx_index.is_null(),
+            )
             for slot, signature in list(stored.tuples()):
                 self._note_unplaced(wallet, slot, None, signature)
         for slot in sorted(watch.crowded):
             try:
                 self._index_slot(wallet, slot, sorted(watch.unplaced[slot]))
             except (BadAnswer, Refused):
-                pass                                      # no node gives the block: the chain of balances has to tell
-            watch.crowded.discard(slot)                   # no endpoint available: it stays and is asked for again
+                # no node gives the block: the chain of balances has to tell
+                pass
+            # no endpoint available: it stays and is asked for again
+            watch.crowded.discard(slot)
 
     def _index_slot(self, wallet, slot, signatures):
         """Where no node gives the block, the chain of balances has to tell the order."""
-        config = {**FINALIZED, "transactionDetails": "signatures", "rewards": False, "maxSupportedTransactionVersion": 1}
+        config = {
+            **FINALIZED,
+            "transactionDetails": "signatures",
+            "rewards": False,
+            "maxSupportedTransactionVersion": 1,
+        }
         places, _ = self.rpc.call("getBlock", [slot, config], check_block)
         with models.writing():
             for signature in signatures:
-                Sighting.update(tx_index=places.get(signature)).where(Sighting.wallet == wallet.id, Sighting.signature == signature).execute()
+                Sighting.update(tx_index=places.get(signature)).where(
+                    Sighting.wallet == wallet.id, Sighting.signature == signature
+                ).execute()
         self._forget_wallet(wallet.id)
 
-    # ---- after the look -----------------------------------------------------------------------------------------------------------------
+    # ---- after the look --------------------------------------------------------------------------
     def _book(self, wallet):
         """The wallet's books with all that is stored."""
         watch, begun = self._watches[wallet.id], self.clock()
@@ -711,14 +959,18 @@ class Observer:
                 self.problem = str(error)
         self._clear_trouble(wallet)
         self._publish(wallet, now)
-        Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(wallet, now)))).where(Wallet.id == wallet.id).execute()
+        Wallet.update(due_at=now + (0 if more else int(1000 * self._pause(wallet, now)))).where(
+            Wallet.id == wallet.id
+        ).execute()
 
     def _count_misses(self, wallet):
         watch = self._watches[wallet.id]
         for address, verdict in self._verdicts(wallet).items():
             if watch.asked.get(address, -math.inf) < self._begun:
                 continue
-            watch.misses[address] = 0 if verdict else watch.misses.get(address, 0) + (verdict is False)
+            watch.misses[address] = (
+                0 if verdict else watch.misses.get(address, 0) + (verdict is False)
+            )
 
     def _unexplained(self, wallet):
         """Addresses whose balance the books did not explain at two looks in a row."""
@@ -729,15 +981,22 @@ class Observer:
         return len(self._book(wallet).gaps) + len(self._unexplained(wallet))
 
     def _pause(self, wallet, now):
-        """Seconds until the next look: at once where it trades or a post waits, every other or every fourth time where it sleeps."""
+        """Seconds until the next look: at once where it trades or a post waits, every other or
+        every fourth time where it sleeps.
+        """
         last, interval = self.books.last_time(wallet.id), self.config.observer_interval_seconds
         idle = now / 1000 - last if last else 0
-        if wallet.trouble or idle < 3600 or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists():
+        if (
+            wallet.trouble
+            or idle < 3600
+            or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists()
+        ):
             return 0
         return min(interval * (1.5 if idle < 86_400 else 3.5), max(LONGEST_SLEEP, interval))
 
     def _heal(self, wallet, now):
-        """Where something is wrong, walk everything again and doubt the receipts around it; ever more rarely while it does not help.
+        """Where something is wrong, walk everything again and doubt the receipts around it; ever
+        more rarely while it does not help.
 
         Returns whether it was begun.
         """
@@ -749,7 +1008,9 @@ class Observer:
             return False
         self.say(f"{wallet.address}: walking again, {self._trouble(wallet)} gaps")
         Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
-        slots = [(gap.from_slot, gap.to_slot) for gap in book.gaps] + [(book.seen[a].slot,) for a in self._unexplained(wallet) if a in book.seen]
+        slots = [(gap.from_slot, gap.to_slot) for gap in book.gaps] + [
+            (book.seen[a].slot,) for a in self._unexplained(wallet) if a in book.seen
+        ]
         for around in slots[:SLICE]:
             self._doubt(wallet, around, now)
         watch.heal_wait = min(HEAL_LATEST, 2 * watch.heal_wait)
@@ -757,13 +1018,20 @@ class Observer:
         return True
 
     def _doubt(self, wallet, slots, now):
-        """A node may have given a wrong receipt: ask another one, and take its answer where the books then hold better."""
-        rows = Receipt.select().join(Sighting, on=Receipt.signature == Sighting.signature).where(Sighting.wallet == wallet.id, Receipt.slot.in_(slots))
+        """A node may have given a wrong receipt: ask another one, and take its answer where the
+        books then hold better.
+        """
+        rows = (
+            Receipt.select()
+            .join(Sighting, on=Receipt.signature == Sighting.signature)
+            .where(Sighting.wallet == wallet.id, Receipt.slot.in_(slots))
+        )
         for row in list(rows):
             try:
                 raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
             except (BadAnswer, Refused):
-                continue                                  # the gap stays, and is doubted again
+                # the gap stays, and is doubted again
+                continue
             if receipt and receipt != parse_receipt(unpack(row.body)):
                 before, old = self._trouble_now(wallet), (row.body, row.endpoint)
                 self._replace_receipt(wallet, row, pack(raw), label, now)
@@ -771,14 +1039,23 @@ class Observer:
                     self._replace_receipt(wallet, row, *old, now)
 
     def _trouble_now(self, wallet):
-        return len(self._book(wallet).gaps) + sum(verdict is False for verdict in self._verdicts(wallet).values())
+        return len(self._book(wallet).gaps) + sum(
+            verdict is False for verdict in self._verdicts(wallet).values()
+        )
 
     def _replace_receipt(self, wallet, row, body, label, now):
-        Receipt.update(body=body, endpoint=label, stored_at=now).where(Receipt.id == row.id).execute()
+        Receipt.update(body=body, endpoint=label, stored_at=now).where(
+            Receipt.id == row.id
+        ).execute()
         read_entries_again(wallet, self.programs, [row.signature])
         self._forget_wallet(wallet.id)
-        others = Sighting.select(Sighting.wallet).where(Sighting.signature == row.signature, Sighting.state == "stored", Sighting.wallet != wallet.id)
-        Wallet.update(rules="").where(Wallet.id.in_(others)).execute()          # whoever observes them reads them again
+        others = Sighting.select(Sighting.wallet).where(
+            Sighting.signature == row.signature,
+            Sighting.state == "stored",
+            Sighting.wallet != wallet.id,
+        )
+        # whoever observes them reads them again
+        Wallet.update(rules="").where(Wallet.id.in_(others)).execute()
 
     def _progress(self, wallet):
         columns = Address.address, Address.walks, Address.walk_cursor, Address.walk_new
@@ -787,31 +1064,57 @@ class Observer:
         left_out = wallet.accounts_left_out or book.seen.keys() - {a.address for a in addresses}
         mine = Sighting.wallet == wallet.id
         pending = mine & (Sighting.state == "pending")
-        refused = Sighting.select(Sighting.slot, Sighting.problem).where(pending, Sighting.problem.is_null(False)).order_by(Sighting.slot).limit(MOST_NAMED)
+        refused = (
+            Sighting.select(Sighting.slot, Sighting.problem)
+            .where(pending, Sighting.problem.is_null(False))
+            .order_by(Sighting.slot)
+            .limit(MOST_NAMED)
+        )
         verdicts = self._verdicts(wallet)
-        unexplained = tuple((a, book.seen[a].slot if a in book.seen else 0, watch.holdings[a].slot) for a in self._unexplained(wallet))
-        return Progress(looked=any(a.walks or a.walk_cursor for a in addresses), listed=wallet.whole and all(a.walks for a in addresses),
-                        confirmed=wallet.accounts_at is not None and all(a.walks > 1 and a.walk_new == 0 for a in addresses),
-                        closed=all(verdicts.get(a.address) for a in addresses), pending=Sighting.select().where(pending).count(), refused=tuple(refused.tuples()),
-                        stuck=Sighting.select().where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False)).count(),
-                        unexplained=unexplained, capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet,
-                        accounts_capped=bool(left_out), trouble=wallet.trouble)
+        unexplained = tuple(
+            (a, book.seen[a].slot if a in book.seen else 0, watch.holdings[a].slot)
+            for a in self._unexplained(wallet)
+        )
+        return Progress(
+            looked=any(a.walks or a.walk_cursor for a in addresses),
+            listed=wallet.whole and all(a.walks for a in addresses),
+            confirmed=wallet.accounts_at is not None
+            and all(a.walks > 1 and a.walk_new == 0 for a in addresses),
+            closed=all(verdicts.get(a.address) for a in addresses),
+            pending=Sighting.select().where(pending).count(),
+            refused=tuple(refused.tuples()),
+            stuck=Sighting.select()
+            .where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False))
+            .count(),
+            unexplained=unexplained,
+            capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet,
+            accounts_capped=bool(left_out),
+            trouble=wallet.trouble,
+        )
 
     def _publish(self, wallet, now):
         book, progress = self._book(wallet), self._progress(wallet)
         self.books.publish(wallet, progress, now)
-        self.say(f"{wallet.address}: {book.count} receipts, {progress.pending} pending, {book.totals.trades} trades")
+        self.say(
+            f"{wallet.address}: {book.count} receipts, {progress.pending} pending,"
+            f" {book.totals.trades} trades"
+        )
 
 
 def list_addresses(wallet_id):
     """The watched addresses of a wallet: itself and every token account it was ever seen to own."""
-    return {a for a, in Address.select(Address.address).where(Address.wallet == wallet_id).tuples()}
+    return {
+        a for (a,) in Address.select(Address.address).where(Address.wallet == wallet_id).tuples()
+    }
 
 
 def _list_receipts(wallet, signatures):
-    """(id of the Sighting, signature, entry, body) of the wallet's stored receipts, of all or of these, one after another."""
+    """(id of the Sighting, signature, entry, body) of the wallet's stored receipts, of all or of
+    these, one after another.
+    """
     query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body).join(
-        Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature)
+        Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature
+    )
     query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored")
     if signatures is None:
         yield from query.tuples().iterator()
@@ -819,9 +1122,10 @@ def _list_receipts(wallet, signatures):
         yield from query.where(Sighting.signature.in_(part)).tuples()
 
 
-# ---- reading again -------------------------------------------------------------------------------------------------------------------------
+# ---- reading again -------------------------------------------------------------------------------
 def read_entries_again(wallet, programs, signatures=None):
-    """Read a wallet's entries anew from the stored receipts; (how many changed, how many are to be fetched again).
+    """Read a wallet's entries anew from the stored receipts; (how many changed, how many are to be
+    fetched again).
 
     The latter are those whose receipt is gone, damaged, or refused by now.
     """
@@ -829,7 +1133,13 @@ def read_entries_again(wallet, programs, signatures=None):
     changed, lost = [], []
     for number, signature, entry, body in _list_receipts(wallet, signatures):
         try:
-            again = None if body is None else read_entry(parse_receipt(unpack(body), signature), wallet.address, programs, known).dump()
+            again = (
+                None
+                if body is None
+                else read_entry(
+                    parse_receipt(unpack(body), signature), wallet.address, programs, known
+                ).dump()
+            )
         except (ValueError, zlib.error):
             again = None
         if again is None:
@@ -846,40 +1156,52 @@ def read_entries_again(wallet, programs, signatures=None):
 def _fetch_again(signatures):
     """These receipts are asked for anew, for all wallets that they concern."""
     for part in chunked(signatures, models.ROWS_A_STATEMENT):
-        Sighting.update(state="pending", entry=None, due_at=0).where(Sighting.signature.in_(part)).execute()
+        Sighting.update(state="pending", entry=None, due_at=0).where(
+            Sighting.signature.in_(part)
+        ).execute()
         Receipt.delete().where(Receipt.signature.in_(part)).execute()
 
 
 def fetch_missing(wallet):
     """What is listed as stored and whose receipt is gone is fetched again; how many there are."""
     stored = Receipt.select(Receipt.id).where(Receipt.signature == Sighting.signature)
-    gone = Sighting.select(Sighting.signature).where(Sighting.wallet == wallet.id, Sighting.state == "stored", ~fn.EXISTS(stored))
-    signatures = [signature for signature, in list(gone.tuples())]
+    gone = Sighting.select(Sighting.signature).where(
+        Sighting.wallet == wallet.id, Sighting.state == "stored", ~fn.EXISTS(stored)
+    )
+    signatures = [signature for (signature,) in list(gone.tuples())]
     if signatures:
         with models.writing():
             _fetch_again(signatures)
     return len(signatures)
 
 
-# ---- the command line's passes ---------------------------------------------------------------------------------------------------------------------
+# ---- the command line's passes -------------------------------------------------------------------
 def observe_once(observer, now, sleep=time.sleep):
-    """Look at every wallet until nothing is left to do at once, or nobody answers; the caller holds the work lock. Each wallet's coverage, by address."""
+    """Look at every wallet until nothing is left to do at once, or nobody answers; the caller holds
+    the work lock. Each wallet's coverage, by address.
+    """
     troubles, looks = 0, 0
-    while looks < 2 and troubles < PATIENCE:              # a balance that walking does not explain is told by a second look
+    # a balance that walking does not explain is told by a second look
+    while looks < 2 and troubles < PATIENCE:
         Wallet.update(due_at=0).execute()
         more = observer.run_tick(now)
         trouble = observer.problem or observer.troubled
         looks, troubles = looks + (not more and not trouble), troubles + 1 if trouble else 0
-        pause = THROTTLED if trouble else 0.0             # as long as an endpoint rests that was asked too often
+        # as long as an endpoint rests that was asked too often
+        pause = THROTTLED if trouble else 0.0
         sleep(pause)
         now += 1000 + int(1000 * pause)
-    return {wallet.address: orjson.loads(wallet.coverage) for wallet in Wallet.select().where(Wallet.coverage.is_null(False))}
+    return {
+        wallet.address: orjson.loads(wallet.coverage)
+        for wallet in Wallet.select().where(Wallet.coverage.is_null(False))
+    }
 
 
 def rebuild(observer, wallets, now):
     """Derive everything of these wallets again.
 
-    [(address, entries that changed, receipts to be fetched again, trades that changed, did the sums change), ...]
+    [(address, entries that changed, receipts to be fetched again, trades that changed, did the sums
+    change), ...]
     """
     report = []
     for wallet in list(wallets):
@@ -888,14 +1210,31 @@ def rebuild(observer, wallets, now):
             # whoever observes it has other entries in memory: they are read again
             Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
         distrust_trades(wallet.id)
-        before = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
+        before = dict(
+            Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
+        )
         observer.books.forget(wallet.id)
         observer.books.take(wallet)
         observer.books.publish(wallet, None, now)
-        after = dict(Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples())
-        report.append((wallet.address, entries, lost, sum(before.get(s) != after.get(s) for s in before.keys() | after.keys()), sums != _list_sums(wallet)))
+        after = dict(
+            Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
+        )
+        report.append(
+            (
+                wallet.address,
+                entries,
+                lost,
+                sum(before.get(s) != after.get(s) for s in before.keys() | after.keys()),
+                sums != _list_sums(wallet),
+            )
+        )
     return report
 
 
 def _list_sums(wallet):
-    return Wallet.select(Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at).where(Wallet.id == wallet.id).tuples().get()
+    return (
+        Wallet.select(Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at)
+        .where(Wallet.id == wallet.id)
+        .tuples()
+        .get()
+    )

@@ -1,7 +1,9 @@
-"""Paper mode between tables and values: traders and the market as paper.engine plays them, and what a round brought about as rows.
+"""Paper mode between tables and values: traders and the market as paper.engine plays them, and what
+a round brought about as rows.
 
 Few statements, whatever the number of traders; every write of a tick is one transaction.
 """
+
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields
 
@@ -9,7 +11,17 @@ import orjson
 from peewee import fn
 
 import models
-from models import BOT_OF_TRADE, DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Review, Trader
+from models import (
+    BOT_OF_TRADE,
+    DiaryEntry,
+    EngineState,
+    PaperFill,
+    PaperOrder,
+    PaperPost,
+    Period,
+    Review,
+    Trader,
+)
 from paper.book import Book, Close, Position, find_exclusion, public_id
 from paper.engine import REFUSAL_MS, refusal_key, topic_of
 from paper.engine import Trader as Player
@@ -19,8 +31,17 @@ from paper.market import Flow, Token, parse_snapshot
 from paper.refill import Account, Attempt
 from paper.strategies import parse_settings
 
-BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}          # whole numbers beyond 64 bits: decimal text in their columns
-MOST_INTEGER = 2**63 - 1                # of a column
+# whole numbers beyond 64 bits: decimal text in their columns
+BIG = {
+    "amount",
+    "done",
+    "price",
+    "high",
+    "raw",
+    "bought_raw",
+}
+# of a column
+MOST_INTEGER = 2**63 - 1
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 
@@ -36,7 +57,10 @@ SELECT o.period_id, p.trader_id, f.snapshot, o.number, o.mint, o.side, f.at, o.d
        f.marks, f.position, f.model
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id WHERE o.period_id = ?) ORDER BY f.id"""
-TOKENS = "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE tracked_at IS NOT NULL OR held"
+TOKENS = (
+    "SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE"
+    " tracked_at IS NOT NULL OR held"
+)
 FLOWS = f"""
 SELECT m.mint, b.owner_id, w.address, m.side, t.block_time FROM trade t JOIN trade_mint m ON m.trade_id = t.id
 JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
@@ -51,8 +75,14 @@ FROM position c JOIN period p ON p.id = c.period_id WHERE c.closed_at >= ? ORDER
 REMEMBERED = """
 SELECT p.trader_id, d.kind, d.at, d.mint, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE d.kind IN ('pause', 'lesson') AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ? ORDER BY d.id"""
-HELD = "SELECT mint FROM position WHERE closed_at IS NULL UNION SELECT mint FROM paper_order WHERE state = 'open'"
-REVIEWS = "SELECT p.trader_id, r.period_id, r.state, r.reasons FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"
+HELD = (
+    "SELECT mint FROM position WHERE closed_at IS NULL UNION SELECT mint FROM paper_order WHERE"
+    " state = 'open'"
+)
+REVIEWS = (
+    "SELECT p.trader_id, r.period_id, r.state, r.reasons FROM review r JOIN period p ON p.id ="
+    " r.period_id ORDER BY r.id"
+)
 UNSPOKEN = """
 SELECT d.id, t.id, t.handle, t.voice, d.kind, d.at, d.mint, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
 WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) ORDER BY d.id LIMIT ?"""
@@ -64,21 +94,25 @@ class Seat:
     """A trader in play, and what is needed to store it again."""
 
     player: Player
-    period: int                        # row id
+    # row id
+    period: int
     version: int
     created_at: int
-    stored: tuple                      # its account and engine columns as they were read
+    # its account and engine columns as they were read
+    stored: tuple
 
 
 class Outdated(Exception):
-    """A trader was changed by somebody else while it was played: nothing was stored, the next tick plays it again."""
+    """A trader was changed by somebody else while it was played: nothing was stored, the next tick
+    plays it again.
+    """
 
 
 def _all(sql, values=()):
     return models.database.execute_sql(sql, values).fetchall()
 
 
-# ---- the market ---------------------------------------------------------------------------------------------------------
+# ---- the market ----------------------------------------------------------------------------------
 def find_cursor():
     """Id of the last snapshot that was played; 0 in the beginning."""
     state = EngineState.get_or_none(EngineState.id == 1)
@@ -95,9 +129,13 @@ def find_first_new(after_id, since):
 
 
 def list_snapshots(tokens, since, ids, faults):
-    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they arrived; without what cannot be read."""
+    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
+    arrived; without what cannot be read.
+    """
     found = []
-    for ident, token, *rest in sorted(_all(SNAPSHOTS, (since, ids.start, ids.stop)), key=lambda row: row[0]):
+    for ident, token, *rest in sorted(
+        _all(SNAPSHOTS, (since, ids.start, ids.stop)), key=lambda row: row[0]
+    ):
         if token in tokens:
             with faults.of():
                 faults.mint = tokens[token].mint
@@ -111,30 +149,45 @@ def find_tokens(faults):
     for ident, mint, symbol, decimals, pair_created_at, discovered_at, checks in _all(TOKENS):
         with faults.of():
             faults.mint = mint
-            tokens[ident] = Token(mint, symbol or mint[:6], decimals, pair_created_at, discovered_at or 0, _statuses(checks))
+            tokens[ident] = Token(
+                mint,
+                symbol or mint[:6],
+                decimals,
+                pair_created_at,
+                discovered_at or 0,
+                _statuses(checks),
+            )
     return tokens
 
 
 def _statuses(checks):
-    return tuple((check["key"], check["status"]) for check in orjson.loads(checks)) if checks else ()
+    return (
+        tuple((check["key"], check["status"]) for check in orjson.loads(checks)) if checks else ()
+    )
 
 
 def find_flows(since):
-    """{mint: (Flow, ...)} of what the observed wallets of this instance bought and sold; `since` in ms."""
+    """{mint: (Flow, ...)} of what the observed wallets of this instance bought and sold; `since` in
+    ms.
+    """
     flows = defaultdict(list)
     for mint, owner, wallet, side, block_time in _all(FLOWS, (since // 1000,)):
         flows[mint].append(Flow(owner, wallet, side, block_time * 1000))
     return {mint: tuple(found) for mint, found in flows.items()}
 
 
-# ---- traders ------------------------------------------------------------------------------------------------------------
+# ---- traders -------------------------------------------------------------------------------------
 def read_position(row):
     values = {name: int(row[name]) if name in BIG else row[name] for name in POSITION}
-    return Position(**{**values, "reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))})
+    return Position(
+        **{**values, "reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))}
+    )
 
 
 def read_order(row, handle):
-    return Order(handle=handle, **{name: int(row[name]) if name in BIG else row[name] for name in ORDER})
+    return Order(
+        handle=handle, **{name: int(row[name]) if name in BIG else row[name] for name in ORDER}
+    )
 
 
 def list_names():
@@ -143,7 +196,8 @@ def list_names():
 
 
 def list_seats(now, faults, skipped=frozenset()):
-    """Every trader that plays, with its open account and what it remembers; without the ids in `skipped`.
+    """Every trader that plays, with its open account and what it remembers; without the ids in
+    `skipped`.
 
     One whose rows cannot be read has a fault and no seat.
     """
@@ -153,7 +207,9 @@ def list_seats(now, faults, skipped=frozenset()):
     for row in rows:
         ident, period = row[0], row[7]
         with faults.of(ident):
-            seats[ident] = _read_seat(row, positions[period], orders[period], states.get(period) in SUSPECT)
+            seats[ident] = _read_seat(
+                row, positions[period], orders[period], states.get(period) in SUSPECT
+            )
     _remember_reviews(seats, faults)
     _remember_closes(seats, states, now, faults)
     _remember_lines(seats, now, faults)
@@ -161,20 +217,56 @@ def list_seats(now, faults, skipped=frozenset()):
 
 
 def _read_seat(row, positions, orders, reviewed):
-    (ident, handle, family, settings, adaptive, version, created_at, period, starting_cash, *stored) = row
+    (
+        ident,
+        handle,
+        family,
+        settings,
+        adaptive,
+        version,
+        created_at,
+        period,
+        starting_cash,
+        *stored,
+    ) = row
     cash, lost_fees, peak, day, day_equity, phase, next_order, next_position = stored
-    book = Book(cash, [read_position(one) for one in positions], [read_order(one, handle) for one in orders], next_order, next_position, lost_fees)
-    player = Player(ident, handle, parse_settings(family, orjson.loads(settings)), book, adaptive, Phase(**orjson.loads(phase)), reviewed,
-                    starting_cash, peak, day, day_equity)
+    book = Book(
+        cash,
+        [read_position(one) for one in positions],
+        [read_order(one, handle) for one in orders],
+        next_order,
+        next_position,
+        lost_fees,
+    )
+    player = Player(
+        ident,
+        handle,
+        parse_settings(family, orjson.loads(settings)),
+        book,
+        adaptive,
+        Phase(**orjson.loads(phase)),
+        reviewed,
+        starting_cash,
+        peak,
+        day,
+        day_equity,
+    )
     return Seat(player, period, version, created_at, tuple(stored))
 
 
 def _read_open():
     """Rows of open positions and orders by period."""
     positions, orders = defaultdict(list), defaultdict(list)
-    for row in models.Position.select().where(models.Position.closed_at.is_null()).order_by(models.Position.id).dicts():
+    for row in (
+        models.Position.select()
+        .where(models.Position.closed_at.is_null())
+        .order_by(models.Position.id)
+        .dicts()
+    ):
         positions[row["period"]].append(row)
-    for row in PaperOrder.select().where(PaperOrder.state == "open").order_by(PaperOrder.id).dicts():
+    for row in (
+        PaperOrder.select().where(PaperOrder.state == "open").order_by(PaperOrder.id).dicts()
+    ):
         orders[row["period"]].append(row)
     return positions, orders
 
@@ -185,7 +277,9 @@ def _read_states():
 
 
 def _remember_reviews(seats, faults):
-    """Keys of all reasons for a review a trader ever had, and what the last review of its open period is about."""
+    """Keys of all reasons for a review a trader ever had, and what the last review of its open
+    period is about.
+    """
     for trader, period, _, reasons in _all(REVIEWS):
         if trader not in seats:
             continue
@@ -204,12 +298,16 @@ def _remember_closes(seats, states, now, faults):
         with faults.of(trader):
             player = seats[trader].player
             excluded = find_exclusion(pipeline, orjson.loads(marks), states.get(period) in SUSPECT)
-            player.closes.append(Close(public_id(player.handle, "close", number), *values, excluded))
+            player.closes.append(
+                Close(public_id(player.handle, "close", number), *values, excluded)
+            )
 
 
 def _remember_lines(seats, now, faults):
     """Pauses not looked back on yet, lessons in force, refusals said lately: out of the diary."""
-    for trader, kind, at, mint, facts in _all(REMEMBERED, (now - LOOK_BACK - DAY, now - REFUSAL_MS)):
+    for trader, kind, at, mint, facts in _all(
+        REMEMBERED, (now - LOOK_BACK - DAY, now - REFUSAL_MS)
+    ):
         if trader in seats:
             with faults.of(trader):
                 _remember_line(seats[trader].player, kind, at, mint, orjson.loads(facts))
@@ -232,22 +330,50 @@ def _remember_pause(player, at, mint, facts):
 
 
 def read_pause(at, mint, facts):
-    return Pause(facts["id"], facts["rule"], facts["effect"], mint, at, facts["until"], facts["what"] == "begun", facts["n"], facts["windowMs"],
-                 facts["numbers"])
+    return Pause(
+        facts["id"],
+        facts["rule"],
+        facts["effect"],
+        mint,
+        at,
+        facts["until"],
+        facts["what"] == "begun",
+        facts["n"],
+        facts["windowMs"],
+        facts["numbers"],
+    )
 
 
-# ---- filling again --------------------------------------------------------------------------------------------------------
+# ---- filling again -------------------------------------------------------------------------------
 def find_account(period, handle):
     """An account period as paper.refill takes it."""
-    orders = {row["number"]: read_order(row, handle) for row in PaperOrder.select().where(PaperOrder.period == period).dicts()}
-    positions = {row["number"]: read_position(row) for row in models.Position.select().where(models.Position.period == period).dicts()}
-    return Account(period.starting_cash, period.cash, period.lost_fees, orders, tuple(_list_attempts(period.id, positions)), positions)
+    orders = {
+        row["number"]: read_order(row, handle)
+        for row in PaperOrder.select().where(PaperOrder.period == period).dicts()
+    }
+    positions = {
+        row["number"]: read_position(row)
+        for row in models.Position.select().where(models.Position.period == period).dicts()
+    }
+    return Account(
+        period.starting_cash,
+        period.cash,
+        period.lost_fees,
+        orders,
+        tuple(_list_attempts(period.id, positions)),
+        positions,
+    )
 
 
 def _list_attempts(period, positions):
     """The period's fills as attempts, each with what the same snapshot had given to anybody before."""
-    snapshots, before = {row[0]: parse_snapshot(*row) for row in _all(NAMED, (period,))}, defaultdict(list)
-    for owner, trader, snapshot, *columns, position, model in sorted(_all(SHARED_FILLS, (period,)), key=_played):
+    snapshots, before = (
+        {row[0]: parse_snapshot(*row) for row in _all(NAMED, (period,))},
+        defaultdict(list),
+    )
+    for owner, trader, snapshot, *columns, position, model in sorted(
+        _all(SHARED_FILLS, (period,)), key=_played
+    ):
         done = read_fill(snapshot, *columns)
         if owner == period:
             mark = positions[position].price if position else 0
@@ -257,7 +383,8 @@ def _list_attempts(period, positions):
 
 
 def _played(row):
-    """The order in which the engine made fills: moment by moment, write-offs first, then the oldest decision of all traders.
+    """The order in which the engine made fills: moment by moment, write-offs first, then the oldest
+    decision of all traders.
 
     Rows lie trader by trader, so their ids do not tell who took from a pool first.
     """
@@ -265,20 +392,62 @@ def _played(row):
     return at, reason not in WRITE_OFFS, 0 if reason in WRITE_OFFS else decided_at, trader, number
 
 
-def read_fill(snapshot, order, mint, side, at, decided_on, decided_at, raw, mid, slippage, pool_fee, network_fee, rent, failed, reason, marks):
-    return Fill(order, mint, side, snapshot, at, decided_on, decided_at, int(raw), mid, slippage, pool_fee, network_fee, rent, bool(failed), reason,
-                tuple(orjson.loads(marks)))
+def read_fill(
+    snapshot,
+    order,
+    mint,
+    side,
+    at,
+    decided_on,
+    decided_at,
+    raw,
+    mid,
+    slippage,
+    pool_fee,
+    network_fee,
+    rent,
+    failed,
+    reason,
+    marks,
+):
+    return Fill(
+        order,
+        mint,
+        side,
+        snapshot,
+        at,
+        decided_on,
+        decided_at,
+        int(raw),
+        mid,
+        slippage,
+        pool_fee,
+        network_fee,
+        rent,
+        bool(failed),
+        reason,
+        tuple(orjson.loads(marks)),
+    )
 
 
-# ---- storing ------------------------------------------------------------------------------------------------------------
+# ---- storing -------------------------------------------------------------------------------------
 def check_round(seat):
-    """Raise OverflowError where something a trader brought about fits no column; nothing is stored here."""
+    """Raise OverflowError where something a trader brought about fits no column; nothing is stored
+    here.
+    """
     journal, book = seat.player.journal, seat.player.book
     rows = [_order_row(order, seat.period) for order in journal.orders.values()]
     rows += [_position_row(position, seat.period) for position in journal.positions.values()]
     rows += [_fill_row(fill, position, 0) for fill, position in journal.fills]
     rows += [_entry_row(entry, seat.period) for entry in journal.entries]
-    rows.append({"cash": book.cash, "lost_fees": book.lost_fees, "peak": seat.player.peak, "day_equity": seat.player.day_equity})
+    rows.append(
+        {
+            "cash": book.cash,
+            "lost_fees": book.lost_fees,
+            "peak": seat.player.peak,
+            "day_equity": seat.player.day_equity,
+        }
+    )
     for row in rows:
         for name, value in row.items():
             if isinstance(value, int) and not -MOST_INTEGER <= value <= MOST_INTEGER:
@@ -286,31 +455,60 @@ def check_round(seat):
 
 
 def store_round(seats, cursor, notes=()):
-    """What was played since list_seats, and how far the snapshots are read, in one transaction. Outdated: nothing was stored.
+    """What was played since list_seats, and how far the snapshots are read, in one transaction.
+    Outdated: nothing was stored.
 
     notes: (period, Entry) for the diaries of traders that were not played.
     """
     journals = [(seat.period, seat.player.journal) for seat in seats]
-    orders = [_order_row(order, period) for period, journal in journals for order in journal.orders.values()]
-    positions = [_position_row(position, period) for period, journal in journals for position in journal.positions.values()]
-    entries = [_entry_row(entry, period) for period, journal in journals for entry in journal.entries]
+    orders = [
+        _order_row(order, period)
+        for period, journal in journals
+        for order in journal.orders.values()
+    ]
+    positions = [
+        _position_row(position, period)
+        for period, journal in journals
+        for position in journal.positions.values()
+    ]
+    entries = [
+        _entry_row(entry, period) for period, journal in journals for entry in journal.entries
+    ]
     entries += [_entry_row(entry, period) for period, entry in notes]
     with models.writing():
         for seat in seats:
             _store_seat(seat)
         _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
-        _insert(PaperFill, [_fill_row(fill, position, ids[fill.order])
-                            for ids, journal in _list_filled(journals) for fill, position in journal.fills])
+        _insert(
+            PaperFill,
+            [
+                _fill_row(fill, position, ids[fill.order])
+                for ids, journal in _list_filled(journals)
+                for fill, position in journal.fills
+            ],
+        )
         _insert(models.Position, positions, ("period", "number"))
         _insert(DiaryEntry, entries)
         _keep_snapshots([seat.player for seat in seats])
-        EngineState.insert(id=1, snapshot=cursor).on_conflict(conflict_target=[EngineState.id], update={"snapshot": cursor}).execute()
+        EngineState.insert(id=1, snapshot=cursor).on_conflict(
+            conflict_target=[EngineState.id], update={"snapshot": cursor}
+        ).execute()
 
 
 def _store_seat(seat):
     player, journal = seat.player, seat.player.journal
-    account = {"cash": player.book.cash, "lost_fees": player.book.lost_fees, "peak": player.peak, "day": player.day, "day_equity": player.day_equity}
-    engine = {"phase": show_phase(player.phase), "next_order": player.book.next_order, "next_position": player.book.next_position}
+    account = {
+        "cash": player.book.cash,
+        "lost_fees": player.book.lost_fees,
+        "peak": player.peak,
+        "day": player.day,
+        "day_equity": player.day_equity,
+    }
+    engine = {
+        "phase": show_phase(player.phase),
+        "next_order": player.book.next_order,
+        "next_position": player.book.next_position,
+    }
     if (*account.values(), *engine.values()) != seat.stored or journal.entries:
         _check_version(player.id, seat.version, engine)
         Period.update(account).where(Period.id == seat.period).execute()
@@ -319,8 +517,14 @@ def _store_seat(seat):
 
 
 def _entry_row(entry, period):
-    return {"period": period, "at": entry.at, "kind": entry.kind, "mint": entry.mint, "order_number": entry.order,
-            "facts": orjson.dumps(entry.facts).decode()}
+    return {
+        "period": period,
+        "at": entry.at,
+        "kind": entry.kind,
+        "mint": entry.mint,
+        "order_number": entry.order,
+        "facts": orjson.dumps(entry.facts).decode(),
+    }
 
 
 def show_phase(phase):
@@ -328,7 +532,11 @@ def show_phase(phase):
 
 
 def _check_version(ident, version, engine):
-    if not Trader.update(version=version + 1, **engine).where(Trader.id == ident, Trader.version == version).execute():
+    if (
+        not Trader.update(version=version + 1, **engine)
+        .where(Trader.id == ident, Trader.version == version)
+        .execute()
+    ):
         raise Outdated(f"trader {ident}")
 
 
@@ -337,35 +545,73 @@ def _list_filled(journals):
     for period, journal in journals:
         if journal.fills:
             numbers = {fill.order for fill, _ in journal.fills}
-            rows = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(PaperOrder.period == period, PaperOrder.number.in_(numbers))
+            rows = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
+                PaperOrder.period == period, PaperOrder.number.in_(numbers)
+            )
             yield dict(rows.tuples()), journal
 
 
 def _order_row(order, period):
-    return {"period": period, **{name: str(getattr(order, name)) if name in BIG else getattr(order, name) for name in ORDER}}
+    return {
+        "period": period,
+        **{
+            name: str(getattr(order, name)) if name in BIG else getattr(order, name)
+            for name in ORDER
+        },
+    }
 
 
 def _fill_row(fill, position, order):
-    return {"order": order, "position": position, "snapshot": fill.snapshot, "at": fill.at, "raw": str(fill.raw), "mid": fill.mid,
-            "slippage": fill.slippage, "pool_fee": fill.pool_fee, "network_fee": fill.network_fee, "rent": fill.rent, "failed": fill.failed,
-            "marks": orjson.dumps(fill.marks).decode(), "model": MODEL}
+    return {
+        "order": order,
+        "position": position,
+        "snapshot": fill.snapshot,
+        "at": fill.at,
+        "raw": str(fill.raw),
+        "mid": fill.mid,
+        "slippage": fill.slippage,
+        "pool_fee": fill.pool_fee,
+        "network_fee": fill.network_fee,
+        "rent": fill.rent,
+        "failed": fill.failed,
+        "marks": orjson.dumps(fill.marks).decode(),
+        "model": MODEL,
+    }
 
 
 def _position_row(position, period):
-    values = {name: str(getattr(position, name)) if name in BIG else getattr(position, name) for name in POSITION}
+    values = {
+        name: str(getattr(position, name)) if name in BIG else getattr(position, name)
+        for name in POSITION
+    }
     return {**values, "period": period, "marks": orjson.dumps(position.marks).decode()}
 
 
 def _insert(model, rows, key=(), update=None):
-    """Insert rows of equal shape; where one with the same key exists it takes over `update`, without it all columns."""
+    """Insert rows of equal shape; where one with the same key exists it takes over `update`,
+    without it all columns.
+    """
     if not rows:
         return
     columns = {name: model._meta.fields[name].column_name for name in rows[0]}
-    taken = ", ".join(f'"{columns[name]}" = excluded."{columns[name]}"' for name in update or columns if name not in key)
-    conflict = f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}" if key else ""
-    names, places = ", ".join(f'"{column}"' for column in columns.values()), ", ".join("?" * len(columns))
-    models.database.cursor().executemany(f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places}) {conflict}',
-                                         [tuple(row.values()) for row in rows])
+    taken = ", ".join(
+        f'"{columns[name]}" = excluded."{columns[name]}"'
+        for name in update or columns
+        if name not in key
+    )
+    conflict = (
+        f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}"
+        if key
+        else ""
+    )
+    names, places = (
+        ", ".join(f'"{column}"' for column in columns.values()),
+        ", ".join("?" * len(columns)),
+    )
+    models.database.cursor().executemany(
+        f'INSERT INTO "{model._meta.table_name}" ({names}) VALUES ({places}) {conflict}',
+        [tuple(row.values()) for row in rows],
+    )
 
 
 def store_alarms(period, alarms):
@@ -373,25 +619,35 @@ def store_alarms(period, alarms):
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
-        Review.update(reasons=orjson.dumps(orjson.loads(last.reasons) + reasons).decode()).where(Review.id == last.id).execute()
+        Review.update(reasons=orjson.dumps(orjson.loads(last.reasons) + reasons).decode()).where(
+            Review.id == last.id
+        ).execute()
     else:
-        Review.create(period=period, state="under_review", reasons=orjson.dumps(reasons).decode(), opened_at=alarms[0].at)
+        Review.create(
+            period=period,
+            state="under_review",
+            reasons=orjson.dumps(reasons).decode(),
+            opened_at=alarms[0].at,
+        )
 
 
 def _keep_snapshots(players):
-    """Snapshots that a decision or a fill names are never thinned; tokens that are held, or on order, stay tracked."""
+    """Snapshots that a decision or a fill names are never thinned; tokens that are held, or on
+    order, stay tracked.
+    """
     named = {order.decided_on for player in players for order in player.journal.orders.values()}
     named |= {fill.snapshot for player in players for fill, _ in player.journal.fills}
     if named:
         models.pin_snapshots(named)
     # From the tables: who is put off holds its tokens all the same.
-    models.replace_held({mint for mint, in _all(HELD)})
+    models.replace_held({mint for (mint,) in _all(HELD)})
 
 
-# ---- posts --------------------------------------------------------------------------------------------------------------
+# ---- posts ---------------------------------------------------------------------------------------
 def list_unspoken(most):
-    """The next diary entries that were not considered for a post, oldest first, each with its trader and persona:
-    [(id, trader id, handle, voice, kind, at, mint, facts)]."""
+    """The next diary entries that were not considered for a post, oldest first, each with its
+    trader and persona: [(id, trader id, handle, voice, kind, at, mint, facts)].
+    """
     return _all(UNSPOKEN, (most,))
 
 

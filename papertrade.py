@@ -1,8 +1,11 @@
-"""Paper mode, the job: plays the scout's snapshots through all traders and lets them speak of it. It asks no provider of prices.
+"""Paper mode, the job: plays the scout's snapshots through all traders and lets them speak of it.
+It asks no provider of prices.
 
-Everything is decided in paper/; this module moves data. A tick reads what is new, plays it moment by moment, stores it in one transaction and then
-writes the posts, each in the words its persona has now.
+Everything is decided in paper/; this module moves data. A tick reads what is new, plays it moment
+by moment, stores it in one transaction and then writes the posts, each in the words its persona has
+now.
 """
+
 import logging
 import time
 from dataclasses import dataclass
@@ -23,25 +26,39 @@ from paper.market import Market
 from paper.refill import find_differences
 
 log = logging.getLogger("candor.paper")
-BACKLOG_MS = 2 * 3_600_000             # older snapshots are not traded on any more
-USUAL_INTERVAL_MS = 60_000             # the scout's, where it is switched off
+# older snapshots are not traded on any more
+BACKLOG_MS = 2 * 3_600_000
+# the scout's, where it is switched off
+USUAL_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-MOST_ENTRIES = 1_000                   # of the diaries, gone through for news in one tick; the rest follow
-MOST_PASSES = 20                       # of one tick, each without what went wrong in the one before
-MOST_TROUBLES = 3                      # tokens a trader may have trouble with before it is put off as a whole
-TOLD_TROUBLES = 5                      # named in health
-FIRST_REST_MS, LONGEST_REST_MS = 60_000, 3_600_000      # what went wrong is tried again, ever less often
-MODEL_SECONDS = 20                     # the optional model may write for so long in one tick
+# of the diaries, gone through for news in one tick; the rest follow
+MOST_ENTRIES = 1_000
+# of one tick, each without what went wrong in the one before
+MOST_PASSES = 20
+# tokens a trader may have trouble with before it is put off as a whole
+MOST_TROUBLES = 3
+# named in health
+TOLD_TROUBLES = 5
+# what went wrong is tried again, ever less often
+FIRST_REST_MS, LONGEST_REST_MS = (
+    60_000,
+    3_600_000,
+)
+# the optional model may write for so long in one tick
+MODEL_SECONDS = 20
 
 
 @dataclass
 class Trouble:
     """Something of ours went wrong with one trader, with one token of a trader, or with one token."""
 
-    what: str                          # who it is about, and the kind of the exception
+    # who it is about, and the kind of the exception
+    what: str
     tries: int = 0
-    until: int = 0                     # ms: left alone until then
-    told: bool = False                 # in the trader's diary
+    # ms: left alone until then
+    until: int = 0
+    # in the trader's diary
+    told: bool = False
 
 
 class Desk:
@@ -50,31 +67,43 @@ class Desk:
     def __init__(self, config):
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or USUAL_INTERVAL_MS
-        self.fresh = True                                  # nothing was played by this process yet
+        # nothing was played by this process yet
+        self.fresh = True
         self.market, self.tokens = None, {}
-        self.troubles = {}                                 # (trader id or None, mint or None) -> Trouble
+        # (trader id or None, mint or None) -> Trouble
+        self.troubles = {}
 
     def run_tick(self, now):
         """One tick; (problem or None, details for health as JSON). `now` in ms."""
         try:
             rounds = self.play(now)
         except paperbooks.Outdated:
-            rounds = 0                                     # a trader was reviewed or reset meanwhile: the next tick plays the same again
+            rounds = (
+                # a trader was reviewed or reset meanwhile: the next tick plays the same again
+                0
+            )
         posts, trouble = self.speak(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
-        return self._tell_troubles(), orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode()
+        return (
+            self._tell_troubles(),
+            orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode(),
+        )
 
     def play(self, now):
-        """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was stored.
+        """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was
+        stored.
 
-        A pass in which something of a trader went wrong is thrown away and played again without it: nobody's fills
-        may depend on what somebody took from a pool who is not stored.
+        A pass in which something of a trader went wrong is thrown away and played again without it:
+        nobody's fills may depend on what somebody took from a pool who is not stored.
         """
         cursor, newest = paperbooks.find_cursor(), paperbooks.find_newest()
-        kept, self.market = self.market, None              # one that was played and not stored is of no use
+        # one that was played and not stored is of no use
+        kept, self.market = self.market, None
         for _ in range(MOST_PASSES):
             faults = Faults()
-            seats, market, rounds = self._play_pass(kept and kept.copy(), cursor, newest, now, faults)
+            seats, market, rounds = self._play_pass(
+                kept and kept.copy(), cursor, newest, now, faults
+            )
             new = self._put_off(faults, now)
             if not new:
                 break
@@ -88,7 +117,9 @@ class Desk:
 
     def _play_pass(self, market, cursor, newest, now, faults):
         """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
-        seats = paperbooks.list_seats(now, faults, {trader for trader, mint in self._left_alone(now) if mint is None})
+        seats = paperbooks.list_seats(
+            now, faults, {trader for trader, mint in self._left_alone(now) if mint is None}
+        )
         for seat in seats:
             with faults.of(seat.player.id):
                 self._begin(seat.player, now)
@@ -96,7 +127,9 @@ class Desk:
         rounds = 0
         if first is not None:
             market = self._update_market(market, first, cursor, now, faults)
-            rounds = self._play_rounds(market, seats, first, range(cursor + 1, newest + 1), now, faults)
+            rounds = self._play_rounds(
+                market, seats, first, range(cursor + 1, newest + 1), now, faults
+            )
         for seat in seats:
             with faults.of(seat.player.id):
                 paperbooks.check_round(seat)
@@ -104,22 +137,30 @@ class Desk:
 
     def _begin(self, player, now):
         """A heartbeat. What was on its way when the last process ended is taken as not filled."""
-        player.put_off = frozenset(mint for trader, mint in self._left_alone(now) if trader == player.id)
+        player.put_off = frozenset(
+            mint for trader, mint in self._left_alone(now) if trader == player.id
+        )
         for mint in sorted(player.put_off):
             trouble = self.troubles[player.id, mint]
             if not trouble.told:
-                player.say("refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6])
+                player.say(
+                    "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
+                )
         if self.fresh:
             engine.drop_orders(player, now)
         engine.check_account(player, now)
         engine.beat(player, now)
 
     def _update_market(self, market, first, cursor, now, faults):
-        """The market as it stood at the cursor: kept from the last tick, or read from the time before `first`."""
+        """The market as it stood at the cursor: kept from the last tick, or read from the time
+        before `first`.
+        """
         self.tokens = paperbooks.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            for snapshot in paperbooks.list_snapshots(self.tokens, first - market.horizon_ms, range(cursor + 1), faults):
+            for snapshot in paperbooks.list_snapshots(
+                self.tokens, first - market.horizon_ms, range(cursor + 1), faults
+            ):
                 with faults.of():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
@@ -127,20 +168,32 @@ class Desk:
         return market
 
     def _play_rounds(self, market, seats, first, new, now, faults):
-        """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by moment."""
+        """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by
+        moment.
+        """
         rounds = 0
-        for at, group in groupby(paperbooks.list_snapshots(self.tokens, first, new, faults), lambda one: one.at):
-            engine.play(market, [seat.player for seat in seats if seat.created_at <= at], list(group), now, faults)
+        for at, group in groupby(
+            paperbooks.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
+        ):
+            engine.play(
+                market,
+                [seat.player for seat in seats if seat.created_at <= at],
+                list(group),
+                now,
+                faults,
+            )
             rounds += 1
         return rounds
 
-    # ---- trouble of one trader or token -----------------------------------------------------------------------------------
+    # ---- trouble of one trader or token ----------------------------------------------------------
     def _left_alone(self, now):
         """The keys of what is put off now."""
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults, now):
-        """Remember what went wrong, logging each once with its stack; whether a trader's is among it."""
+        """Remember what went wrong, logging each once with its stack; whether a trader's is among
+        it.
+        """
         names = paperbooks.list_names() if faults.found else {}
         for (trader, mint), error in faults.found.items():
             self._note(self._widen(trader, mint, now), error, names, now)
@@ -157,19 +210,36 @@ class Desk:
         if trouble is None:
             who = f"@{names[trader][0]}" if trader in names else ""
             where = " in ".join(part for part in (who, mint) if part) or "paper mode"
-            trouble = self.troubles[key] = Trouble(f"{where} is put off after an internal error ({type(error).__name__})")
+            trouble = self.troubles[key] = Trouble(
+                f"{where} is put off after an internal error ({type(error).__name__})"
+            )
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
-            return                                         # of this tick, or known and not retried
+            # of this tick, or known and not retried
+            return
         trouble.tries += 1
         trouble.until = now + min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
 
     def _list_notes(self, now):
         """Lines for the diaries of traders that are put off as a whole: one for each trouble."""
-        quiet = {trader: trouble for (trader, mint), trouble in self.troubles.items() if trader is not None and mint is None and not trouble.told}
+        quiet = {
+            trader: trouble
+            for (trader, mint), trouble in self.troubles.items()
+            if trader is not None and mint is None and not trouble.told
+        }
         names = paperbooks.list_names() if quiet else {}
-        return [(names[trader][1], engine.Entry("refusal", now, {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"}))
-                for trader, trouble in quiet.items() if trader in names]
+        return [
+            (
+                names[trader][1],
+                engine.Entry(
+                    "refusal",
+                    now,
+                    {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"},
+                ),
+            )
+            for trader, trouble in quiet.items()
+            if trader in names
+        ]
 
     def _tell_troubles(self):
         """What health says of all that is put off, or None."""
@@ -177,11 +247,13 @@ class Desk:
         more = f"; and {len(told) - TOLD_TROUBLES} more" if len(told) > TOLD_TROUBLES else ""
         return "; ".join(told[:TOLD_TROUBLES]) + more or None
 
-    # ---- posts ------------------------------------------------------------------------------------------------------------
+    # ---- posts -----------------------------------------------------------------------------------
     def speak(self, now):
-        """Write posts about the news in the diaries; (how many, why the optional model did not write, or None).
+        """Write posts about the news in the diaries; (how many, why the optional model did not
+        write, or None).
 
-        A line that cannot be put into words stays without a post: silence, and the others are heard.
+        A line that cannot be put into words stays without a post: silence, and the others are
+        heard.
         """
         entries, speakers, posts, faults = paperbooks.list_unspoken(MOST_ENTRIES), {}, [], Faults()
         model = writer.Writer(self.config, time.monotonic() + MODEL_SECONDS)
@@ -191,7 +263,8 @@ class Desk:
                 posts += [post] if post else []
         for (trader, _), error in faults.found.items():
             if isinstance(error, models.OperationalError):
-                raise error                                # the database's trouble is nobody's words
+                # the database's trouble is nobody's words
+                raise error
             self._note((None, f"the words of trader {trader}"), error, {}, now)
         if entries:
             paperbooks.store_posts(posts, entries[-1][0])
@@ -204,10 +277,21 @@ class Desk:
         if facts is None:
             return None
         if trader not in speakers:
-            speakers[trader] = Speaker(handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS))
+            speakers[trader] = Speaker(
+                handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS)
+            )
         uid, body = speakers[trader].speak(facts, model)
-        return {"uid": uid, "entry": ident, "trader": trader, "body": body.text, "writer": body.writer, "mint": mint,
-                "symbol": facts.get("symbol"), "event_at": at, "created_at": now}
+        return {
+            "uid": uid,
+            "entry": ident,
+            "trader": trader,
+            "body": body.text,
+            "writer": body.writer,
+            "mint": mint,
+            "symbol": facts.get("symbol"),
+            "event_at": at,
+            "created_at": now,
+        }
 
 
 @dataclass
@@ -216,20 +300,24 @@ class Speaker:
 
     handle: str
     persona: dict
-    count: int                         # of its posts
+    # of its posts
+    count: int
     recent: list
 
     def speak(self, facts, model):
-        """(id, writer.Text) of its next post. The built-in words depend on nothing but persona, facts, number and recent posts."""
+        """(id, writer.Text) of its next post. The built-in words depend on nothing but persona,
+        facts, number and recent posts.
+        """
         self.count += 1
         built_in = voice.write(self.persona, facts, f"{self.handle}|post|{self.count}", self.recent)
         text = model.write(self.persona, facts, built_in)
-        self.recent = [*self.recent[1 - RECENT_POSTS:], text.text]
+        self.recent = [*self.recent[1 - RECENT_POSTS :], text.text]
         return public_id(self.handle, "post", self.count), text
 
 
 def rebuild_trader(trader, now):
-    """Fill a trader's stored decisions again, in all its account periods; what came out different, as sentences.
+    """Fill a trader's stored decisions again, in all its account periods; what came out different,
+    as sentences.
 
     Nothing is edited: a difference opens a review of the period, whose record stays as it is.
     """
@@ -237,7 +325,12 @@ def rebuild_trader(trader, now):
     for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
         differences = find_differences(paperbooks.find_account(period, trader.handle))
         if differences:
-            alarm = engine.Alarm(f"refill_differs:{now}", "refill_differs", "filling the stored decisions again gave something else", now)
+            alarm = engine.Alarm(
+                f"refill_differs:{now}",
+                "refill_differs",
+                "filling the stored decisions again gave something else",
+                now,
+            )
             with writing():
                 paperbooks.store_alarms(period.id, [alarm])
                 Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()

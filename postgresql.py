@@ -1,8 +1,11 @@
-"""PostgreSQL as `models.SQLite` is SQLite: everything in which it differs stands here. Needs requirements-postgres.txt.
+"""PostgreSQL as `models.SQLite` is SQLite: everything in which it differs stands here. Needs
+requirements-postgres.txt.
 
-Written is by one at a time here too: whoever begins a transaction waits for the one lock of the database's writers. So what a transaction reads holds
-until it ends, and the ids of `arrival` show in the order in which they were given. Reading waits for nobody.
+Written is by one at a time here too: whoever begins a transaction waits for the one lock of the
+database's writers. So what a transaction reads holds until it ends, and the ids of `arrival` show
+in the order in which they were given. Reading waits for nobody.
 """
+
 import contextlib
 import re
 import select
@@ -23,20 +26,48 @@ from psycopg.types.string import StrDumperUnknown
 from config import BadSetting
 from trouble import Writes, name_trouble
 
-LOCKS = {"writing": 1, "jobs": 2, "work": 3}              # numbers of advisory locks, which belong to the database
-HUNG_MS = 10_000                                          # a transaction whose client says nothing any more: it died, and the other writers wait
+# numbers of advisory locks, which belong to the database
+LOCKS = {
+    "writing": 1,
+    "jobs": 2,
+    "work": 3,
+}
+HUNG_MS = (
+    # a transaction whose client says nothing any more: it died, and the other writers wait
+    10_000
+)
 # Nobody but its server knows whether a write would work now: a failure is believed for so long.
 TROUBLE_SECONDS = 15
-PLANNING = "SET join_collapse_limit = 1; SET jit = off"    # joins are written in the order they are meant; trying others took three quarters of a short read
+# joins are written in the order they are meant; trying others took three quarters of a short read
+PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
-ALIVE = {"connect_timeout": "5", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3", "tcp_user_timeout": "10000", "application_name": "candor"}
-WAKEFUL = {"connect_timeout": "3", "keepalives_idle": "1", "keepalives_interval": "1", "keepalives_count": "2", "tcp_user_timeout": "3000"}
-WATCHED = "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2; SET tcp_user_timeout = 3000"     # the same, by the server
+ALIVE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "candor",
+}
+WAKEFUL = {
+    "connect_timeout": "3",
+    "keepalives_idle": "1",
+    "keepalives_interval": "1",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "3000",
+}
+# the same, by the server
+WATCHED = (
+    "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
+    " SET tcp_user_timeout = 3000"
+)
 
 
 class Cursor(psycopg.Cursor):
-    """`?` marks a value in Candor's SQL and `%s` in peewee's; in SQL without values `%` is a letter like others."""
+    """`?` marks a value in Candor's SQL and `%s` in peewee's; in SQL without values `%` is a letter
+    like others.
+    """
 
     def execute(self, query, params=None, **more):
         return super().execute(_mark(query), params or None, **more)
@@ -50,35 +81,54 @@ def _mark(sql):
 
 
 class Text(StrDumperUnknown):
-    """PostgreSQL stores no NUL: where strangers wrote one, a mark stands for it, and who looks for one finds nothing."""
+    """PostgreSQL stores no NUL: where strangers wrote one, a mark stands for it, and who looks for
+    one finds nothing.
+    """
 
     def dump(self, text):
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def read_url(url):
-    """What psycopg connects with, as a dict. BadSetting, without a word of the URL, for one that is none or names no database."""
+    """What psycopg connects with, as a dict. BadSetting, without a word of the URL, for one that is
+    none or names no database.
+    """
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        raise BadSetting("DATABASE_URL cannot be read: special characters of a password are written as %XX") from None
+        raise BadSetting(
+            "DATABASE_URL cannot be read: special characters of a password are written as %XX"
+        ) from None
     if not given.get("dbname"):
-        raise BadSetting("DATABASE_URL must name a database: postgresql://USER:PASSWORD@HOST/DATABASE")
+        raise BadSetting(
+            "DATABASE_URL must name a database: postgresql://USER:PASSWORD@HOST/DATABASE"
+        )
     return given
 
 
 class Driver(Psycopg3Adapter):
     def connect(self, db, **_):
         connection = db.open()
-        connection.execute(f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS}; {PLANNING}")
+        connection.execute(
+            f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS};"
+            f" {PLANNING}"
+        )
         return connection
 
 
 class PostgreSQL(PooledDatabase, PostgresqlDatabase):
-    """Integers have 64 bits, texts compare by their bytes (as in SQLite), sums of integers are integers. Raises BadSetting for a URL that is none."""
+    """Integers have 64 bits, texts compare by their bytes (as in SQLite), sums of integers are
+    integers. Raises BadSetting for a URL that is none.
+    """
 
     engine = "postgresql"
-    field_types = {**PostgresqlDatabase.field_types, "AUTO": "BIGSERIAL", "INT": "BIGINT", "SMALLINT": "BIGINT", "TEXT": 'TEXT COLLATE "C"'}
+    field_types = {
+        **PostgresqlDatabase.field_types,
+        "AUTO": "BIGSERIAL",
+        "INT": "BIGINT",
+        "SMALLINT": "BIGINT",
+        "TEXT": 'TEXT COLLATE "C"',
+    }
     psycopg3_adapter = Driver
     watchful = sys.flags.dev_mode
 
@@ -86,12 +136,16 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
         self.writes = Writes()
         self._given = {**ALIVE, **read_url(url)}
-        super().__init__(self._given["dbname"], max_connections=None, timeout=None, prefer_psycopg3=True)
+        super().__init__(
+            self._given["dbname"], max_connections=None, timeout=None, prefer_psycopg3=True
+        )
 
-    # ---- connections ----------------------------------------------------------------------------------------------------
+    # ---- connections -----------------------------------------------------------------------------
     def open(self, **changes):
         """A new connection of psycopg, outside of the pool, without a timeout for locks."""
-        connection = psycopg.connect(**{**self._given, **changes}, autocommit=True, cursor_factory=Cursor)
+        connection = psycopg.connect(
+            **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
+        )
         connection.adapters.register_loader("numeric", IntLoader)
         connection.adapters.register_dumper(str, Text)
         return connection
@@ -102,7 +156,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             poll = select.poll()
             poll.register(conn.fileno(), select.POLLIN)
             if poll.poll(0):
-                conn.close()                                  # the pool forgets it
+                # the pool forgets it
+                conn.close()
         return conn.closed
 
     @contextlib.contextmanager
@@ -126,7 +181,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         with __exception_wrapper__, self.cursor().copy(sql) as copy:
             yield copy.write_row
 
-    # ---- writing --------------------------------------------------------------------------------------------------------
+    # ---- writing ---------------------------------------------------------------------------------
     def begin(self, isolation_level=None):
         with __exception_wrapper__:
             cursor = self.cursor()
@@ -134,7 +189,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 cursor.execute(BEGIN, prepare=False)
                 for check in self._checks:
                     check()
-            except BaseException as error:                    # raised again: no transaction is left open
+            except BaseException as error:
+                # raised again: no transaction is left open
                 if isinstance(error, psycopg.OperationalError):
                     self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
@@ -146,13 +202,24 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Why the last write failed, a word of models.TROUBLES; None where that is a while ago or it went well."""
-        return self.writes.trouble if time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS else None
+        """Why the last write failed, a word of models.TROUBLES; None where that is a while ago or
+        it went well.
+        """
+        return (
+            self.writes.trouble
+            if time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
+            else None
+        )
 
     def execute_sql(self, sql, params=None):
-        """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's word for what is so here anyway; peewee says it to both.)"""
+        """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's
+        word for what is so here anyway; peewee says it to both.)
+        """
         sql = sql.removesuffix(" STRICT")
-        if WRITES.match(sql) and self.connection().pgconn.transaction_status == TransactionStatus.IDLE:
+        if (
+            WRITES.match(sql)
+            and self.connection().pgconn.transaction_status == TransactionStatus.IDLE
+        ):
             with self.atomic():
                 return super().execute_sql(sql, params)
         return super().execute_sql(sql, params)
@@ -163,7 +230,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check):
-        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else writes, raises nothing. None: no more than outside."""
+        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else
+        writes, raises nothing. None: no more than outside.
+        """
         before = self._checks
         self._mine.checks = (*before, check) if check else before
         try:
@@ -185,25 +254,38 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_busy(error):
-        """Not reachable, shutting down, full, locked for too long, or given up because we hung or because another server leads now."""
-        return isinstance(error, OperationalError) or isinstance(getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction))
-
-    # ---- telling --------------------------------------------------------------------------------------------------------
-    def data_version(self):
-        """The same as before only where nobody committed anything since; to be asked for before the data is read. Any hashable.
-
-        A snapshot's text tells which transactions had ended: where one more did, it is another. A server started since, a promoted standby for
-        instance, may give the numbers of transactions that were lost to others.
+        """Not reachable, shutting down, full, locked for too long, or given up because we hung or
+        because another server leads now.
         """
-        return self.execute_sql("SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text").fetchone()
+        return isinstance(error, OperationalError) or isinstance(
+            getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
+        )
+
+    # ---- telling ---------------------------------------------------------------------------------
+    def data_version(self):
+        """The same as before only where nobody committed anything since; to be asked for before the
+        data is read. Any hashable.
+
+        A snapshot's text tells which transactions had ended: where one more did, it is another. A
+        server started since, a promoted standby for instance, may give the numbers of transactions
+        that were lost to others.
+        """
+        return self.execute_sql(
+            "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
+        ).fetchone()
 
     def clock(self):
         """Now, in ms: one clock for all machines."""
-        return self.execute_sql("SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint").fetchone()[0]
+        return self.execute_sql(
+            "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
+        ).fetchone()[0]
 
     def version(self):
         """As `15.18`; None before the first connection."""
-        return self.server_version and f"{self.server_version // 10_000}.{self.server_version % 10_000}"
+        return (
+            self.server_version
+            and f"{self.server_version // 10_000}.{self.server_version % 10_000}"
+        )
 
     def journal(self):
         """It keeps nothing else than a write-ahead log."""
@@ -211,17 +293,26 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def list_sizes(self):
         """[(what, bytes), ...]"""
-        return [("postgresql", self.execute_sql("SELECT pg_database_size(current_database())").fetchone()[0])]
+        return [
+            (
+                "postgresql",
+                self.execute_sql("SELECT pg_database_size(current_database())").fetchone()[0],
+            )
+        ]
 
 
 class SessionLock:
-    """A lock of the whole database that lasts as long as a connection of its own: it falls when the process dies or is not heard of for three seconds."""
+    """A lock of the whole database that lasts as long as a connection of its own: it falls when the
+    process dies or is not heard of for three seconds.
+    """
 
     def __init__(self, database, number):
         self._database, self._number, self._session = database, number, None
 
     def take(self, wait=False, shared=False):
-        """Whether it is held now, by us alone or with others who share it. What was begun under its last holder has ended by then. Raises OperationalError."""
+        """Whether it is held now, by us alone or with others who share it. What was begun under its
+        last holder has ended by then. Raises OperationalError.
+        """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
         with __exception_wrapper__:
             try:
@@ -232,7 +323,8 @@ class SessionLock:
                     return False
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
-            except BaseException:                             # raised again: half a lock is none
+            except BaseException:
+                # raised again: half a lock is none
                 self.release()
                 raise
 

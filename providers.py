@@ -1,8 +1,11 @@
-"""DexScreener and GeckoTerminal, both without a key: questions within their limits, answers to exact values. No tables here.
+"""DexScreener and GeckoTerminal, both without a key: questions within their limits, answers to
+exact values. No tables here.
 
-Shapes: docs.dexscreener.com/api/reference, apiguide.geckoterminal.com. Published limits: DexScreener token profiles and boosts 60 a minute, tokens/v1
-300 a minute with up to 30 addresses a call; GeckoTerminal 30 a minute.
+Shapes: docs.dexscreener.com/api/reference, apiguide.geckoterminal.com. Published limits:
+DexScreener token profiles and boosts 60 a minute, tokens/v1 300 a minute with up to 30 addresses a
+call; GeckoTerminal 30 a minute.
 """
+
 import datetime
 import json
 import re
@@ -21,14 +24,21 @@ from config import VERSION
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30
-MOST_BYTES = 8_000_000                                        # of one answer
+# of one answer
+MOST_BYTES = 8_000_000
 CONNECT_SECONDS, READ_SECONDS, ANSWER_SECONDS = 4, 6, 15
-LONGEST_WAIT, USUAL_WAIT = 3600, 30                           # seconds to keep quiet after a refusal; longer is taken for a mistake
+# seconds to keep quiet after a refusal; longer is taken for a mistake
+LONGEST_WAIT, USUAL_WAIT = (
+    3600,
+    30,
+)
 MOST_SYMBOL, MOST_NAME = 32, 100
 
 
 class ProviderError(Exception):
-    """A provider gave no usable answer; the text says why in words. `wait` are the seconds it asked for, if it did."""
+    """A provider gave no usable answer; the text says why in words. `wait` are the seconds it asked
+    for, if it did.
+    """
 
     def __init__(self, text, wait=None):
         super().__init__(text)
@@ -36,7 +46,9 @@ class ProviderError(Exception):
 
 
 class RowCount(NamedTuple):
-    """How many rows of an answer could be read, those that are of no interest included, and how many not."""
+    """How many rows of an answer could be read, those that are of no interest included, and how
+    many not.
+    """
 
     readable: int
     unreadable: int
@@ -52,7 +64,9 @@ class RowCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Quote:
-    """What one answer says about one token. Amounts are exact decimal text, None where it says nothing; symbol and name are hostile text."""
+    """What one answer says about one token. Amounts are exact decimal text, None where it says
+    nothing; symbol and name are hostile text.
+    """
 
     mint: str
     source: str
@@ -67,9 +81,11 @@ class Quote:
     pair_created_at: int | None
 
 
-# ---- fetching -----------------------------------------------------------------------------------------------------------
+# ---- fetching ------------------------------------------------------------------------------------
 class Pace:
-    """The limit of one group of questions: at most `burst` at once and `burst + refill` in any minute; pauses when the provider asks for it."""
+    """The limit of one group of questions: at most `burst` at once and `burst + refill` in any
+    minute; pauses when the provider asks for it.
+    """
 
     def __init__(self, burst, refill, monotonic):
         self.burst, self.refill, self.monotonic = burst, refill, monotonic
@@ -78,7 +94,10 @@ class Pace:
     def take(self):
         """May one question be asked now?"""
         now = self.monotonic()
-        self.left, self.since = min(self.burst, self.left + (now - self.since) * self.refill / 60), now
+        self.left, self.since = (
+            min(self.burst, self.left + (now - self.since) * self.refill / 60),
+            now,
+        )
         if now < self.resume_at or self.left < 1:
             return False
         self.left -= 1
@@ -89,7 +108,9 @@ class Pace:
 
 
 def open_session():
-    """A session of the scout's own: no proxy or netrc of the environment, no retries, no cookies worth keeping."""
+    """A session of the scout's own: no proxy or netrc of the environment, no retries, no cookies
+    worth keeping.
+    """
     session = requests.Session()
     session.trust_env = False
     session.headers.update({"User-Agent": f"candor/{VERSION}", "Accept": "application/json"})
@@ -97,9 +118,17 @@ def open_session():
 
 
 def fetch_json(session, url, params=None):
-    """The JSON value at `url`, its numbers exact (int or Decimal). Raises ProviderError; the text never repeats the URL."""
+    """The JSON value at `url`, its numbers exact (int or Decimal). Raises ProviderError; the text
+    never repeats the URL.
+    """
     try:
-        with session.get(url, params=params, timeout=(CONNECT_SECONDS, READ_SECONDS), stream=True, allow_redirects=False) as response:
+        with session.get(
+            url,
+            params=params,
+            timeout=(CONNECT_SECONDS, READ_SECONDS),
+            stream=True,
+            allow_redirects=False,
+        ) as response:
             if response.status_code != 200:
                 raise ProviderError(f"answered HTTP {response.status_code}", _wait_of(response))
             body = _read_body(response.raw, time.monotonic() + ANSWER_SECONDS)
@@ -107,14 +136,21 @@ def fetch_json(session, url, params=None):
         raise ProviderError("did not answer in time") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
         raise ProviderError("could not be reached, or broke off") from None
+    # ArithmeticError: an exponent that no Decimal holds
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse)
-    except (ValueError, ArithmeticError, RecursionError):   # ArithmeticError: an exponent that no Decimal holds
+    except (
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ):
         raise ProviderError("sent something that is not JSON") from None
 
 
 def _read_body(raw, deadline):
-    """The whole body; each read returns what is there, so that one trickling in cannot outlast the deadline by more than READ_SECONDS."""
+    """The whole body; each read returns what is there, so that one trickling in cannot outlast the
+    deadline by more than READ_SECONDS.
+    """
     chunks, size = [], 0
     while chunk := raw.read1(65_536, decode_content=True):
         chunks.append(chunk)
@@ -131,7 +167,9 @@ def _refuse(constant):
 
 
 def _wait_of(response):
-    """Seconds to keep quiet after this refusal (Retry-After in both its forms), None where it is no matter of too many questions."""
+    """Seconds to keep quiet after this refusal (Retry-After in both its forms), None where it is no
+    matter of too many questions.
+    """
     if response.status_code not in (429, 503):
         return None
     asked = response.headers.get("Retry-After", "")
@@ -143,13 +181,19 @@ def _wait_of(response):
         return USUAL_WAIT
 
 
-# ---- parsing ------------------------------------------------------------------------------------------------------------
+# ---- parsing -------------------------------------------------------------------------------------
 def parse_amount(value):
-    """The exact decimal text of a JSON number or of a number in a string; None for null. ValueError for anything else, NaN and endless digits too."""
+    """The exact decimal text of a JSON number or of a number in a string; None for null. ValueError
+    for anything else, NaN and endless digits too.
+    """
     if value is None:
         return None
-    text = str(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
-    if not isinstance(text, str) or not re.fullmatch(r"[+-]?\d{1,90}(\.\d{1,120})?([eE][+-]?\d{1,3})?", text, re.ASCII):
+    text = (
+        str(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else value
+    )
+    if not isinstance(text, str) or not re.fullmatch(
+        r"[+-]?\d{1,90}(\.\d{1,120})?([eE][+-]?\d{1,3})?", text, re.ASCII
+    ):
         raise ValueError("no number")
     number = Decimal(text)
     if number and abs(number.adjusted()) > 60:
@@ -158,10 +202,16 @@ def parse_amount(value):
 
 
 def parse_text(value, most):
-    """A name as plain text of at most `most` characters: no control, format, surrogate or unassigned ones, single spaces; None if nothing is left."""
+    """A name as plain text of at most `most` characters: no control, format, surrogate or
+    unassigned ones, single spaces; None if nothing is left.
+    """
     if not isinstance(value, str):
         return None
-    kept = "".join(" " if c.isspace() else c for c in value[:most * 8] if c.isspace() or unicodedata.category(c)[0] != "C")
+    kept = "".join(
+        " " if c.isspace() else c
+        for c in value[: most * 8]
+        if c.isspace() or unicodedata.category(c)[0] != "C"
+    )
     return " ".join(kept.split())[:most].strip() or None
 
 
@@ -170,7 +220,9 @@ def _symbol_and_name(row):
 
 
 def _parse_rows(rows, parse):
-    """(values, RowCount): what `parse` makes of each row, None left out. A row that makes no sense is dropped alone."""
+    """(values, RowCount): what `parse` makes of each row, None left out. A row that makes no sense
+    is dropped alone.
+    """
     if not isinstance(rows, list):
         raise ProviderError("sent an answer of an unexpected shape")
     values, unreadable = [], 0
@@ -190,11 +242,15 @@ def _mint(text):
 
 def parse_list(value):
     """DexScreener's profiles or boosts: (mints, RowCount); tokens of other chains are passed over."""
-    return _parse_rows(value, lambda row: _mint(row["tokenAddress"]) if row["chainId"] == "solana" else None)
+    return _parse_rows(
+        value, lambda row: _mint(row["tokenAddress"]) if row["chainId"] == "solana" else None
+    )
 
 
 def parse_pairs(value):
-    """DexScreener's pairs, bare or under `pairs`: ({mint: Quote}, RowCount), of several pairs of a token the deepest one quoted in SOL."""
+    """DexScreener's pairs, bare or under `pairs`: ({mint: Quote}, RowCount), of several pairs of a
+    token the deepest one quoted in SOL.
+    """
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
     quotes, rows_read = _parse_rows(rows, _parse_pair)
     return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, rows_read
@@ -208,21 +264,37 @@ def _parse_pair(row):
     if row["chainId"] != "solana" or row["baseToken"]["address"] == WRAPPED_SOL:
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
-    liquidity = row.get("liquidity") or {}                  # absent for pump.fun's curves
-    price_sol, price_usd = parse_amount(row.get("priceNative")) if in_sol else None, parse_amount(row.get("priceUsd"))
+    # absent for pump.fun's curves
+    liquidity = row.get("liquidity") or {}
+    price_sol, price_usd = (
+        parse_amount(row.get("priceNative")) if in_sol else None,
+        parse_amount(row.get("priceUsd")),
+    )
     if price_sol is None and price_usd is None:
         return None
-    return Quote(_mint(row["baseToken"]["address"]), "dexscreener", *_symbol_and_name(row["baseToken"]), price_sol, price_usd,
-                 parse_amount(liquidity.get("usd")), parse_amount(liquidity.get("quote")) if in_sol else None,
-                 parse_amount((row.get("volume") or {}).get("h24")),
-                 _link("https://dexscreener.com/solana/", row.get("pairAddress")), _past(row.get("pairCreatedAt")))
+    return Quote(
+        _mint(row["baseToken"]["address"]),
+        "dexscreener",
+        *_symbol_and_name(row["baseToken"]),
+        price_sol,
+        price_usd,
+        parse_amount(liquidity.get("usd")),
+        parse_amount(liquidity.get("quote")) if in_sol else None,
+        parse_amount((row.get("volume") or {}).get("h24")),
+        _link("https://dexscreener.com/solana/", row.get("pairAddress")),
+        _past(row.get("pairCreatedAt")),
+    )
 
 
 def parse_pools(value):
-    """GeckoTerminal's pools: ({mint: Quote}, RowCount). Prices in SOL are given for all of them, whatever they are quoted in."""
+    """GeckoTerminal's pools: ({mint: Quote}, RowCount). Prices in SOL are given for all of them,
+    whatever they are quoted in.
+    """
     if not isinstance(value, dict):
         raise ProviderError("sent an answer of an unexpected shape")
-    named, _ = _parse_rows(value.get("included", []), lambda row: (str(row["id"]), row["attributes"]))
+    named, _ = _parse_rows(
+        value.get("included", []), lambda row: (str(row["id"]), row["attributes"])
+    )
     names = dict(named)
     quotes, rows_read = _parse_rows(value.get("data"), lambda row: _parse_pool(row, names))
     return {quote.mint: quote for quote in sorted(quotes, key=_depth)}, rows_read
@@ -234,14 +306,25 @@ def _parse_pool(row, names):
     if not base.startswith("solana_") or base == f"solana_{WRAPPED_SOL}":
         return None
     in_sol = other == f"solana_{WRAPPED_SOL}"
-    reserve, sol_usd = parse_amount(told.get("reserve_in_usd")), parse_amount(told.get("quote_token_price_usd")) if in_sol else None
+    reserve, sol_usd = (
+        parse_amount(told.get("reserve_in_usd")),
+        parse_amount(told.get("quote_token_price_usd")) if in_sol else None,
+    )
     price_usd = parse_amount(told.get("base_token_price_usd"))
     if price_usd is None:
         return None
-    return Quote(_mint(base.removeprefix("solana_")), "geckoterminal", *_symbol_and_name(names.get(base) or {}),
-                 parse_amount(told.get("base_token_price_native_currency")), price_usd, reserve, _half_in_sol(reserve, sol_usd),
-                 parse_amount((told.get("volume_usd") or {}).get("h24")),
-                 _link("https://www.geckoterminal.com/solana/pools/", told.get("address")), _past(_ms(told.get("pool_created_at"))))
+    return Quote(
+        _mint(base.removeprefix("solana_")),
+        "geckoterminal",
+        *_symbol_and_name(names.get(base) or {}),
+        parse_amount(told.get("base_token_price_native_currency")),
+        price_usd,
+        reserve,
+        _half_in_sol(reserve, sol_usd),
+        parse_amount((told.get("volume_usd") or {}).get("h24")),
+        _link("https://www.geckoterminal.com/solana/pools/", told.get("address")),
+        _past(_ms(told.get("pool_created_at"))),
+    )
 
 
 def _half_in_sol(reserve_usd, sol_usd):

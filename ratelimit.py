@@ -1,8 +1,11 @@
-"""The allowance: how many requests an owner may make in a minute, an hour, a day, exactly, over all its keys, workers and machines.
+"""The allowance: how many requests an owner may make in a minute, an hour, a day, exactly, over all
+its keys, workers and machines.
 
-Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a refused request uses nothing up; `tally` keeps the counters.
-flask-limiter, which asks addresses and forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
+Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a
+refused request uses nothing up; `tally` keeps the counters. flask-limiter, which asks addresses and
+forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
 """
+
 import contextlib
 import functools
 import ipaddress
@@ -21,7 +24,9 @@ log = logging.getLogger("candor")
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `most` requests of `subject` (an owner) in a window of so many seconds. `name` is the interface's word for it."""
+    """At most `most` requests of `subject` (an owner) in a window of so many seconds. `name` is the
+    interface's word for it.
+    """
 
     subject: str
     name: str
@@ -62,8 +67,9 @@ class Allowance:
     def note_use(self, key: str, now: int) -> None:
         """Keep when this key (its public id) was last used, `now` in ms, at most once a minute.
 
-        It is kept beside the counters and not in the database, whose every commit makes all kept lists old. Where nothing can
-        be counted just now it is left out: the time is meant to be coarse.
+        It is kept beside the counters and not in the database, whose every commit makes all kept
+        lists old. Where nothing can be counted just now it is left out: the time is meant to be
+        coarse.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -72,14 +78,18 @@ class Allowance:
             self.store.note_use(key, now)
 
     def find_uses(self) -> dict[str, int]:
-        """{public id of a key: when it was last used, ms}, of the keys that were used since counting began anew."""
+        """{public id of a key: when it was last used, ms}, of the keys that were used since
+        counting began anew.
+        """
         try:
             return self.store.find_uses()
         except self.store.unusable:
             return {}
 
     def take(self, limits, now):
-        """Count one request in every one of `limits`, or in none if any is used up: Standing. `now`: Unix seconds."""
+        """Count one request in every one of `limits`, or in none if any is used up: Standing.
+        `now`: Unix seconds.
+        """
         return self._ask(limits, 1, now)
 
     def look(self, limits, now):
@@ -87,8 +97,14 @@ class Allowance:
         return self._ask(limits, 0, now)
 
     def _ask(self, limits, amount, now):
-        counted, used = self.store.count([(limit.subject, limit.name, _end(limit.seconds, now), limit.most) for limit in limits], amount, now)
-        return Standing(counted, tuple(_show_window(limit, count, now) for limit, count in zip(limits, used)))
+        counted, used = self.store.count(
+            [(limit.subject, limit.name, _end(limit.seconds, now), limit.most) for limit in limits],
+            amount,
+            now,
+        )
+        return Standing(
+            counted, tuple(_show_window(limit, count, now) for limit, count in zip(limits, used))
+        )
 
 
 def _end(seconds, now):
@@ -97,29 +113,37 @@ def _end(seconds, now):
 
 
 def _show_window(limit, used, now):
-    return Window(limit.name, limit.most, max(0, limit.most - used), _end(limit.seconds, now) - int(now))
+    return Window(
+        limit.name, limit.most, max(0, limit.most - used), _end(limit.seconds, now) - int(now)
+    )
 
 
-# ---- for flask-limiter ------------------------------------------------------------------------------------------------------
+# ---- for flask-limiter ---------------------------------------------------------------------------
 MINUTE, UNLIMITED = WINDOW_SECONDS["minute"], 10**15
 
 
 class Counters(Storage):
-    """The same counters as a storage of `limits` (scheme `allowance:`), for fixed windows of a minute, aligned here as all others. `clock()`: Unix seconds."""
+    """The same counters as a storage of `limits` (scheme `allowance:`), for fixed windows of a
+    minute, aligned here as all others. `clock()`: Unix seconds.
+    """
 
     STORAGE_SCHEME = ["allowance"]
-    base_exceptions = ()                                      # none leaves it
+    # none leaves it
+    base_exceptions = ()
 
     def __init__(self, uri=None, wrap_exceptions=False, *, store, clock):
         super().__init__(uri, wrap_exceptions)
         self.store, self.clock = store, clock
 
     def incr(self, key, expiry, amount=1):
-        assert expiry == MINUTE                               # `get` is not told which window is meant
+        # `get` is not told which window is meant
+        assert expiry == MINUTE
         now = self.clock()
         try:
             return self.store.count([(key, "", _end(MINUTE, now), UNLIMITED)], amount, now)[1][0]
-        except self.store.unusable as error:                  # who can still be answered is: with a full disk, or without Redis, addresses go uncounted
+        except self.store.unusable as error:
+            # who can still be answered is: with a full disk, or without Redis, addresses go
+            # uncounted
             log.error("an address went uncounted: %s", type(error).__name__)
             return 0
 
@@ -139,15 +163,24 @@ class Counters(Storage):
         return tally.find_problem(self.store, self.clock()) is None
 
 
-# ---- which limits a request meets -----------------------------------------------------------------------------------------
+# ---- which limits a request meets ----------------------------------------------------------------
 def list_limits(config, owner_id, posting=False):
     """The windows of an owner, shortest first; on POST the one for posts too."""
-    limits = [Limit(f"owner:{owner_id}", name, WINDOW_SECONDS[name], most) for name, most in config.allowance]
-    return limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)] if posting else limits
+    limits = [
+        Limit(f"owner:{owner_id}", name, WINDOW_SECONDS[name], most)
+        for name, most in config.allowance
+    ]
+    return (
+        limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)]
+        if posting
+        else limits
+    )
 
 
 def find_address_limit(config, network):
-    """The very counter in which flask-limiter counts an address (web.gate), for requests that are counted for their owner at the same time."""
+    """The very counter in which flask-limiter counts an address (web.gate), for requests that are
+    counted for their owner at the same time.
+    """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
@@ -160,14 +193,22 @@ def network_of(address):
     except ValueError:
         return "unknown"
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    return str(parsed) if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
+    return (
+        str(parsed)
+        if parsed.version == 4
+        else str(ipaddress.ip_network((parsed, 64), strict=False))
+    )
 
 
-# ---- what the headers say -------------------------------------------------------------------------------------------------
+# ---- what the headers say ------------------------------------------------------------------------
 def show_headers(standing):
     """RateLimit-Limit, -Remaining and -Reset of the tightest window."""
     tightest = standing.tightest
-    return {"RateLimit-Limit": str(tightest.most), "RateLimit-Remaining": str(tightest.remaining), "RateLimit-Reset": str(tightest.reset)}
+    return {
+        "RateLimit-Limit": str(tightest.most),
+        "RateLimit-Remaining": str(tightest.remaining),
+        "RateLimit-Reset": str(tightest.reset),
+    }
 
 
 @functools.lru_cache
@@ -177,4 +218,12 @@ def show_policy(allowance):
 
 
 def show_windows(standing):
-    return [{"window": window.name, "limit": window.most, "remaining": window.remaining, "resetSeconds": window.reset} for window in standing.windows]
+    return [
+        {
+            "window": window.name,
+            "limit": window.most,
+            "remaining": window.remaining,
+            "resetSeconds": window.reset,
+        }
+        for window in standing.windows
+    ]

@@ -1,9 +1,14 @@
-"""Where requests are counted: a file of this machine or, for several machines, Redis. Both answer one question: count in all of these counters, or in none.
+"""Where requests are counted: a file of this machine or, for several machines, Redis. Both answer
+one question: count in all of these counters, or in none.
 
-A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window that ends at the Unix second `ends`, and how often it may be.
-Deciding and counting are one SQL statement there and one script here, so nobody comes between. Windows are the asker's, by its own clock; a counter outlives
-its window by a grace, because requests overtake each other. When keys were last used is kept beside them, for the database would be changed by it. What is kept is disposable: where it is damaged or lost the counters start again.
+A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
+that ends at the Unix second `ends`, and how often it may be. Deciding and counting are one SQL
+statement there and one script here, so nobody comes between. Windows are the asker's, by its own
+clock; a counter outlives its window by a grace, because requests overtake each other. When keys
+were last used is kept beside them, for the database would be changed by it. What is kept is
+disposable: where it is damaged or lost the counters start again.
 """
+
 import contextlib
 import logging
 import threading
@@ -20,12 +25,20 @@ log = logging.getLogger("candor")
 
 
 def open_store(config):
-    """The File in DATA_DIR, or the Redis of RATELIMIT_STORAGE_URL. Raises BadSetting where the package for it is missing."""
-    return Redis(config.ratelimit_storage_url) if config.ratelimit_storage_url else File(config.ratelimit_path)
+    """The File in DATA_DIR, or the Redis of RATELIMIT_STORAGE_URL. Raises BadSetting where the
+    package for it is missing.
+    """
+    return (
+        Redis(config.ratelimit_storage_url)
+        if config.ratelimit_storage_url
+        else File(config.ratelimit_path)
+    )
 
 
 def find_problem(store, now):
-    """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a full disk can be read."""
+    """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a
+    full disk can be read.
+    """
     try:
         store.count([("health", "", 0, PROBES)], 1, now)
     except store.unusable as error:
@@ -33,24 +46,33 @@ def find_problem(store, now):
     return None
 
 
-# ---- a file of its own, so that a long write to the main database delays nobody ---------------------------------------------------
+# ---- a file of its own, so that a long write to the main database delays nobody ------------------
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS used (key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
 ASKED = "WITH asked (subject, name, ends, most) AS (VALUES {marks}) "
-COUNT = ASKED + """
+COUNT = (
+    ASKED
+    + """
 INSERT INTO counted SELECT subject, name, ends, ? FROM asked
 WHERE NOT EXISTS (SELECT 1 FROM asked JOIN counted USING (subject, name, ends) WHERE used >= most)
 ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used RETURNING subject, name, ends, used"""
-LOOK = ASKED + "SELECT subject, name, ends, used FROM asked JOIN counted USING (subject, name, ends)"
-NOTE_USE = "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
+)
+LOOK = (
+    ASKED + "SELECT subject, name, ends, used FROM asked JOIN counted USING (subject, name, ends)"
+)
+NOTE_USE = (
+    "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
+)
 BUSY_MS = 2000
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
 
 class File:
-    """Counters in SQLite, shared by the threads of a process (one connection under a lock) and by processes (SQLite's own lock)."""
+    """Counters in SQLite, shared by the threads of a process (one connection under a lock) and by
+    processes (SQLite's own lock).
+    """
 
     name, unusable = "file", (apsw.BusyError, apsw.FullError, *BROKEN)
 
@@ -61,7 +83,8 @@ class File:
         self._swept_at = 0
 
     def count(self, counters, amount, now):
-        """(was it counted, [how often each counter was by now]). Adds `amount` to all unless one has its most; 0 only looks. `now`: Unix seconds.
+        """(was it counted, [how often each counter was by now]). Adds `amount` to all unless one
+        has its most; 0 only looks. `now`: Unix seconds.
 
         Raises one of `unusable`; a damaged file is made anew first.
         """
@@ -77,7 +100,9 @@ class File:
                 return _count(self._enter(now), counters, amount)
 
     def note_use(self, key: str, at: int) -> None:
-        """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of `unusable`."""
+        """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of
+        `unusable`.
+        """
         with self._lock:
             self._enter(at / 1000)(NOTE_USE, (key, at))
 
@@ -98,12 +123,16 @@ class File:
         return execute
 
     def _open(self):
-        """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes a new file a WAL, SQLite waits for nobody: that is asked again."""
+        """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes
+        a new file a WAL, SQLite waits for nobody: that is asked again.
+        """
         connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_MS / 1000
         connection.set_busy_timeout(BUSY_MS)
         while True:
             try:
-                connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA).fetchall()
+                connection.execute(
+                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA
+                ).fetchall()
                 break
             except apsw.BusyError:
                 if time.monotonic() > end:
@@ -125,13 +154,16 @@ class File:
 
 
 def _count(execute, counters, amount):
-    marks, values = ",".join(["(?,?,?,?)"] * len(counters)), [value for counter in counters for value in counter]
+    marks, values = (
+        ",".join(["(?,?,?,?)"] * len(counters)),
+        [value for counter in counters for value in counter],
+    )
     counted = execute(COUNT.format(marks=marks), [*values, amount]).fetchall() if amount else []
     used = {row[:3]: row[3] for row in counted or execute(LOOK.format(marks=marks), values)}
     return bool(counted), [used.get(counter[:3], 0) for counter in counters]
 
 
-# ---- Redis ------------------------------------------------------------------------------------------------------------------------
+# ---- Redis ---------------------------------------------------------------------------------------
 # KEYS: the counters. ARGV: the amount, then for each counter its most and the seconds it is kept.
 SCRIPT = """
 local used, counted = redis.call('MGET', unpack(KEYS)), ARGV[1] ~= '0'
@@ -151,7 +183,9 @@ TIMEOUT_SECONDS, REST_SECONDS = 1, 2
 
 
 class Redis:
-    """Counters in Redis, shared by whoever names the same one. After a failure it is left alone for a moment: waiting for it would hold up pages too."""
+    """Counters in Redis, shared by whoever names the same one. After a failure it is left alone for
+    a moment: waiting for it would hold up pages too.
+    """
 
     name = "redis"
 
@@ -162,17 +196,30 @@ class Redis:
             from redis.backoff import NoBackoff
             from redis.retry import Retry
         except ImportError:
-            raise BadSetting("RATELIMIT_STORAGE_URL needs the package redis: pip install -r requirements-redis.txt") from None
+            raise BadSetting(
+                "RATELIMIT_STORAGE_URL needs the package redis: pip install -r"
+                " requirements-redis.txt"
+            ) from None
         self.unusable, self._unreachable = (redis.RedisError,), redis.ConnectionError
-        self._client = redis.Redis.from_url(url, protocol=2, socket_connect_timeout=TIMEOUT_SECONDS, socket_timeout=TIMEOUT_SECONDS,
-                                            retry=Retry(NoBackoff(), 0))         # what was sent twice might be counted twice
+        # what was sent twice might be counted twice
+        self._client = redis.Redis.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            socket_timeout=TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
         self._script = self._client.register_script(SCRIPT)
         self._rests_until = 0
 
     def count(self, counters, amount, now):
         """As File's."""
         keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
-        kept = [value for _, _, ends, most in counters for value in (most, ends - int(now) + GRACE_SECONDS)]
+        kept = [
+            value
+            for _, _, ends, most in counters
+            for value in (most, ends - int(now) + GRACE_SECONDS)
+        ]
         with self._trying():
             counted, used = self._script(keys, [amount, *kept])
         return bool(counted), used

@@ -1,4 +1,7 @@
-"""Why nothing can be written or read just now, in words for people; what became of a process's last write."""
+"""Why nothing can be written or read just now, in words for people; what became of a process's last
+write.
+"""
+
 import errno
 import shutil
 import time
@@ -15,12 +18,17 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "what this instance keeps its data in cannot be reached",
 }
-# With less free nothing is expected to be written; with so much, a disk that was full is tried again.
+# With less free nothing is expected to be written; with so much, a disk that was full is tried
+# again.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
 # How long a lock that is met each time is taken for somebody's ordinary write.
 LOCKED_SECONDS = 2
-CAUSES = ((apsw.FullError, "disk_full"), (apsw.ReadOnlyError, "read_only"),
-          ((apsw.IOError, apsw.CantOpenError), "disk_error"), ((apsw.BusyError, apsw.LockedError), "locked"))
+CAUSES = (
+    (apsw.FullError, "disk_full"),
+    (apsw.ReadOnlyError, "read_only"),
+    ((apsw.IOError, apsw.CantOpenError), "disk_error"),
+    ((apsw.BusyError, apsw.LockedError), "locked"),
+)
 
 
 class TurnMissed(OperationalError):
@@ -40,7 +48,9 @@ def name_trouble(error: BaseException, folder: Path) -> str:
         for kinds, word in CAUSES:
             if isinstance(cause, kinds):
                 # a full disk shows as a failing one where a file beside the database cannot grow
-                return "disk_full" if word == "disk_error" and find_free(folder) < DISK_FLOOR else word
+                return (
+                    "disk_full" if word == "disk_error" and find_free(folder) < DISK_FLOOR else word
+                )
         cause = cause.__cause__ or cause.__context__
     return "unreachable"
 
@@ -51,7 +61,9 @@ def find_free(folder: Path) -> int:
 
 
 class Writes:
-    """What became of the last write of this process: the word of its trouble, or None, and when (monotonic seconds)."""
+    """What became of the last write of this process: the word of its trouble, or None, and when
+    (monotonic seconds).
+    """
 
     def __init__(self) -> None:
         self.trouble: str | None = None

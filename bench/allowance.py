@@ -1,7 +1,10 @@
-"""What the allowance costs a request, in a file and in Redis side by side: median and p99 in microseconds, in the file while the main database is written to.
+"""What the allowance costs a request, in a file and in Redis side by side: median and p99 in
+microseconds, in the file while the main database is written to.
 
-The budget is the file's own; what flask-limiter adds for the address is shown beside it. Redis is a server of its own on loopback, where one is installed.
+The budget is the file's own; what flask-limiter adds for the address is shown beside it. Redis is a
+server of its own on loopback, where one is installed.
 """
+
 import contextlib
 import dataclasses
 import shutil
@@ -36,25 +39,50 @@ def measure(act):
 
 def main(arguments):
     with tempfile.TemporaryDirectory() as folder, serving_redis(Path(folder)) as url:
-        stores = {"file": config.Config(data_dir=Path(folder)), **({"redis": config.Config(data_dir=Path(folder), ratelimit_storage_url=url)} if url else {})}
+        stores = {
+            "file": config.Config(data_dir=Path(folder)),
+            **(
+                {"redis": config.Config(data_dir=Path(folder), ratelimit_storage_url=url)}
+                if url
+                else {}
+            ),
+        }
         columns = {name: measure_store(settings, Path(folder)) for name, settings in stores.items()}
     print(f"{'microseconds, median and p99':52}" + "".join(f"{name:>18}" for name in columns))
     for row in columns["file"]:
-        print(f"{row:52}" + "".join(f"{column[row][0]:9.1f} {column[row][1]:8.1f}" for column in columns.values()))
-    return int(max(median for row, (median, _) in columns["file"].items() if row != ADDRESS) > BUDGET_US)
+        print(
+            f"{row:52}"
+            + "".join(f"{column[row][0]:9.1f} {column[row][1]:8.1f}" for column in columns.values())
+        )
+    return int(
+        max(median for row, (median, _) in columns["file"].items() if row != ADDRESS) > BUDGET_US
+    )
 
 
 def measure_store(settings, folder):
     """{what: (median, p99)} of one store."""
     allowance, now = ratelimit.Allowance(tally.open_store(settings)), time.time()
-    ask, post = (lambda n: ratelimit.list_limits(settings, n % OWNERS)), (lambda n: ratelimit.list_limits(settings, n % OWNERS, posting=True))
-    rows = {"to look, without counting": measure(lambda n: allowance.look(ask(n), now)),
-            "a request (3 windows)": measure(lambda n: allowance.take(ask(n), now)),
-            "a request and its address (4 windows)": measure(lambda n: allowance.take([ratelimit.find_address_limit(settings, "192.0.2.1"), *ask(n)], now)),
-            "a post (4 windows)": measure(lambda n: allowance.take(post(n), now)),
-            "a refused request": measure(lambda n: allowance.take(ratelimit.list_limits(settings, 0), now))}
+    ask, post = (
+        (lambda n: ratelimit.list_limits(settings, n % OWNERS)),
+        (lambda n: ratelimit.list_limits(settings, n % OWNERS, posting=True)),
+    )
+    rows = {
+        "to look, without counting": measure(lambda n: allowance.look(ask(n), now)),
+        "a request (3 windows)": measure(lambda n: allowance.take(ask(n), now)),
+        "a request and its address (4 windows)": measure(
+            lambda n: allowance.take(
+                [ratelimit.find_address_limit(settings, "192.0.2.1"), *ask(n)], now
+            )
+        ),
+        "a post (4 windows)": measure(lambda n: allowance.take(post(n), now)),
+        "a refused request": measure(
+            lambda n: allowance.take(ratelimit.list_limits(settings, 0), now)
+        ),
+    }
     with writing_elsewhere(folder / "elsewhere.db"):
-        rows["a request during a long write to the main database"] = measure(lambda n: allowance.take(ratelimit.list_limits(settings, 10_000 + n % OWNERS), now))
+        rows["a request during a long write to the main database"] = measure(
+            lambda n: allowance.take(ratelimit.list_limits(settings, 10_000 + n % OWNERS), now)
+        )
     allowance.store.close()
     return {**rows, ADDRESS: measure_address(settings)}
 
@@ -83,7 +111,20 @@ def serving_redis(folder):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [
+            "redis-server",
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--save",
+            "",
+            "--dir",
+            str(folder),
+        ],
+        stdout=subprocess.DEVNULL,
+    )
     try:
         store = tally.Redis(f"redis://127.0.0.1:{port}")
         while server.poll() is None and tally.find_problem(store, time.time()):

@@ -1,16 +1,21 @@
-"""Many keep-alive connections from one thread: raw sockets, so that the one who asks takes as little of the machine as possible from those who answer."""
+"""Many keep-alive connections from one thread: raw sockets, so that the one who asks takes as
+little of the machine as possible from those who answer.
+"""
+
 import selectors
 import socket
 import time
 from dataclasses import dataclass, field
 
 
-CHUNKED = -1                                                  # instead of a length
+CHUNKED = -1  # instead of a length
 
 
 @dataclass
 class Heard:
-    """What was answered: seconds each took, how many statuses were not the expected ones, bytes of the last body, seconds in all."""
+    """What was answered: seconds each took, how many statuses were not the expected ones, bytes of
+    the last body, seconds in all.
+    """
 
     took: list = field(default_factory=list)
     wrong: int = 0
@@ -29,7 +34,12 @@ class Heard:
 
 
 def write_request(method, path, headers=(), body=b""):
-    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{name}: {value}" for name, value in headers), *([f"Content-Length: {len(body)}"] if body else [])]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        *(f"{name}: {value}" for name, value in headers),
+        *([f"Content-Length: {len(body)}"] if body else []),
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -37,7 +47,10 @@ class Connection:
     """One client: sends its next request as soon as the last one was answered."""
 
     def __init__(self, port, requests):
-        self.requests, self.socket = requests, socket.create_connection(("127.0.0.1", port), timeout=30)
+        self.requests, self.socket = (
+            requests,
+            socket.create_connection(("127.0.0.1", port), timeout=30),
+        )
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self):
@@ -45,14 +58,20 @@ class Connection:
         self.socket.sendall(next(self.requests))
 
     def receive(self):
-        """(status, size of the body) once the answer is here whole, else None. Without Content-Length it must be chunked."""
+        """(status, size of the body) once the answer is here whole, else None. Without
+        Content-Length it must be chunked.
+        """
         part = self.socket.recv(1 << 18)
         if not part:
             raise ConnectionError("the server hung up")
         self.received += part
         if self.need is None:
             self._read_head()
-        if self.need and (self.received.endswith(b"\r\n0\r\n\r\n") if self.need == CHUNKED else len(self.received) >= self.need):
+        if self.need and (
+            self.received.endswith(b"\r\n0\r\n\r\n")
+            if self.need == CHUNKED
+            else len(self.received) >= self.need
+        ):
             return int(self.received[9:12]), len(self.received) - self.start
         return None
 
@@ -66,7 +85,11 @@ class Connection:
 
 def ask(port, requests, clients=16, seconds=3.0, status=200):
     """So many clients at once; `requests`: an iterator of bytes for each. Heard."""
-    heard, selector, open_connections = Heard(), selectors.DefaultSelector(), [Connection(port, requests()) for _ in range(clients)]
+    heard, selector, open_connections = (
+        Heard(),
+        selectors.DefaultSelector(),
+        [Connection(port, requests()) for _ in range(clients)],
+    )
     for connection in open_connections:
         selector.register(connection.socket, selectors.EVENT_READ, connection)
         connection.send()

@@ -2,10 +2,11 @@
 
     python -m bench crowd [--seconds 20] [--readers 150] [--silent 2000] [--half 0] [--root FOLDER]
 
-Starts `app.py run` with default settings in a temporary folder (of the checkout --root), then opens,
-from one address of this machine, connections that ask for a big answer again and again and never
-read, connections that say nothing, and connections that send half a request. Prints what clients
-of another address and of the same one meet meanwhile: refused connections, and latencies in ms.
+Starts `app.py run` with default settings in a temporary folder (of the checkout --root), then
+opens, from one address of this machine, connections that ask for a big answer again and again and
+never read, connections that say nothing, and connections that send half a request. Prints what
+clients of another address and of the same one meet meanwhile: refused connections, and latencies in
+ms.
 """
 
 import argparse
@@ -26,7 +27,10 @@ from web import accounts
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
-    "OBSERVER_INTERVAL_SECONDS": "0", "SCOUT_INTERVAL_SECONDS": "0", "PAPER_INTERVAL_SECONDS": "0"}
+    "OBSERVER_INTERVAL_SECONDS": "0",
+    "SCOUT_INTERVAL_SECONDS": "0",
+    "PAPER_INTERVAL_SECONDS": "0",
+}
 # Others ask from several addresses in turn, so that each stays within its limit of requests.
 CROWD, OTHERS = "127.0.0.1", tuple(f"127.0.0.{number}" for number in range(2, 12))
 BIG = b"GET /feed.atom HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3
@@ -50,7 +54,8 @@ def main(arguments: list[str]) -> None:
             crowd = (
                 [open_one(port, BIG) for _ in range(given.readers)]
                 + [open_one(port, b"") for _ in range(given.silent)]
-                + [open_one(port, HALF) for _ in range(given.half)])
+                + [open_one(port, HALF) for _ in range(given.half)]
+            )
             time.sleep(1)
             met = measure(port, given.seconds)
             report("beside the crowd", met, server)
@@ -71,8 +76,15 @@ def seed(folder: str) -> None:
         for number in range(POSTS):
             with models.writing():
                 models.store_post(
-                    bot=made.bot, source="bot", channel="api", event_id=str(number),
-                    body="<\U0001f332>&" * 1000, reason="<\U0001f332>&" * 1000, event_at=now, created_at=now)
+                    bot=made.bot,
+                    source="bot",
+                    channel="api",
+                    event_id=str(number),
+                    body="<\U0001f332>&" * 1000,
+                    reason="<\U0001f332>&" * 1000,
+                    event_at=now,
+                    created_at=now,
+                )
     models.database.close_all()
 
 
@@ -82,8 +94,12 @@ def start_server(root: Path, folder: str) -> tuple[int, subprocess.Popen]:
         port = probe.getsockname()[1]
     environ = {**os.environ, **SETTINGS, "PORT": str(port), "DATA_DIR": folder}
     server = subprocess.Popen(
-        [sys.executable, "app.py", "run"], cwd=root, env=environ,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [sys.executable, "app.py", "run"],
+        cwd=root,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     end = time.monotonic() + 30
     while ask(port, OTHERS[0]) is None:
         if server.poll() is not None or time.monotonic() > end:
@@ -111,8 +127,11 @@ def measure(port: int, seconds: float) -> list[list[float | None]]:
     """What both addresses meet at the same time."""
     met: list[list[float | None]] = [[], []]
     crew = [
-        threading.Thread(target=lambda n=n, asked=asked: met[n].extend(ask_for(port, asked, seconds)))
-        for n, asked in enumerate((OTHERS, (CROWD,)))]
+        threading.Thread(
+            target=lambda n=n, asked=asked: met[n].extend(ask_for(port, asked, seconds))
+        )
+        for n, asked in enumerate((OTHERS, (CROWD,)))
+    ]
     for thread in crew:
         thread.start()
     for thread in crew:
@@ -132,7 +151,9 @@ def ask_for(port: int, addresses: tuple[str, ...], seconds: float) -> list[float
 def ask(port: int, address: str) -> float | None:
     began = time.perf_counter()
     with contextlib.suppress(OSError, http.client.HTTPException):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=(address, 0))
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", port, timeout=10, source_address=(address, 0)
+        )
         with contextlib.closing(connection):
             connection.request("GET", "/api/health")
             # The crowd used its address' limit up; that is an answer.
@@ -148,10 +169,13 @@ def report(name: str, met: list[list[float | None]], server: subprocess.Popen) -
         if not answered:
             print(f"  {address}: none of {len(took)} requests was answered")
             continue
-        p50, p99 = (answered[min(len(answered) - 1, len(answered) * part // 100)] for part in (50, 99))
+        p50, p99 = (
+            answered[min(len(answered) - 1, len(answered) * part // 100)] for part in (50, 99)
+        )
         print(
             f"  {address}: {len(took)} requests, {len(took) - len(answered)} not answered; "
-            f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {answered[-1]:.1f} ms")
+            f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {answered[-1]:.1f} ms"
+        )
 
 
 def memory_of(pid: int) -> int:

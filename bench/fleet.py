@@ -2,9 +2,12 @@
 
     python -m bench fleet [--wallets 50] [--minutes 30] [--busy 5]
 
-A made-up chain grows while it is watched; `--busy` wallets trade once a minute, the others sleep. Time passes on a fake clock, a request takes 0.12 s of it, as
-it does from the public endpoint; the node counts as that endpoint does (100 requests and 40 of one method in any ten seconds) and says 429. Default settings.
+A made-up chain grows while it is watched; `--busy` wallets trade once a minute, the others sleep.
+Time passes on a fake clock, a request takes 0.12 s of it, as it does from the public endpoint; the
+node counts as that endpoint does (100 requests and 40 of one method in any ten seconds) and says
+429. Default settings.
 """
+
 import argparse
 import statistics
 import sys
@@ -50,6 +53,7 @@ def measure(settings, given):
 
         def answer(self, method, params):
             from chain import rpc
+
             now = self.clock()
             self.tip = FIRST_SLOT + int(now - start) - 13
             while self.hits and self.hits[0][0] <= now - WINDOW:
@@ -64,8 +68,8 @@ def measure(settings, given):
             return super().answer(method, params)
 
     people = [f"bot {n}" for n in range(given.wallets)]
-    settle, length = 1_800, given.minutes * 60               # seconds before anybody trades, and after
-    story = Story(slots_apart=1)                           # a slot a second
+    settle, length = 1_800, given.minutes * 60  # seconds before anybody trades, and after
+    story = Story(slots_apart=1)  # a slot a second
     for person in people:
         story.fund(person, 10**10)
         for mint in ("CAT", "DOG", "FOX", "OWL"):
@@ -74,17 +78,25 @@ def measure(settings, given):
     for second in range(length):
         if second % max(1, 60 // max(1, given.busy)) == 0:
             story.slot = begun + second - 1
-            happened[story.receive(people[(second // 12) % given.busy], "CAT", 5) if second % 24 else story.buy(people[(second // 12) % given.busy], "CAT", 5, 5_000)] = story.slot
+            happened[
+                (
+                    story.receive(people[(second // 12) % given.busy], "CAT", 5)
+                    if second % 24
+                    else story.buy(people[(second // 12) % given.busy], "CAT", 5, 5_000)
+                )
+            ] = story.slot
     clock = FakeClock()
-    start = clock()                                        # slot FIRST_SLOT + s is made s seconds after this
+    start = clock()  # slot FIRST_SLOT + s is made s seconds after this
     node = Public(story.chain(), clock)
     seen = Lookout.begin(settings, node, wallets=[address(p) for p in people])
     found, lags, looked, asked, ticks = set(), [], [], None, 0
 
     def note(_):
         """Something was shown: what of it is new?"""
-        rows = models.Trade.select(models.Trade.signature).where(models.Trade.signature.in_(list(happened.keys() - found)))
-        for signature, in list(rows.tuples()):
+        rows = models.Trade.select(models.Trade.signature).where(
+            models.Trade.signature.in_(list(happened.keys() - found))
+        )
+        for (signature,) in list(rows.tuples()):
             found.add(signature)
             lags.append(clock() - start - (happened[signature] - FIRST_SLOT))
 
@@ -95,16 +107,43 @@ def measure(settings, given):
         seen.observer.run_tick(BEGIN_TIME * 1000 + int(1000 * (clock() - start)))
         if clock() - start > settle:
             asked, ticks = asked or (node.calls.copy(), clock()), ticks + 1
-            looked.append(max((BEGIN_TIME * 1000 + 1000 * (clock() - start) - w.looked_at) / 1000 for w in models.Wallet.select()))
+            looked.append(
+                max(
+                    (BEGIN_TIME * 1000 + 1000 * (clock() - start) - w.looked_at) / 1000
+                    for w in models.Wallet.select()
+                )
+            )
         if clock() - before < settings.observer_interval_seconds:
             clock.sleep(settings.observer_interval_seconds - (clock() - before))
     (calls, since), states = asked, [seen.coverage(a)["state"] for a in seen.addresses]
     minutes = (clock() - since) / 60
-    print(f"{given.wallets} wallets of 5 addresses, {given.busy} of them trading, {len(happened)} transactions in {given.minutes} minutes; interval {settings.observer_interval_seconds:g} s, "
-          f"{settings.rpc_requests_per_second:g} requests a second and method")
-    print("requests a minute:", ", ".join(f"{method} {(count - calls[method]) / minutes:.1f}" for method, count in sorted(node.calls.items())),
-          f"; all {(node.calls.total() - calls.total()) / minutes:.1f}")
-    print(f"most in ten seconds: {node.most[0]} of {OF_ALL}, of one method {node.most[1]} of {OF_ONE}; 429 given: {node.limited}")
-    print(f"a transaction was shown {statistics.median(lags):.0f} s (median), {max(lags):.0f} s (worst) after it happened, 13 s of which it was not final; {len(lags)} of {len(happened)} seen")
-    print(f"the wallet looked at longest ago: {max(looked):.0f} s; one look takes at least {ticks and minutes * 60 / ticks:.1f} s; complete: {states.count('complete')} of {len(states)}")
-    return int(node.limited > 0 or len(lags) < len(happened) or states.count("complete") < len(states))
+    print(
+        f"{given.wallets} wallets of 5 addresses, {given.busy} of them trading, {len(happened)}"
+        f" transactions in {given.minutes} minutes; interval {settings.observer_interval_seconds:g}"
+        f" s, {settings.rpc_requests_per_second:g} requests a second and method"
+    )
+    print(
+        "requests a minute:",
+        ", ".join(
+            f"{method} {(count - calls[method]) / minutes:.1f}"
+            for method, count in sorted(node.calls.items())
+        ),
+        f"; all {(node.calls.total() - calls.total()) / minutes:.1f}",
+    )
+    print(
+        f"most in ten seconds: {node.most[0]} of {OF_ALL}, of one method {node.most[1]} of"
+        f" {OF_ONE}; 429 given: {node.limited}"
+    )
+    print(
+        f"a transaction was shown {statistics.median(lags):.0f} s (median), {max(lags):.0f} s"
+        f" (worst) after it happened, 13 s of which it was not final; {len(lags)} of"
+        f" {len(happened)} seen"
+    )
+    print(
+        f"the wallet looked at longest ago: {max(looked):.0f} s; one look takes at least"
+        f" {ticks and minutes * 60 / ticks:.1f} s; complete: {states.count('complete')} of"
+        f" {len(states)}"
+    )
+    return int(
+        node.limited > 0 or len(lags) < len(happened) or states.count("complete") < len(states)
+    )

@@ -1,11 +1,15 @@
-"""Callers who mean harm against one server (`app.py run`, with limits out of the way): malformed requests, then a crowd of slow connections.
+"""Callers who mean harm against one server (`app.py run`, with limits out of the way): malformed
+requests, then a crowd of slow connections.
 
     python -m bench harm [--malformed 5000] [--slow 300] [--seconds 20]
 
-Malformed: a true request cut, doubled and sown with bytes; whatever comes back is a refusal or nothing, and the log holds no fault of ours.
-Slow: so many connections idle, drip their head or their body byte by byte, or do not read what they asked for; who is cut off comes back. Beside them
-one client reads the feed on new connections, as bots do. Exits with 1 if an answer was wrong or the 99th percentile of that client passes 500 ms.
+Malformed: a true request cut, doubled and sown with bytes; whatever comes back is a refusal or
+nothing, and the log holds no fault of ours. Slow: so many connections idle, drip their head or
+their body byte by byte, or do not read what they asked for; who is cut off comes back. Beside them
+one client reads the feed on new connections, as bots do. Exits with 1 if an answer was wrong or the
+99th percentile of that client passes 500 ms.
 """
+
 import argparse
 import http.client
 import random
@@ -19,11 +23,18 @@ import time
 from bench.interface import seed
 from bench.streams import percentile, start_server
 
-WHOLE = (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n"
-         b'{"eventId": "e", "body": "b b b"}')
+WHOLE = (
+    b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+    b' cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n{"eventId": "e",'
+    b' "body": "b b b"}'
+)
 BUDGET_MS, DRIP_SECONDS = 500, 0.5
-MANNERS = (b"", b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n",
-           b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+MANNERS = (
+    b"",
+    b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+    b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n",
+    b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
+)
 
 
 def main(arguments):
@@ -43,20 +54,36 @@ def main(arguments):
         finally:
             server.terminate()
             server.wait()
-    print(f"{given.malformed} malformed requests: {', '.join(f'{count} x {status}' for status, count in sorted(answers.items()))}; the server {'serves on' if alive else 'is gone'}")
-    for name, took in (("a client alone", alone), (f"beside {given.slow} slow connections", beside)):
-        print(f"{name:32} {len(took):6} requests  p50 {percentile(took, 50):7.2f} ms  p99 {percentile(took, 99):7.2f} ms")
-    return int(not alive or any(status[:1] == "5" and status != "501" for status in answers) or percentile(beside, 99) > BUDGET_MS)
+    print(
+        f"{given.malformed} malformed requests:"
+        f" {', '.join(f'{count} x {status}' for status, count in sorted(answers.items()))}; the"
+        f" server {'serves on' if alive else 'is gone'}"
+    )
+    for name, took in (
+        ("a client alone", alone),
+        (f"beside {given.slow} slow connections", beside),
+    ):
+        print(
+            f"{name:32} {len(took):6} requests  p50 {percentile(took, 50):7.2f} ms  p99"
+            f" {percentile(took, 99):7.2f} ms"
+        )
+    return int(
+        not alive
+        or any(status[:1] == "5" and status != "501" for status in answers)
+        or percentile(beside, 99) > BUDGET_MS
+    )
 
 
-# ---- malformed ------------------------------------------------------------------------------------------------------------------
+# ---- malformed -----------------------------------------------------------------------------------
 def spoil(dice):
     """WHOLE with some of its bytes exchanged, left out or doubled, sometimes cut."""
     raw = bytearray(WHOLE)
     for _ in range(dice.randint(1, 8)):
         at = dice.randrange(len(raw))
-        raw[at:at + dice.randint(0, 3)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 4)))
-    return bytes(raw[:dice.randrange(1, len(raw))] if dice.random() < 0.2 else raw)
+        raw[at : at + dice.randint(0, 3)] = bytes(
+            dice.randrange(256) for _ in range(dice.randint(0, 4))
+        )
+    return bytes(raw[: dice.randrange(1, len(raw))] if dice.random() < 0.2 else raw)
 
 
 def send_malformed(port, count):
@@ -79,7 +106,7 @@ def ask_raw(port, raw):
             return b""
 
 
-# ---- slow -----------------------------------------------------------------------------------------------------------------------
+# ---- slow ----------------------------------------------------------------------------------------
 def read_beside(port, key, slow, seconds):
     """Seconds each request of a normal client took, beside so many slow connections."""
     done, took = threading.Event(), []
@@ -136,5 +163,5 @@ def receive(connection):
 def drip(connection):
     try:
         connection.send(b"x")
-    except OSError:                                           # it was ended; the next look replaces it
+    except OSError:  # it was ended; the next look replaces it
         return

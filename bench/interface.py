@@ -1,10 +1,14 @@
-"""The interface against schemathesis: requests made up from /openapi.json, right and wrong ones, and all its checks on every answer.
+"""The interface against schemathesis: requests made up from /openapi.json, right and wrong ones,
+and all its checks on every answer.
 
     python -m bench interface [--cases 20000]
 
-One server (`app.py run`, with limits out of the way) in a temporary folder with an influencer, posts, trades and a paper trader. Prints what schemathesis
-prints and ends with its exit status: 0 when no answer was a fault of ours or outside of what the document says. What is left out stands in LEFT_OUT.
+One server (`app.py run`, with limits out of the way) in a temporary folder with an influencer,
+posts, trades and a paper trader. Prints what schemathesis prints and ends with its exit status: 0
+when no answer was a fault of ours or outside of what the document says. What is left out stands in
+LEFT_OUT.
 """
+
 import argparse
 import hashlib
 import subprocess
@@ -32,12 +36,15 @@ database = "none"
 include-path = "/api/v1/stream"
 enabled = false
 
-# No schema can say which cursors were given out, that cursor and since exclude each other, or that base58 text is of 32 bytes: 400 is right for some that it allows.
+# No schema can say which cursors were given out, that cursor and since exclude each other, or that
+# base58 text is of 32 bytes: 400 is right for some that it allows.
 [[operations]]
 include-path-regex = "/(bots|feed|trades|activity|market)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 
-# Nor that eventId may stand in a header instead, that text has no control characters, or that base58 text is of 32 and 64 bytes; another influencer's botId is refused, an eventId used before too.
+# Nor that eventId may stand in a header instead, that text has no control characters, or that
+# base58 text is of 32 and 64 bytes; another influencer's botId is refused, an eventId used before
+# too.
 [[operations]]
 include-path = "/api/v1/posts"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "422"]
@@ -62,9 +69,33 @@ def main(arguments):
 def run(folder, port, key, cases):
     settings = Path(folder) / "schemathesis.toml"
     settings.write_text(LEFT_OUT)
-    each = cases // sum(bool(operation.parameters or operation.body) for operation in openapi.OPERATIONS if operation.path != "/api/v1/stream")       # the others have little to vary
-    command = [Path(sys.executable).with_name("schemathesis"), "--config-file", settings, "run", f"http://127.0.0.1:{port}/openapi.json", "--checks", "all", "--max-examples", str(each),
-               "--header", f"Authorization: Bearer {key}", "--continue-on-failure", "--workers", "2", "--no-color", "--seed", "20261120", "--suppress-health-check", "all", "--no-shrink"]
+    each = cases // sum(
+        bool(operation.parameters or operation.body)
+        for operation in openapi.OPERATIONS
+        if operation.path != "/api/v1/stream"
+    )  # the others have little to vary
+    command = [
+        Path(sys.executable).with_name("schemathesis"),
+        "--config-file",
+        settings,
+        "run",
+        f"http://127.0.0.1:{port}/openapi.json",
+        "--checks",
+        "all",
+        "--max-examples",
+        str(each),
+        "--header",
+        f"Authorization: Bearer {key}",
+        "--continue-on-failure",
+        "--workers",
+        "2",
+        "--no-color",
+        "--seed",
+        "20261120",
+        "--suppress-health-check",
+        "all",
+        "--no-shrink",
+    ]
     return subprocess.run(command, cwd=folder).returncode
 
 
@@ -86,9 +117,38 @@ def seed(folder):
 
 def store_one(bot, wallet, mint, number, now):
     signature = base58.b58encode(hashlib.sha512(str(number).encode()).digest()).decode()
-    trade = models.store_trade(uid=f"trade_{number}", wallet=wallet, signature=signature, slot=number, block_time=now // 1000, kind="buy", mint=mint,
-                               token_changes=orjson.dumps([[mint, "1000", 3]]).decode(), sol_change=-5000, fee=5000, tip=0, rent=0, realized="not_applicable",
-                               matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=str(number))
+    trade = models.store_trade(
+        uid=f"trade_{number}",
+        wallet=wallet,
+        signature=signature,
+        slot=number,
+        block_time=now // 1000,
+        kind="buy",
+        mint=mint,
+        token_changes=orjson.dumps([[mint, "1000", 3]]).decode(),
+        sol_change=-5000,
+        fee=5000,
+        tip=0,
+        rent=0,
+        realized="not_applicable",
+        matched_raw="0",
+        unmatched_raw="0",
+        lots="[]",
+        flags="[]",
+        digest=str(number),
+    )
     TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
-    models.store_post(bot=bot, source="bot", channel="api", event_id=f"seed {number}", body="What the chain does not say.", signature=signature, mint=mint, wallet=wallet,
-                      status="verified", trade=trade, event_at=now, created_at=now)
+    models.store_post(
+        bot=bot,
+        source="bot",
+        channel="api",
+        event_id=f"seed {number}",
+        body="What the chain does not say.",
+        signature=signature,
+        mint=mint,
+        wallet=wallet,
+        status="verified",
+        trade=trade,
+        event_at=now,
+        created_at=now,
+    )

@@ -1,9 +1,12 @@
-"""`app.py observe --once` against the replay node, killed with -9 at random moments; then let through. Is the ledger that of an undisturbed run?
+"""`app.py observe --once` against the replay node, killed with -9 at random moments; then let
+through. Is the ledger that of an undisturbed run?
 
     python -m bench kills [--kills 100] [--seed 1]
 
-Each kill falls between half a second before and some time after the process has begun to observe. When a history is done before the kills are, a new one is begun.
+Each kill falls between half a second before and some time after the process has begun to observe.
+When a history is done before the kills are, a new one is begun.
 """
+
 import argparse
 import contextlib
 import os
@@ -35,6 +38,7 @@ def main(arguments):
 
 def measure(folder, history, given):
     from node import ReplayNode
+
     dice, kills, rounds, wrong, fetched = random.Random(given.seed), 0, 0, 0, []
     with ReplayNode(folder) as node:
         truth = Instance(folder / "truth", node, history)
@@ -53,7 +57,12 @@ def measure(folder, history, given):
             fetched.append(node.stats()["calls"]["getTransaction"])
             same = one.ledger() == told
             wrong += not same
-            print(f"round {rounds}: {kills - before} kills, {'same ledger' if same else 'OTHER LEDGER'}, {fetched[-1]} getTransaction for 701 receipts", flush=True)
+            print(
+                f"round {rounds}: {kills - before} kills,"
+                f" {'same ledger' if same else 'OTHER LEDGER'}, {fetched[-1]} getTransaction for"
+                " 701 receipts",
+                flush=True,
+            )
     print(f"{kills} kills in {rounds} rounds, {wrong} not as they should be")
     return int(bool(wrong))
 
@@ -63,21 +72,39 @@ class Instance:
 
     def __init__(self, folder, node, history):
         self.wallets = history["wallets"]
-        self.env = {**os.environ, "DATA_DIR": str(folder), "SOLANA_RPC_URLS": node.url, "RPC_REQUESTS_PER_SECOND": "100", "EXTRA_SWAP_PROGRAMS": history["venue"]}
+        self.env = {
+            **os.environ,
+            "DATA_DIR": str(folder),
+            "SOLANA_RPC_URLS": node.url,
+            "RPC_REQUESTS_PER_SECOND": "100",
+            "EXTRA_SWAP_PROGRAMS": history["venue"],
+        }
         self.settings = config.load({"DATA_DIR": str(folder)}, dotenv=None)
         self._run("migrate")
         for number, wallet in enumerate(self.wallets):
             self._run("bot", "create", "--name", f"Bot {number}", "--wallet", wallet)
 
     def _run(self, *argv):
-        subprocess.run([sys.executable, "app.py", *argv], cwd=ROOT, env=self.env, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "app.py", *argv],
+            cwd=ROOT,
+            env=self.env,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def observe_and_kill(self, dice):
         """Whether it was done before the kill came."""
-        process = subprocess.Popen([sys.executable, "app.py", "observe", "--once"], cwd=ROOT, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "app.py", "observe", "--once"],
+            cwd=ROOT,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         with process:
             if dice.random() < 0.9:
-                process.stdout.readline()                 # it has begun
+                process.stdout.readline()  # it has begun
             time.sleep(dice.uniform(0, 0.6))
             process.kill()
         return process.returncode == 0
@@ -97,5 +124,6 @@ class Instance:
 
     def ledger(self):
         from lookout import ledger_of
+
         with self._opened():
             return ledger_of(self.wallets)

@@ -1,8 +1,11 @@
-"""How long a tick of paper mode takes, and what readers feel of it: `python -m bench paper [--traders 200] [--tokens 1000] [--ticks 40]`.
+"""How long a tick of paper mode takes, and what readers feel of it: `python -m bench paper
+[--traders 200] [--tokens 1000] [--ticks 40]`.
 
-Every trader has settings of its own, so that nothing is looked at once for all; prices wander so that positions open and close. A thread reads
-/api/traders meanwhile, and again with nothing going on.
+Every trader has settings of its own, so that nothing is looked at once for all; prices wander so
+that positions open and close. A thread reads /api/traders meanwhile, and again with nothing going
+on.
 """
+
 import argparse
 import dataclasses
 import random
@@ -19,17 +22,31 @@ import papertrade
 from paper.strategies import FAMILIES
 
 MINUTE = 60_000
-CHECKS = orjson.dumps([{"key": f"check_{number}", "label": "", "status": "pass", "detail": "x" * 60,
-                        "checkedAt": 0} for number in range(11)]).decode()
+CHECKS = orjson.dumps(
+    [
+        {
+            "key": f"check_{number}",
+            "label": "",
+            "status": "pass",
+            "detail": "x" * 60,
+            "checkedAt": 0,
+        }
+        for number in range(11)
+    ]
+).decode()
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="python -m bench paper", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench paper", description=__doc__.splitlines()[0]
+    )
     for name, value in (("--traders", 200), ("--tokens", 1_000), ("--ticks", 40)):
         parser.add_argument(name, type=int, default=value)
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        settings = dataclasses.replace(config.load({"DATA_DIR": folder}, dotenv=None), ip_limit_per_minute=10**8)
+        settings = dataclasses.replace(
+            config.load({"DATA_DIR": folder}, dotenv=None), ip_limit_per_minute=10**8
+        )
         reader = Reader(settings)
         models.migrate()
         with models.database.connection_context():
@@ -50,23 +67,45 @@ def measure(settings, args, reader):
     busy = reader.take()
     with reader:
         time.sleep(3)
-    warm = seconds[14:] or seconds                        # before, no strategy has seen enough to enter
-    print(f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f} s, {max(warm):.2f} s at most "
-          f"({statistics.median(work[14:] or work):.2f} s of processor); {models.PaperFill.select().count()} fills, "
-          f"{models.DiaryEntry.select().count()} lines")
-    print(f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())} without")
+    warm = seconds[14:] or seconds  # before, no strategy has seen enough to enter
+    print(
+        f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f}"
+        f" s, {max(warm):.2f} s at most ({statistics.median(work[14:] or work):.2f} s of"
+        f" processor); {models.PaperFill.select().count()} fills,"
+        f" {models.DiaryEntry.select().count()} lines"
+    )
+    print(
+        f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())}"
+        " without"
+    )
 
 
 def prepare(args, now):
     """{token row: price}; traders with a setting of their own each."""
     from web import traders
+
     owner = None
     for number in range(args.traders):
-        owner = traders.create_trader(f"Trader {number}", list(FAMILIES)[number % 4], now, owner=owner, settings={"sizeBps": 500 + number}).owner
-    rows = [{"mint": f"mint{number:040}", "symbol": f"T{number}", "decimals": 6, "discovered_at": 0, "tracked_at": 0,
-             "checks": CHECKS} for number in range(args.tokens)]
+        owner = traders.create_trader(
+            f"Trader {number}",
+            list(FAMILIES)[number % 4],
+            now,
+            owner=owner,
+            settings={"sizeBps": 500 + number},
+        ).owner
+    rows = [
+        {
+            "mint": f"mint{number:040}",
+            "symbol": f"T{number}",
+            "decimals": 6,
+            "discovered_at": 0,
+            "tracked_at": 0,
+            "checks": CHECKS,
+        }
+        for number in range(args.tokens)
+    ]
     for at in range(0, len(rows), 500):
-        models.Token.insert_many(rows[at:at + 500]).execute()
+        models.Token.insert_many(rows[at : at + 500]).execute()
     chance = random.Random(1)
     return {token.id: chance.uniform(1e-6, 1e-4) for token in models.Token.select()}
 
@@ -76,12 +115,21 @@ def store_snapshots(market, at, number):
     chance, rows = random.Random(number), []
     for place, token in enumerate(market):
         market[token] *= chance.uniform(0.97, 1.034)
-        rows.append({"token": token, "taken_at": at + place // 30 * 200, "expires_at": at + 10**9, "source": "dexscreener",
-                     "price_sol": f"{market[token]:.15f}", "pool_sol": "666.6667",
-                     "liquidity_usd": "200000.12", "volume24h_usd": str(20_000 + number * 300)})
+        rows.append(
+            {
+                "token": token,
+                "taken_at": at + place // 30 * 200,
+                "expires_at": at + 10**9,
+                "source": "dexscreener",
+                "price_sol": f"{market[token]:.15f}",
+                "pool_sol": "666.6667",
+                "liquidity_usd": "200000.12",
+                "volume24h_usd": str(20_000 + number * 300),
+            }
+        )
     with models.writing():
         for at in range(0, len(rows), 500):
-            models.Snapshot.insert_many(rows[at:at + 500]).execute()
+            models.Snapshot.insert_many(rows[at : at + 500]).execute()
 
 
 class Reader:
@@ -89,7 +137,12 @@ class Reader:
 
     def __init__(self, settings):
         from app import create_app
-        self.client, self.seconds, self.stop = create_app(settings).test_client(), [], threading.Event()
+
+        self.client, self.seconds, self.stop = (
+            create_app(settings).test_client(),
+            [],
+            threading.Event(),
+        )
 
     def __enter__(self):
         self.stop.clear()
@@ -112,4 +165,9 @@ class Reader:
 
 
 def tell(seconds):
-    return f"{1000 * seconds[len(seconds) // 2]:.0f} and {1000 * seconds[len(seconds) * 99 // 100]:.0f} ms" if seconds else "nothing read"
+    return (
+        f"{1000 * seconds[len(seconds) // 2]:.0f} and"
+        f" {1000 * seconds[len(seconds) * 99 // 100]:.0f} ms"
+        if seconds
+        else "nothing read"
+    )

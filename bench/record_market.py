@@ -1,4 +1,7 @@
-"""Write the market an instance has cached as a recording for replay-market: `python -m bench record-market FILE` (the settings name the instance)."""
+"""Write the market an instance has cached as a recording for replay-market: `python -m bench
+record-market FILE` (the settings name the instance).
+"""
+
 import argparse
 
 import orjson
@@ -6,7 +9,10 @@ import orjson
 import config
 import models
 
-TOKENS = "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE id IN (SELECT DISTINCT token_id FROM snapshot) ORDER BY id"
+TOKENS = (
+    "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE id IN"
+    " (SELECT DISTINCT token_id FROM snapshot) ORDER BY id"
+)
 SNAPSHOTS = """
 SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd FROM snapshot s JOIN token t ON t.id = s.token_id ORDER BY s.id"""
 
@@ -16,10 +22,28 @@ def main(arguments):
     parser.add_argument("file")
     args, settings = parser.parse_args(arguments), config.load()
     with models.connect(settings).connection_context():
-        tokens = [{"mint": mint, "symbol": symbol or mint[:6], "decimals": decimals, "bornAt": born_at, "discoveredAt": discovered_at or 0,
-                   "checks": {check["key"]: check["status"] for check in orjson.loads(checks or "[]")}}
-                  for mint, symbol, decimals, born_at, discovered_at, checks in models.database.execute_sql(TOKENS).fetchall()]
+        tokens = [
+            {
+                "mint": mint,
+                "symbol": symbol or mint[:6],
+                "decimals": decimals,
+                "bornAt": born_at,
+                "discoveredAt": discovered_at or 0,
+                "checks": {check["key"]: check["status"] for check in orjson.loads(checks or "[]")},
+            }
+            for mint, symbol, decimals, born_at, discovered_at, checks in (
+                models.database.execute_sql(TOKENS).fetchall()
+            )
+        ]
         snapshots = [list(row) for row in models.database.execute_sql(SNAPSHOTS).fetchall()]
     with open(args.file, "wb") as file:
-        file.write(orjson.dumps({"intervalMs": int(settings.scout_interval_seconds * 1000) or 60_000, "tokens": tokens, "snapshots": snapshots}))
+        file.write(
+            orjson.dumps(
+                {
+                    "intervalMs": int(settings.scout_interval_seconds * 1000) or 60_000,
+                    "tokens": tokens,
+                    "snapshots": snapshots,
+                }
+            )
+        )
     print(f"{len(tokens)} tokens, {len(snapshots)} snapshots")

@@ -1,7 +1,10 @@
-"""What a user would pick instead, each with the same page of posts and none of the checks; started by `python -m bench speed`.
+"""What a user would pick instead, each with the same page of posts and none of the checks; started
+by `python -m bench speed`.
 
-`flask_ok` is no rival but the measure: the framework's shortest answer under the same server settings. DATABASE names the SQLite file.
+`flask_ok` is no rival but the measure: the framework's shortest answer under the same server
+settings. DATABASE names the SQLite file.
 """
+
 import os
 import sqlite3
 import threading
@@ -11,8 +14,10 @@ SELECT p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.sy
        p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint ORDER BY p.id DESC LIMIT 100"""
-INSERT = ("INSERT INTO post (uid, bot_id, source, channel, event_id, body, sanitized, status, event_at, created_at) "
-          "VALUES (?, 1, 'bot', 'api', ?, ?, 0, 'none', ?, ?)")
+INSERT = (
+    "INSERT INTO post (uid, bot_id, source, channel, event_id, body, sanitized, status, event_at,"
+    " created_at) VALUES (?, 1, 'bot', 'api', ?, ?, 0, 'none', ?, ?)"
+)
 
 
 def flask_ok():
@@ -46,13 +51,18 @@ def fastapi_feed():
     @app.get("/feed")
     async def feed():
         rows = connect().execute(FEED).fetchall()
-        return Response(orjson.dumps({"data": [show_post((0, *row)) for row in rows]}), media_type="application/json")
+        return Response(
+            orjson.dumps({"data": [show_post((0, *row)) for row in rows]}),
+            media_type="application/json",
+        )
 
     return app
 
 
 def insert_posts():
-    """A bare Flask that stores a post a request: one connection a thread, FULL, one transaction each."""
+    """A bare Flask that stores a post a request: one connection a thread, FULL, one transaction
+    each.
+    """
     import secrets
     import time
 
@@ -62,7 +72,9 @@ def insert_posts():
 
     def connect():
         if not hasattr(local, "database"):
-            local.database = sqlite3.connect(os.environ["DATABASE"], isolation_level=None, timeout=10)
+            local.database = sqlite3.connect(
+                os.environ["DATABASE"], isolation_level=None, timeout=10
+            )
             local.database.execute("PRAGMA synchronous=FULL")
         return local.database
 
@@ -73,7 +85,9 @@ def insert_posts():
     @app.post("/posts")
     def store():
         body, now = request.get_json(), time.time_ns() // 1_000_000
-        connect().execute(INSERT, (f"post_{secrets.token_hex(12)}", body["eventId"], body["body"], now, now))
+        connect().execute(
+            INSERT, (f"post_{secrets.token_hex(12)}", body["eventId"], body["body"], now, now)
+        )
         return "stored", 201
 
     return app

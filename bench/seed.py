@@ -1,10 +1,13 @@
-"""Fill a database: wallets with receipts read and not kept, their trades folded as the observer folds them, and posts about them.
+"""Fill a database: wallets with receipts read and not kept, their trades folded as the observer
+folds them, and posts about them.
 
     DATA_DIR=FOLDER python -m bench seed [--trades 10000] [--posts 10000]
 
-Prints {"bots": [ids], "mint": the most traded token, "ownerId": an owner for keys}. The wallets are watched to their end, coverage is complete and `app.py rebuild`
-changes nothing; only the receipts' originals are missing. What is made depends on the numbers alone, but for the public ids.
+Prints {"bots": [ids], "mint": the most traded token, "ownerId": an owner for keys}. The wallets are
+watched to their end, coverage is complete and `app.py rebuild` changes nothing; only the receipts'
+originals are missing. What is made depends on the numbers alone, but for the public ids.
 """
+
 import argparse
 import hashlib
 import json
@@ -29,7 +32,12 @@ from web import accounts
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
 SOL, RENT, FEE = 10**9, 2_039_280, 5_000
-WALLETS, TRADES_PER_WALLET = 50, 20_000                       # at least so many wallets, so that small and large instances have pages alike; of at most so many trades
+# at least so many wallets, so that small and large instances have pages alike; of at most so many
+# trades
+WALLETS, TRADES_PER_WALLET = (
+    50,
+    20_000,
+)
 BATCH = 10_000
 
 
@@ -53,12 +61,21 @@ def main(arguments):
 def fill(settings, trades, posts):
     """Make everything; what main prints."""
     now, mints = time.time_ns() // 1_000_000, [make_address(f"mint {n}") for n in range(MINTS)]
-    wallets = [make_bot(settings, n, now) for n in range(max(WALLETS, math.ceil(trades / TRADES_PER_WALLET)))]
+    wallets = [
+        make_bot(settings, n, now)
+        for n in range(max(WALLETS, math.ceil(trades / TRADES_PER_WALLET)))
+    ]
     store_tokens(mints, now)
     clock = Clock(now // 1000, trades, len(wallets))
     for n, wallet in enumerate(wallets):
         count = trades // len(wallets) + (n < trades % len(wallets))
-        watch(wallet, Story(wallet.address, mints, n), [clock.at(k, n) for k in range(count)], Observer(settings).rules, now)
+        watch(
+            wallet,
+            Story(wallet.address, mints, n),
+            [clock.at(k, n) for k in range(count)],
+            Observer(settings).rules,
+            now,
+        )
         print(f"{n + 1} of {len(wallets)} wallets", file=sys.stderr, flush=True)
     store_posts(wallets, posts, now)
     models.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -72,21 +89,43 @@ def make_address(name):
 
 def make_bot(settings, number, now):
     """A wallet and its influencer, an owner each, whose publishing key is gone: nobody knows it."""
-    made = accounts.create_bot(settings, f"Bench {number}", now - DAYS * 86_400_000, make_address(f"wallet {number}"))
+    made = accounts.create_bot(
+        settings, f"Bench {number}", now - DAYS * 86_400_000, make_address(f"wallet {number}")
+    )
     Key.update(revoked_at=now).where(Key.id == made.publish_key.key.id).execute()
     return Wallet.select(Wallet, Bot).join(Bot).where(Bot.id == made.bot.id).get()
 
 
 def store_tokens(mints, now):
-    Token.insert_many([{"mint": mint, "symbol": f"COIN{n}", "name": f"Coin {n}", "decimals": 6, "found_by": "wallets", "discovered_at": now - n, "tracked_at": now - n,
-                        "quoted_at": now, "source": "dexscreener", "price_sol": f"0.000{n + 1}", "price_usd": f"0.0{n + 1}"} for n, mint in enumerate(mints)]).execute()
+    Token.insert_many(
+        [
+            {
+                "mint": mint,
+                "symbol": f"COIN{n}",
+                "name": f"Coin {n}",
+                "decimals": 6,
+                "found_by": "wallets",
+                "discovered_at": now - n,
+                "tracked_at": now - n,
+                "quoted_at": now,
+                "source": "dexscreener",
+                "price_sol": f"0.000{n + 1}",
+                "price_usd": f"0.0{n + 1}",
+            }
+            for n, mint in enumerate(mints)
+        ]
+    ).execute()
 
 
 class Clock:
     """Wallets take turns; the last trade is a minute old, the first DAYS days."""
 
     def __init__(self, now, trades, wallets):
-        self.start, self.wallets, self.step = now - DAYS * 86_400, wallets, (DAYS * 86_400 - 60) / max(1, trades)
+        self.start, self.wallets, self.step = (
+            now - DAYS * 86_400,
+            wallets,
+            (DAYS * 86_400 - 60) / max(1, trades),
+        )
 
     def at(self, turn, wallet):
         """(slot, block time) of the wallet's trade number `turn`."""
@@ -94,13 +133,18 @@ class Clock:
         return FIRST_SLOT + int(seconds * 1000 / SLOT_MS), self.start + int(seconds)
 
 
-# ---- one wallet ----------------------------------------------------------------------------------------------------------
+# ---- one wallet ----------------------------------------------------------------------------------
 class Story:
-    """What a wallet does, as the entries its receipts would give: a deposit, then purchases and sales, now and then a failure."""
+    """What a wallet does, as the entries its receipts would give: a deposit, then purchases and
+    sales, now and then a failure.
+    """
 
     def __init__(self, wallet, mints, number):
         self.wallet, self.mints, self.chance = wallet, mints, random.Random(number)
-        self.lamports, self.held = 0, {}                      # mint -> raw amount; rent lies in every account that was ever opened
+        self.lamports, self.held = (
+            0,
+            {},
+        )  # mint -> raw amount; rent lies in every account that was ever opened
         self.signatures = make_signatures(self.chance)
 
     def tell(self, slot, block_time):
@@ -109,11 +153,27 @@ class Story:
             return self._entry(slot, block_time, "native_transfer", 10**6 * SOL)
         if self.chance.random() < 0.03:
             return self._entry(slot, block_time, "failed", 0, fee=FEE)
-        mint = self.mints[0 if self.chance.random() < POPULAR_SHARE else self.chance.randrange(MINTS)]
+        mint = self.mints[
+            0 if self.chance.random() < POPULAR_SHARE else self.chance.randrange(MINTS)
+        ]
         held = self.held.get(mint, 0)
-        if held and (self.chance.random() < 0.5 or sum(map(bool, self.held.values())) > HELD_AT_ONCE):
-            sold = held if self.chance.random() < 0.5 else max(1, held * self.chance.randint(1, 99) // 100)
-            return self._entry(slot, block_time, "sell", sold * self.chance.randint(80, 130) // 100, mint, -sold, FEE)
+        if held and (
+            self.chance.random() < 0.5 or sum(map(bool, self.held.values())) > HELD_AT_ONCE
+        ):
+            sold = (
+                held
+                if self.chance.random() < 0.5
+                else max(1, held * self.chance.randint(1, 99) // 100)
+            )
+            return self._entry(
+                slot,
+                block_time,
+                "sell",
+                sold * self.chance.randint(80, 130) // 100,
+                mint,
+                -sold,
+                FEE,
+            )
         bought = self.chance.randint(SOL // 100, 2 * SOL)
         return self._entry(slot, block_time, "buy", -bought, mint, bought * 10, FEE)
 
@@ -124,9 +184,34 @@ class Story:
         balances = [Balance(self.wallet, None, 9, 0, 0, before, self.lamports)]
         if mint:
             had, self.held[mint] = self.held.get(mint, 0), self.held.get(mint, 0) + change
-            balances.append(Balance(token_account(self.wallet, mint), mint, 6, had, self.held[mint], RENT - rent, RENT))
-        return Entry(next(self.signatures), slot, self.chance.randrange(1500), block_time, kind, "PumpSwap" if mint else None, mint, (), (), paid - fee, fee, 0, rent,
-                     ((mint, change, 6),) if mint else (), tuple(balances))
+            balances.append(
+                Balance(
+                    token_account(self.wallet, mint),
+                    mint,
+                    6,
+                    had,
+                    self.held[mint],
+                    RENT - rent,
+                    RENT,
+                )
+            )
+        return Entry(
+            next(self.signatures),
+            slot,
+            self.chance.randrange(1500),
+            block_time,
+            kind,
+            "PumpSwap" if mint else None,
+            mint,
+            (),
+            (),
+            paid - fee,
+            fee,
+            0,
+            rent,
+            ((mint, change, 6),) if mint else (),
+            tuple(balances),
+        )
 
 
 def make_signatures(chance):
@@ -152,56 +237,130 @@ def watch(wallet, story, times, rules, now):
     entries = [story.tell(*at) for at in times]
     with models.writing():
         for part in range(0, len(entries), BATCH):
-            store_rows(Sighting, [show_sighting(wallet, one, now) for one in entries[part:part + BATCH]])
-        Address.insert_many([{"wallet": wallet.id, "address": token_account(wallet.address, mint)} for mint in story.held]).execute()
-        Address.update(walks=2, walk_new=0, walked_at=now, head_slot=times[-1][0]).where(Address.wallet == wallet.id).execute()
-        Wallet.update(whole=True, rules=rules, accounts_at=now).where(Wallet.id == wallet.id).execute()
+            store_rows(
+                Sighting, [show_sighting(wallet, one, now) for one in entries[part : part + BATCH]]
+            )
+        Address.insert_many(
+            [
+                {"wallet": wallet.id, "address": token_account(wallet.address, mint)}
+                for mint in story.held
+            ]
+        ).execute()
+        Address.update(walks=2, walk_new=0, walked_at=now, head_slot=times[-1][0]).where(
+            Address.wallet == wallet.id
+        ).execute()
+        Wallet.update(whole=True, rules=rules, accounts_at=now).where(
+            Wallet.id == wallet.id
+        ).execute()
     wallet.whole, wallet.observed_to, books = True, now // 1000, Books()
     books.take(wallet)
     books.publish(wallet, Progress(looked=True, listed=True, confirmed=True, closed=True), now)
 
 
 def show_sighting(wallet, entry, now):
-    return {"wallet_id": wallet.id, "signature": entry.signature, "slot": entry.slot, "tx_index": entry.tx_index, "head": 0, "state": "stored", "entry": entry.dump(),
-            "tries": 0, "due_at": 0, "seen_at": now}
+    return {
+        "wallet_id": wallet.id,
+        "signature": entry.signature,
+        "slot": entry.slot,
+        "tx_index": entry.tx_index,
+        "head": 0,
+        "state": "stored",
+        "entry": entry.dump(),
+        "tries": 0,
+        "due_at": 0,
+        "seen_at": now,
+    }
 
 
-# ---- posts ---------------------------------------------------------------------------------------------------------------
-WORDS = "bought the dip sold into strength waiting for volume liquidity looks thin added a little took profit here no position chasing nothing momentum fades".split()
+# ---- posts ---------------------------------------------------------------------------------------
+WORDS = (
+    "bought the dip sold into strength waiting for volume liquidity looks thin added a little took"
+    " profit here no position chasing nothing momentum fades".split()
+)
 
 
 def store_posts(wallets, count, now):
-    """Posts in turn, the last of them a second old; every third names one of the latest trades of its wallet and is judged as the observer judges it."""
+    """Posts in turn, the last of them a second old; every third names one of the latest trades of
+    its wallet and is judged as the observer judges it.
+    """
     chance = random.Random(count)
     trades = {wallet.id: list_latest(wallet) for wallet in wallets}
     step = DAYS * 86_400_000 // max(1, count)
     for start in range(0, count, BATCH):
-        rows = [make_post(n, chance, wallets[n % len(wallets)], trades, now - 1000 - (count - 1 - n) * step) for n in range(start, min(start + BATCH, count))]
+        rows = [
+            make_post(
+                n, chance, wallets[n % len(wallets)], trades, now - 1000 - (count - 1 - n) * step
+            )
+            for n in range(start, min(start + BATCH, count))
+        ]
         with models.writing():
             store_rows(models.Post, rows)
-            store_rows(models.Arrival, [{"kind": "post", "post_id": number} for number in range(start + 1, start + len(rows) + 1)])
+            store_rows(
+                models.Arrival,
+                [
+                    {"kind": "post", "post_id": number}
+                    for number in range(start + 1, start + len(rows) + 1)
+                ],
+            )
 
 
 def store_rows(model, rows):
-    """Insert dicts of the same columns in the same order with one prepared statement: building it for every row, as peewee does, takes twenty times as long."""
+    """Insert dicts of the same columns in the same order with one prepared statement: building it
+    for every row, as peewee does, takes twenty times as long.
+    """
     columns = list(rows[0])
-    sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns)}) VALUES ({", ".join("?" * len(columns))})'
+    sql = (
+        f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns)}) VALUES'
+        f" ({', '.join('?' * len(columns))})"
+    )
     models.database.connection().executemany(sql, (tuple(row.values()) for row in rows))
 
 
 def list_latest(wallet):
-    return list(Trade.select().where(Trade.wallet == wallet.id).order_by(Trade.slot.desc()).limit(1000))
+    return list(
+        Trade.select().where(Trade.wallet == wallet.id).order_by(Trade.slot.desc()).limit(1000)
+    )
 
 
 def make_post(number, chance, wallet, trades, created_at):
     body = " ".join(chance.choices(WORDS, k=chance.randint(6, 40)))
-    row = {"uid": models.new_uid("post"), "bot_id": wallet.bot_id, "source": "bot", "channel": "api", "event_id": f"bench-{number}", "body": body, "mint": None,
-           "symbol": None, "signature": None, "sanitized": 0, "wallet_id": wallet.id, "status": "none", "status_reason": None, "trade_id": None, "checked_at": None,
-           "event_at": created_at, "created_at": created_at}
+    row = {
+        "uid": models.new_uid("post"),
+        "bot_id": wallet.bot_id,
+        "source": "bot",
+        "channel": "api",
+        "event_id": f"bench-{number}",
+        "body": body,
+        "mint": None,
+        "symbol": None,
+        "signature": None,
+        "sanitized": 0,
+        "wallet_id": wallet.id,
+        "status": "none",
+        "status_reason": None,
+        "trade_id": None,
+        "checked_at": None,
+        "event_at": created_at,
+        "created_at": created_at,
+    }
     if number % 3 or not trades[wallet.id]:
         return row
     trade = chance.choice(trades[wallet.id])
-    status, reason = judge(trade.kind, json.loads(trade.flags), {mint for mint, _, _ in json.loads(trade.token_changes)}, trade.mint)
+    status, reason = judge(
+        trade.kind,
+        json.loads(trade.flags),
+        {mint for mint, _, _ in json.loads(trade.token_changes)},
+        trade.mint,
+    )
     event_at = trade.block_time * 1000 if status == "verified" else created_at
-    return {**row, "mint": trade.mint, "symbol": "COIN", "signature": trade.signature, "status": status, "status_reason": reason, "trade_id": trade.id,
-            "checked_at": created_at, "event_at": event_at}
+    return {
+        **row,
+        "mint": trade.mint,
+        "symbol": "COIN",
+        "signature": trade.signature,
+        "status": status,
+        "status_reason": reason,
+        "trade_id": trade.id,
+        "checked_at": created_at,
+        "event_at": event_at,
+    }

@@ -1,4 +1,5 @@
 """Servers for as long as a block lasts, each a process of its own on a free port of loopback."""
+
 import contextlib
 import os
 import socket
@@ -20,7 +21,7 @@ GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
 class Server:
     port: int
     pid: int
-    seconds: float                                            # from exec to the first answer
+    seconds: float  # from exec to the first answer
 
     def read_memory(self):
         """Resident bytes of the process and its children: [(name, bytes), ...]."""
@@ -28,10 +29,15 @@ class Server:
 
     def read_cpu(self):
         """Seconds of CPU that it and its children took so far."""
-        return sum(sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for pid in self.list_pids()) / os.sysconf("SC_CLK_TCK")
+        return sum(
+            sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+            for pid in self.list_pids()
+        ) / os.sysconf("SC_CLK_TCK")
 
     def list_pids(self):
-        children = " ".join(path.read_text() for path in Path(f"/proc/{self.pid}/task").glob("*/children"))
+        children = " ".join(
+            path.read_text() for path in Path(f"/proc/{self.pid}/task").glob("*/children")
+        )
         return [self.pid, *map(int, children.split())]
 
 
@@ -41,11 +47,18 @@ def _read_rss(pid):
 
 @contextlib.contextmanager
 def serving(command, path, folder=ROOT, **settings):
-    """A Server. `command`: a list in which PORT stands for its port; `path`: what it answers with 200 once it is ready."""
+    """A Server. `command`: a list in which PORT stands for its port; `path`: what it answers with
+    200 once it is ready.
+    """
     port = find_port()
     began = time.perf_counter()
-    process = subprocess.Popen([part.replace("PORT", str(port)) for part in command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env={**os.environ, **SETTINGS, "PYTHONPATH": str(ROOT), "PORT": str(port), **settings})
+    process = subprocess.Popen(
+        [part.replace("PORT", str(port)) for part in command],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **SETTINGS, "PYTHONPATH": str(ROOT), "PORT": str(port), **settings},
+    )
     try:
         _wait(process, port, path)
         yield Server(port, process.pid, time.perf_counter() - began)
@@ -65,38 +78,103 @@ def _wait(process, port, path):
     while True:
         if process.poll() is not None:
             raise RuntimeError(f"a server ended with {process.returncode}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as asked:
-            asked.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=10) as asked,
+        ):
+            asked.sendall(
+                f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode()
+            )
             if asked.recv(16)[9:12] == b"200":
                 return
         time.sleep(0.005)
 
 
-# ---- which ----------------------------------------------------------------------------------------------------------------
+# ---- which ---------------------------------------------------------------------------------------
 def candor(folder, **settings):
-    return serving([sys.executable, "app.py", "run"], "/api/health", DATA_DIR=str(folder), **settings)
+    return serving(
+        [sys.executable, "app.py", "run"], "/api/health", DATA_DIR=str(folder), **settings
+    )
 
 
 def bare(app, path, threads, **settings):
-    """A bare Flask of bench.rivals under the settings of gunicorn.conf.py, from a folder where gunicorn does not find that file itself."""
-    return serving([sys.executable, "-c", GUNICORN, "--bind", "127.0.0.1:PORT", "--worker-class", "gthread", "--threads", str(threads), "--keep-alive", "30", f"bench.rivals:{app}()"],
-                   path, ROOT / "bench", **settings)
+    """A bare Flask of bench.rivals under the settings of gunicorn.conf.py, from a folder where
+    gunicorn does not find that file itself.
+    """
+    return serving(
+        [
+            sys.executable,
+            "-c",
+            GUNICORN,
+            "--bind",
+            "127.0.0.1:PORT",
+            "--worker-class",
+            "gthread",
+            "--threads",
+            str(threads),
+            "--keep-alive",
+            "30",
+            f"bench.rivals:{app}()",
+        ],
+        path,
+        ROOT / "bench",
+        **settings,
+    )
 
 
 def fastapi(rivals, database):
-    return serving([str(rivals / "bin" / "python"), "-m", "uvicorn", "--factory", "bench.rivals:fastapi_feed", "--port", "PORT", "--no-access-log", "--log-level", "error"],
-                   "/feed", DATABASE=str(database))
+    return serving(
+        [
+            str(rivals / "bin" / "python"),
+            "-m",
+            "uvicorn",
+            "--factory",
+            "bench.rivals:fastapi_feed",
+            "--port",
+            "PORT",
+            "--no-access-log",
+            "--log-level",
+            "error",
+        ],
+        "/feed",
+        DATABASE=str(database),
+    )
 
 
 def datasette(rivals, database):
-    return serving([str(rivals / "bin" / "datasette"), "serve", str(database), "--port", "PORT", "--setting", "num_sql_threads", "2"], "/-/versions.json")
+    return serving(
+        [
+            str(rivals / "bin" / "datasette"),
+            "serve",
+            str(database),
+            "--port",
+            "PORT",
+            "--setting",
+            "num_sql_threads",
+            "2",
+        ],
+        "/-/versions.json",
+    )
 
 
 @contextlib.contextmanager
 def replay_node(folder, *options):
     """The address of tests/replay/replay.py with the recorded history."""
     ready = Path(folder) / "node.addr"
-    process = subprocess.Popen([sys.executable, str(NODE), "--history", str(HISTORY), "--port", "0", "--ready-file", str(ready), *options], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            str(NODE),
+            "--history",
+            str(HISTORY),
+            "--port",
+            "0",
+            "--ready-file",
+            str(ready),
+            *options,
+        ],
+        stdout=subprocess.DEVNULL,
+    )
     try:
         while not (ready.exists() and ready.read_text().strip()):
             time.sleep(0.05)

@@ -2,9 +2,11 @@
 
     python -m bench snapshots [--tokens 1000] [--days 30] [--interval 60] [--dir FOLDER]
 
-Every tick of the whole span is written and thinned by the scout's own rule, so that the file has the gaps that real thinning leaves. Only this filling
-runs without syncing to disk; it takes some minutes. The waiting is measured with the settings of the service. Exit 1 where a bound is missed.
+Every tick of the whole span is written and thinned by the scout's own rule, so that the file has
+the gaps that real thinning leaves. Only this filling runs without syncing to disk; it takes some
+minutes. The waiting is measured with the settings of the service. Exit 1 where a bound is missed.
 """
+
 import argparse
 import random
 import tempfile
@@ -39,8 +41,12 @@ def main(arguments):
             began = time.perf_counter()
             fill(given.tokens, given.days, int(given.interval * 1000))
             size = sum(path.stat().st_size for path in Path(folder).glob("app.db*")) / 1e6
-            print(f"{given.tokens} tokens, {given.days:g} days, every {given.interval:g} s: {Snapshot.select().count():,} snapshots, {size:.0f} MB"
-                  f" (filled in {time.perf_counter() - began:.0f} s)", flush=True)
+            print(
+                f"{given.tokens} tokens, {given.days:g} days, every {given.interval:g} s:"
+                f" {Snapshot.select().count():,} snapshots, {size:.0f} MB (filled in"
+                f" {time.perf_counter() - began:.0f} s)",
+                flush=True,
+            )
             worst = measure_waiting(given.tokens)
         database.close_all()
     return int(size > MEGABYTES or worst > MILLISECONDS)
@@ -49,13 +55,20 @@ def main(arguments):
 def fill(tokens, days, interval):
     """Tokens as if tracked all the time, `days` of their snapshots up to END."""
     chance, start = random.Random(1), END - int(days * scout.DAY)
-    Token.insert_many([{"mint": f"mint{n}", "tracked_at": start - scout.DAY, "quoted_at": END} for n in range(tokens)]).execute()
+    Token.insert_many(
+        [
+            {"mint": f"mint{n}", "tracked_at": start - scout.DAY, "quoted_at": END}
+            for n in range(tokens)
+        ]
+    ).execute()
     models.database.execute_sql("PRAGMA synchronous = OFF")
     prices = [_quote(chance) for _ in range(997)]
     for n, now in enumerate(range(start, END, interval)):
         until = scout.keep_until(now, now - interval, 0)
         with models.database.atomic():
-            models.database.connection().executemany(INSERT, ((*prices[(n + one) % 997], one + 1, now, until) for one in range(tokens)))
+            models.database.connection().executemany(
+                INSERT, ((*prices[(n + one) % 997], one + 1, now, until) for one in range(tokens))
+            )
             models.database.execute_sql("DELETE FROM snapshot WHERE expires_at < ?", (now,))
     models.database.execute_sql("PRAGMA synchronous = FULL")
     models.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -64,19 +77,33 @@ def fill(tokens, days, interval):
 def _quote(chance):
     """Texts as long as the providers': four to nine digits behind some zeros, dollars to the cent."""
     price = f"0.{'0' * chance.randint(0, 7)}{chance.randint(1000, 10**9)}"
-    return price, f"0.{'0' * chance.randint(0, 5)}{chance.randint(1000, 10**7)}", f"{chance.randint(10**3, 10**8) / 100:.2f}", \
-        f"{chance.randint(10**4, 10**8) / 10**4:.4f}", f"{chance.randint(10**3, 10**9) / 100:.2f}"
+    return (
+        price,
+        f"0.{'0' * chance.randint(0, 5)}{chance.randint(1000, 10**7)}",
+        f"{chance.randint(10**3, 10**8) / 100:.2f}",
+        f"{chance.randint(10**4, 10**8) / 10**4:.4f}",
+        f"{chance.randint(10**3, 10**9) / 100:.2f}",
+    )
 
 
 def measure_waiting(tokens):
     """The longest a small write of another thread took, in ms, beside each kind of work."""
     worst = 0
-    for label, work in (("nothing else", lambda: time.sleep(2)), ("a tick's quotes", lambda: store_tick(tokens)),
-                        ("one minute's thinning", lambda: scout.prune(END + scout.MINUTE)), ("an hour's backlog", lambda: scout.prune(END + scout.HOUR))):
+    for label, work in (
+        ("nothing else", lambda: time.sleep(2)),
+        ("a tick's quotes", lambda: store_tick(tokens)),
+        ("one minute's thinning", lambda: scout.prune(END + scout.MINUTE)),
+        ("an hour's backlog", lambda: scout.prune(END + scout.HOUR)),
+    ):
         before, began = Snapshot.select().count(), time.perf_counter()
         waits = _write_during(work)
-        print(f"{label}: {Snapshot.select().count() - before:+,} snapshots in {time.perf_counter() - began:.1f} s; {len(waits)} writes beside it, "
-              f"median {waits[len(waits) // 2]:.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms, longest {waits[-1]:.1f} ms", flush=True)
+        print(
+            f"{label}: {Snapshot.select().count() - before:+,} snapshots in"
+            f" {time.perf_counter() - began:.1f} s; {len(waits)} writes beside it, median"
+            f" {waits[len(waits) // 2]:.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms, longest"
+            f" {waits[-1]:.1f} ms",
+            flush=True,
+        )
         worst = max(worst, waits[-1])
     return worst
 
@@ -85,7 +112,18 @@ def store_tick(tokens):
     """One pass of quotes as the scout stores it, in batches of one call each."""
     for at in range(0, tokens, ADDRESSES_PER_CALL):
         mints = [f"mint{n}" for n in range(at, min(at + ADDRESSES_PER_CALL, tokens))]
-        told = "dexscreener", "COIN", "Coin", "0.000003465", "0.0003798", "52239.46", "229.2601", "24660.15", None, None
+        told = (
+            "dexscreener",
+            "COIN",
+            "Coin",
+            "0.000003465",
+            "0.0003798",
+            "52239.46",
+            "229.2601",
+            "24660.15",
+            None,
+            None,
+        )
         scout.store_quotes({mint: Quote(mint, *told) for mint in mints}, mints, END)
 
 
@@ -101,6 +139,7 @@ def _write_during(work):
                     models.Job.insert(name="bench", state="ok").on_conflict_replace().execute()
                 waits.append((time.perf_counter() - began) * 1000)
                 time.sleep(0.001)
+
     thread = threading.Thread(target=write)
     thread.start()
     try:
@@ -109,4 +148,3 @@ def _write_during(work):
         done.set()
         thread.join()
     return sorted(waits)
-

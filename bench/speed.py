@@ -1,10 +1,15 @@
-"""How fast it is beside what the machine can do and what a user would pick instead: a table of ratios, measured side by side in one run.
+"""How fast it is beside what the machine can do and what a user would pick instead: a table of
+ratios, measured side by side in one run.
 
-    python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only reads,engines,beside,posts,ingest,growth,process]
+    python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only
+    reads,engines,beside,posts,ingest,growth,process]
 
-FOLDER of --rivals is a virtual environment with requirements-bench.txt; without it the rows about FastAPI and Datasette are left out. --data keeps the seeded
-databases for the next run. What is compared is measured in turns, thrice, and the middle ratio is shown; every check of ours (host, key, allowance, log) is on.
+FOLDER of --rivals is a virtual environment with requirements-bench.txt; without it the rows about
+FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. What is
+compared is measured in turns, thrice, and the middle ratio is shown; every check of ours (host,
+key, allowance, log) is on.
 """
+
 import argparse
 import itertools
 import json
@@ -33,8 +38,8 @@ from web import accounts
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 TOGETHER = "a bare Flask kept on one processor"
 ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
-VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"         # where the history of ../shared/node trades
-THREADS = config.Config().threads + 400                       # as gunicorn.conf.py has it
+VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"  # where the history of ../shared/node trades
+THREADS = config.Config().threads + 400  # as gunicorn.conf.py has it
 
 
 def main(arguments):
@@ -55,12 +60,22 @@ def main(arguments):
 
 def tell(what, measured, ratio=None, least=None, most=None):
     """Print a row; [what] where the target is missed, else []."""
-    target = f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
-    print(f"| {what} | {measured} | {'' if ratio is None else f'{ratio:.2f}'} | {target} |", flush=True)
-    return [what] if ratio is not None and (least is not None and ratio < least or most is not None and ratio > most) else []
+    target = (
+        f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
+    )
+    print(
+        f"| {what} | {measured} | {'' if ratio is None else f'{ratio:.2f}'} | {target} |",
+        flush=True,
+    )
+    return (
+        [what]
+        if ratio is not None
+        and (least is not None and ratio < least or most is not None and ratio > most)
+        else []
+    )
 
 
-# ---- data -------------------------------------------------------------------------------------------------------------------
+# ---- data ----------------------------------------------------------------------------------------
 class Seeded:
     """A folder with so many trades and as many posts, and keys for it."""
 
@@ -73,22 +88,43 @@ class Seeded:
         with database.connection_context():
             if fresh:
                 made = fill(self.settings, count, count)
-                (self.folder / "made.json").write_text(json.dumps({**made, "seconds": time.perf_counter() - began}))
+                (self.folder / "made.json").write_text(
+                    json.dumps({**made, "seconds": time.perf_counter() - began})
+                )
             self.made = json.loads((self.folder / "made.json").read_text())
             self._make_keys()
         database.close_all()
         self.file = self.folder / "app.db"
-        self.paths = {"feed": "/api/v1/feed?limit=100", "trades": "/api/v1/trades?limit=100", "trades of a token": f"/api/v1/trades?limit=100&mint={self.made['mint']}",
-                      "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}", "leaderboard": "/api/v1/leaderboard?limit=100",
-                      "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d", "bots": "/api/v1/bots?limit=100", "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
-                      "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}"}
-        self.pages = {"the page of the feed": "/", "the page of a bot": f"/bots/{self.made['bots'][0]}", "health": "/api/health", "the page of a token": f"/tokens/{self.made['mint']}",
-                      "the page of the leaderboard": "/leaderboard", "its page for 7 days": "/leaderboard?window=7d"}
+        self.paths = {
+            "feed": "/api/v1/feed?limit=100",
+            "trades": "/api/v1/trades?limit=100",
+            "trades of a token": f"/api/v1/trades?limit=100&mint={self.made['mint']}",
+            "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}",
+            "leaderboard": "/api/v1/leaderboard?limit=100",
+            "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d",
+            "bots": "/api/v1/bots?limit=100",
+            "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
+            "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}",
+        }
+        self.pages = {
+            "the page of the feed": "/",
+            "the page of a bot": f"/bots/{self.made['bots'][0]}",
+            "health": "/api/health",
+            "the page of a token": f"/tokens/{self.made['mint']}",
+            "the page of the leaderboard": "/leaderboard",
+            "its page for 7 days": "/leaderboard?window=7d",
+        }
 
     def _make_keys(self):
-        now, bot = time.time_ns() // 1_000_000, models.Bot.get(models.Bot.uid == self.made["bots"][0])
+        now, bot = (
+            time.time_ns() // 1_000_000,
+            models.Bot.get(models.Bot.uid == self.made["bots"][0]),
+        )
         models.Key.update(revoked_at=now).where(models.Key.revoked_at.is_null()).execute()
-        self.read, self.publish = accounts.create_key(bot.owner, "read", now).text, accounts.create_key(bot.owner, "publish", now, bot=bot).text
+        self.read, self.publish = (
+            accounts.create_key(bot.owner, "read", now).text,
+            accounts.create_key(bot.owner, "publish", now, bot=bot).text,
+        )
 
     def request(self, path):
         return write_request("GET", path, [("Authorization", f"Bearer {self.read}")])
@@ -126,19 +162,32 @@ def compare(heard, name, other):
 
 
 def show(rounds):
-    rate, p50, p99 = (statistics.median(values) for values in zip(*((one.rate, one.percentile(50), one.percentile(99)) for one in rounds)))
+    rate, p50, p99 = (
+        statistics.median(values)
+        for values in zip(*((one.rate, one.percentile(50), one.percentile(99)) for one in rounds))
+    )
     return f"{rate:,.0f}/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
 
 
-# ---- reads -----------------------------------------------------------------------------------------------------------------
+# ---- reads ---------------------------------------------------------------------------------------
 def measure_reads(given):
     seeded = Seeded(given.data, SMALL)
-    with (servers.bare("flask_ok", "/ok", THREADS) as bare, servers.bare("flask_ok", "/ok", THREADS, TOGETHER="1") as together, servers.candor(seeded.folder) as ours):
+    with (
+        servers.bare("flask_ok", "/ok", THREADS) as bare,
+        servers.bare("flask_ok", "/ok", THREADS, TOGETHER="1") as together,
+        servers.candor(seeded.folder) as ours,
+    ):
         meddler, asked = Meddler(seeded.file), lambda: itertools.repeat(write_request("GET", "/ok"))
-        measures = {"a bare Flask, \"ok\"": (bare.port, asked), TOGETHER: (together.port, asked)}
+        measures = {'a bare Flask, "ok"': (bare.port, asked), TOGETHER: (together.port, asked)}
         for name, path in seeded.paths.items():
-            measures[f"{name}, warm"] = ours.port, lambda path=path: itertools.repeat(seeded.request(path))
-            measures[f"{name}, each read just invalidated"] = ours.port, lambda path=path: meddler.before(seeded.request(path))
+            measures[f"{name}, warm"] = (
+                ours.port,
+                lambda path=path: itertools.repeat(seeded.request(path)),
+            )
+            measures[f"{name}, each read just invalidated"] = (
+                ours.port,
+                lambda path=path: meddler.before(seeded.request(path)),
+            )
         heard = race(measures, given.seconds)
     (basis, rounds), *others = heard.items()
     missed = tell(basis, show(rounds))
@@ -152,17 +201,38 @@ def measure_reads(given):
 
 def measure_rivals(given, seeded):
     sql = quote_plus(" ".join(rival.FEED.split()))
-    with servers.candor(seeded.folder) as ours, servers.fastapi(given.rivals, seeded.file) as fastapi, servers.datasette(given.rivals, seeded.file) as datasette:
-        heard = race({"feed, warm": (ours.port, lambda: itertools.repeat(seeded.request(seeded.paths["feed"]))),
-                      "FastAPI": (fastapi.port, lambda: itertools.repeat(write_request("GET", "/feed"))),
-                      "Datasette": (datasette.port, lambda: itertools.repeat(write_request("GET", f"/app.json?sql={sql}&_shape=array")))}, given.seconds)
+    with (
+        servers.candor(seeded.folder) as ours,
+        servers.fastapi(given.rivals, seeded.file) as fastapi,
+        servers.datasette(given.rivals, seeded.file) as datasette,
+    ):
+        heard = race(
+            {
+                "feed, warm": (
+                    ours.port,
+                    lambda: itertools.repeat(seeded.request(seeded.paths["feed"])),
+                ),
+                "FastAPI": (fastapi.port, lambda: itertools.repeat(write_request("GET", "/feed"))),
+                "Datasette": (
+                    datasette.port,
+                    lambda: itertools.repeat(
+                        write_request("GET", f"/app.json?sql={sql}&_shape=array")
+                    ),
+                ),
+            },
+            given.seconds,
+        )
     tell("FastAPI + uvicorn, async, sqlite3, orjson, no checks", show(heard["FastAPI"]))
     tell("Datasette", show(heard["Datasette"]))
-    return (tell("feed, warm / FastAPI", show(heard["feed, warm"]), compare(heard, "feed, warm", "FastAPI"), 1.0)
-            + tell("feed, warm / Datasette", "", compare(heard, "feed, warm", "Datasette"), 4))
+    return tell(
+        "feed, warm / FastAPI",
+        show(heard["feed, warm"]),
+        compare(heard, "feed, warm", "FastAPI"),
+        1.0,
+    ) + tell("feed, warm / Datasette", "", compare(heard, "feed, warm", "Datasette"), 4)
 
 
-# ---- the same reads on PostgreSQL ---------------------------------------------------------------------------------------------
+# ---- the same reads on PostgreSQL ----------------------------------------------------------------
 def measure_engines(given):
     """Needs `tests/with-engines`. The instance is copied as `app.py copy` does it."""
     server = os.environ.get("TEST_DATABASE_URL")
@@ -171,20 +241,31 @@ def measure_engines(given):
         return []
     import moving
     import psycopg
+
     seeded = Seeded(given.data, SMALL)
     with psycopg.connect(server, autocommit=True) as asked:
         asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
         asked.execute("CREATE DATABASE bench")
     url = urlunsplit(urlsplit(server)._replace(path="/bench"))
-    models.leave()                                            # seeding came in by the door, too
+    models.leave()  # seeding came in by the door, too
     moving.move(seeded.settings, url)
     models.database.close_all()
-    with servers.candor(seeded.folder) as file, servers.candor(seeded.folder, DATABASE_URL=url) as postgresql, psycopg.connect(url, autocommit=True) as other:
+    with (
+        servers.candor(seeded.folder) as file,
+        servers.candor(seeded.folder, DATABASE_URL=url) as postgresql,
+        psycopg.connect(url, autocommit=True) as other,
+    ):
         measures = {}
         for name, path in seeded.paths.items():
             for engine, at in (("file", file), ("postgresql", postgresql)):
-                measures[f"{name}, warm", engine] = at.port, lambda path=path: itertools.repeat(seeded.request(path))
-        meddler, meddle = Meddler(seeded.file), lambda request: (other.execute(MEDDLING) and request for _ in itertools.count())
+                measures[f"{name}, warm", engine] = (
+                    at.port,
+                    lambda path=path: itertools.repeat(seeded.request(path)),
+                )
+        meddler, meddle = (
+            Meddler(seeded.file),
+            lambda request: (other.execute(MEDDLING) and request for _ in itertools.count()),
+        )
         name, request = "feed, each read just invalidated", seeded.request(seeded.paths["feed"])
         measures[name, "file"] = file.port, lambda: meddler.before(request)
         measures[name, "postgresql"] = postgresql.port, lambda: meddle(request)
@@ -192,11 +273,16 @@ def measure_engines(given):
     missed = []
     for name in dict.fromkeys(name for name, _ in heard):
         one, two = heard[name, "file"], heard[name, "postgresql"]
-        missed += tell(f"{name}, SQLite / PostgreSQL", f"{show(two)} on PostgreSQL", statistics.median(a.rate / b.rate for a, b in zip(one, two)), most=2)
+        missed += tell(
+            f"{name}, SQLite / PostgreSQL",
+            f"{show(two)} on PostgreSQL",
+            statistics.median(a.rate / b.rate for a, b in zip(one, two)),
+            most=2,
+        )
     return missed
 
 
-# ---- reads beside the observer ------------------------------------------------------------------------------------------------
+# ---- reads beside the observer -------------------------------------------------------------------
 def measure_beside(given):
     """The same server before and while it takes in a history, all of which is there at once."""
     seeded = Seeded(given.data, SMALL)
@@ -207,8 +293,17 @@ def measure_beside(given):
             if url is None:
                 return []
             attach_wallets(copy)
-            with servers.candor(copy, SOLANA_RPC_URLS=url, RPC_REQUESTS_PER_SECOND="2000", EXTRA_SWAP_PROGRAMS=VENUE, OBSERVER_INTERVAL_SECONDS="0.2") as ours:
-                make, ports = (lambda: itertools.repeat(seeded.request(seeded.paths["feed"]))), ours.port
+            with servers.candor(
+                copy,
+                SOLANA_RPC_URLS=url,
+                RPC_REQUESTS_PER_SECOND="2000",
+                EXTRA_SWAP_PROGRAMS=VENUE,
+                OBSERVER_INTERVAL_SECONDS="0.2",
+            ) as ours:
+                make, ports = (
+                    (lambda: itertools.repeat(seeded.request(seeded.paths["feed"]))),
+                    ours.port,
+                )
                 quiet = [ask(ports, make, CLIENTS, given.seconds) for _ in range(ROUNDS)]
                 before = count_receipts(copy)
                 requests.post(url + "/control", json={"tip": None}, timeout=5)
@@ -216,17 +311,26 @@ def measure_beside(given):
                 taken = count_receipts(copy) - before
     took = given.seconds * ROUNDS
     tell("feed, warm, nothing else going on", show(quiet))
-    return tell("feed beside the observer / alone, p99", f"{show(busy)}; {taken / took:.0f} receipts/s taken in meanwhile",
-                statistics.median(one.percentile(99) for one in busy) / statistics.median(one.percentile(99) for one in quiet), most=2)
+    return tell(
+        "feed beside the observer / alone, p99",
+        f"{show(busy)}; {taken / took:.0f} receipts/s taken in meanwhile",
+        statistics.median(one.percentile(99) for one in busy)
+        / statistics.median(one.percentile(99) for one in quiet),
+        most=2,
+    )
 
 
 def attach_wallets(folder):
     settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
     database = models.connect(settings)
     with database.connection_context():
-        models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()        # the node knows nothing of the seeded ones
+        models.Attachment.update(
+            detached_at=time.time_ns() // 1_000_000
+        ).execute()  # the node knows nothing of the seeded ones
         for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
-            accounts.create_bot(settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address)
+            accounts.create_bot(
+                settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address
+            )
     database.close_all()
 
 
@@ -235,34 +339,62 @@ def count_receipts(folder):
         return database.execute("SELECT COUNT(*) FROM receipt").fetchone()[0]
 
 
-# ---- posts -----------------------------------------------------------------------------------------------------------------
+# ---- posts ---------------------------------------------------------------------------------------
 def measure_posts(given):
-    """Durable posts over HTTP beside raw inserts of the same rows over HTTP: sqlite3, FULL, a transaction each."""
+    """Durable posts over HTTP beside raw inserts of the same rows over HTTP: sqlite3, FULL, a
+    transaction each.
+    """
     seeded, numbers = Seeded(given.data, SMALL), itertools.count()
     run = f"{time.time_ns()}"
 
     def post(headers):
         while True:
-            body = json.dumps({"eventId": f"{run} {next(numbers)}", "body": "Sold into strength; the receipt is on its way."}).encode()
-            yield write_request("POST", "/api/v1/posts" if headers else "/posts", [("Content-Type", "application/json"), *headers], body)
+            body = json.dumps(
+                {
+                    "eventId": f"{run} {next(numbers)}",
+                    "body": "Sold into strength; the receipt is on its way.",
+                }
+            ).encode()
+            yield write_request(
+                "POST",
+                "/api/v1/posts" if headers else "/posts",
+                [("Content-Type", "application/json"), *headers],
+                body,
+            )
 
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(seeded.folder, Path(folder) / "raw")
         shutil.copytree(seeded.folder, Path(folder) / "ours")
-        with (servers.bare("insert_posts", "/ready", THREADS, DATABASE=f"{folder}/raw/app.db") as raw, servers.candor(f"{folder}/ours") as ours):
+        with (
+            servers.bare("insert_posts", "/ready", THREADS, DATABASE=f"{folder}/raw/app.db") as raw,
+            servers.candor(f"{folder}/ours") as ours,
+        ):
             heard = {"raw": [], "ours": []}
             for _ in range(ROUNDS):
                 heard["raw"].append(ask(raw.port, lambda: post([]), WRITERS, given.seconds, 201))
-                heard["ours"].append(ask(ours.port, lambda: post([("Authorization", f"Bearer {seeded.publish}")]), WRITERS, given.seconds, 201))
+                heard["ours"].append(
+                    ask(
+                        ours.port,
+                        lambda: post([("Authorization", f"Bearer {seeded.publish}")]),
+                        WRITERS,
+                        given.seconds,
+                        201,
+                    )
+                )
     assert not sum(one.wrong for one in heard["raw"] + heard["ours"])
     tell("raw inserts over HTTP, 8 clients", show(heard["raw"]))
-    return tell("durable posts / raw inserts", show(heard["ours"]), compare(heard, "ours", "raw"), 0.5)
+    return tell(
+        "durable posts / raw inserts", show(heard["ours"]), compare(heard, "ours", "raw"), 0.5
+    )
 
 
-# ---- ingest ----------------------------------------------------------------------------------------------------------------
+# ---- ingest --------------------------------------------------------------------------------------
 def measure_ingest(given):
-    """All wallets of the history: observed from nothing, against the same receipts fetched, parsed and inserted one by one, and against parsing and inserting alone."""
+    """All wallets of the history: observed from nothing, against the same receipts fetched, parsed
+    and inserted one by one, and against parsing and inserting alone.
+    """
     from observer import Observer, observe_once
+
     with tempfile.TemporaryDirectory() as folder:
         with servers.replay_node(folder) as url:
             if url is None:
@@ -270,7 +402,15 @@ def measure_ingest(given):
             ratios, floors, shown = [], [], []
             for turn in range(ROUNDS):
                 data = Path(folder) / f"data{turn}"
-                settings = config.load({"DATA_DIR": str(data), "SOLANA_RPC_URLS": url, "RPC_REQUESTS_PER_SECOND": "10000", "EXTRA_SWAP_PROGRAMS": VENUE}, dotenv=None)
+                settings = config.load(
+                    {
+                        "DATA_DIR": str(data),
+                        "SOLANA_RPC_URLS": url,
+                        "RPC_REQUESTS_PER_SECOND": "10000",
+                        "EXTRA_SWAP_PROGRAMS": VENUE,
+                    },
+                    dotenv=None,
+                )
                 database = models.connect(settings)
                 models.migrate(database)
                 attach_wallets(data)
@@ -280,7 +420,15 @@ def measure_ingest(given):
                     began = time.perf_counter()
                     observe_once(Observer(settings), time.time_ns() // 1_000_000)
                     observed = time.perf_counter() - began
-                    signatures = [row[0] for row in models.Receipt.select(models.Receipt.signature).distinct().order_by(models.Receipt.signature).tuples()]
+                    signatures = [
+                        row[0]
+                        for row in (
+                            models.Receipt.select(models.Receipt.signature)
+                            .distinct()
+                            .order_by(models.Receipt.signature)
+                            .tuples()
+                        )
+                    ]
                     size = settings.database_path.stat().st_size / len(signatures)
                 database.close_all()
                 calls = requests.get(url + "/stats", timeout=5).json()["calls"]
@@ -289,7 +437,16 @@ def measure_ingest(given):
                 count = len(signatures)
                 ratios.append(fetched / observed)
                 floors.append(floor / observed)
-                shown.append((count / observed, count / fetched, count / floor, calls["getTransaction"] / count, sum(calls.values()) / count, size))
+                shown.append(
+                    (
+                        count / observed,
+                        count / fetched,
+                        count / floor,
+                        calls["getTransaction"] / count,
+                        sum(calls.values()) / count,
+                        size,
+                    )
+                )
     ours, one, floor, asked, all_calls, size = (statistics.median(values) for values in zip(*shown))
     tell("receipts fetched, parsed, inserted one by one", f"{one:,.0f}/s")
     tell("receipts parsed and inserted, the floor", f"{floor:,.0f}/s", statistics.median(floors))
@@ -302,7 +459,19 @@ def fetch_all(url, signatures, file):
     """(seconds, the answers' bytes) of getting and storing them one by one over one connection."""
     line, store, bodies, began = requests.Session(), open_store(file), [], time.perf_counter()
     for number, signature in enumerate(signatures):
-        asked = {"jsonrpc": "2.0", "id": number, "method": "getTransaction", "params": [signature, {"encoding": "json", "commitment": "finalized", "maxSupportedTransactionVersion": 1}]}
+        asked = {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "getTransaction",
+            "params": [
+                signature,
+                {
+                    "encoding": "json",
+                    "commitment": "finalized",
+                    "maxSupportedTransactionVersion": 1,
+                },
+            ],
+        }
         bodies.append(line.post(url, json=asked, timeout=10).content)
         insert(store, bodies[-1])
     return time.perf_counter() - began, bodies
@@ -325,12 +494,17 @@ def open_store(file):
 
 def insert(store, body):
     receipt = json.loads(body)["result"]
-    store.execute("INSERT INTO receipt VALUES (?, ?, ?)", (receipt["transaction"]["signatures"][0], receipt["slot"], body))
+    store.execute(
+        "INSERT INTO receipt VALUES (?, ?, ?)",
+        (receipt["transaction"]["signatures"][0], receipt["slot"], body),
+    )
 
 
-# ---- growth ----------------------------------------------------------------------------------------------------------------
+# ---- growth --------------------------------------------------------------------------------------
 def measure_growth(given):
-    """Every list and page with nothing kept, one after another, in a small and a large instance in turns."""
+    """Every list and page with nothing kept, one after another, in a small and a large instance in
+    turns.
+    """
     small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
     with servers.candor(small.folder) as one, servers.candor(large.folder) as other:
         missed = []
@@ -340,33 +514,59 @@ def measure_growth(given):
                 for seeded, server in ((small, one), (large, other)):
                     path = {**seeded.paths, **seeded.pages}[name]
                     meddler = Meddler(seeded.file)
-                    heard = ask(server.port, lambda: meddler.before(seeded.request(path)), 1, given.seconds / 3)
+                    heard = ask(
+                        server.port,
+                        lambda: meddler.before(seeded.request(path)),
+                        1,
+                        given.seconds / 3,
+                    )
                     assert not heard.wrong, path
                     took.setdefault(seeded, []).append(heard.percentile(50))
             before, after = statistics.median(took[small]), statistics.median(took[large])
-            missed += tell(f"{name}, {given.large:,} against {SMALL:,}, p50", f"{before:.2f} ms, {after:.2f} ms", after / before, most=1.3)
+            missed += tell(
+                f"{name}, {given.large:,} against {SMALL:,}, p50",
+                f"{before:.2f} ms, {after:.2f} ms",
+                after / before,
+                most=1.3,
+            )
     measure_rebuild(large)
     for seeded, count in ((small, SMALL), (large, given.large)):
-        tell(f"bytes a trade with its sighting and a post, {count:,} each", f"{seeded.file.stat().st_size / count:,.0f}")
-        tell("filled", f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s")
+        tell(
+            f"bytes a trade with its sighting and a post, {count:,} each",
+            f"{seeded.file.stat().st_size / count:,.0f}",
+        )
+        tell(
+            "filled",
+            f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s",
+        )
     return missed
 
 
 def measure_rebuild(seeded):
-    """Of the first wallet, from its stored entries, as `app.py rebuild` does it but for reading the receipts' originals, which seeding leaves out."""
+    """Of the first wallet, from its stored entries, as `app.py rebuild` does it but for reading the
+    receipts' originals, which seeding leaves out.
+    """
     from observer import Observer, rebuild
+
     database = models.connect(seeded.settings)
     with database.connection_context():
         wallet = models.Wallet.select().order_by(models.Wallet.id).first()
-        count, began = models.Trade.select().where(models.Trade.wallet == wallet).count(), time.perf_counter()
-        (_, _, changed, sums), = rebuild(Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000)
+        count, began = (
+            models.Trade.select().where(models.Trade.wallet == wallet).count(),
+            time.perf_counter(),
+        )
+        ((_, _, changed, sums),) = rebuild(
+            Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000
+        )
         took = time.perf_counter() - began
     database.close_all()
     assert not changed and not sums
-    tell(f"rebuild of a wallet with {count:,} trades", f"{took:.1f} s, {count / took:,.0f} trades/s")
+    tell(
+        f"rebuild of a wallet with {count:,} trades", f"{took:.1f} s, {count / took:,.0f} trades/s"
+    )
 
 
-# ---- the process -------------------------------------------------------------------------------------------------------------
+# ---- the process ---------------------------------------------------------------------------------
 IMPORT = """
 import contextlib, importlib, sys
 for name in sys.argv[1].split():
@@ -385,7 +585,14 @@ print(json.dumps([name for name, module in sys.modules.items() if "site-packages
 
 def measure_process(given):
     seeded, paths = Seeded(given.data, given.large), None
-    loaded = json.loads(subprocess.run([sys.executable, "-c", IMPORTED, str(seeded.folder)], cwd=servers.ROOT, capture_output=True, check=True).stdout)
+    loaded = json.loads(
+        subprocess.run(
+            [sys.executable, "-c", IMPORTED, str(seeded.folder)],
+            cwd=servers.ROOT,
+            capture_output=True,
+            check=True,
+        ).stdout
+    )
     ratios, shown = [], []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -395,16 +602,36 @@ def measure_process(given):
             ratios.append(ours.seconds / importing)
             shown.append((ours.seconds, importing))
     started, importing = (statistics.median(values) for values in zip(*shown))
-    missed = tell("from exec to the first answer / importing the libraries it imports", f"{started:.2f} s, {importing:.2f} s", statistics.median(ratios), most=1.5)
+    missed = tell(
+        "from exec to the first answer / importing the libraries it imports",
+        f"{started:.2f} s, {importing:.2f} s",
+        statistics.median(ratios),
+        most=1.5,
+    )
     with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
-        with servers.candor(seeded.folder, OBSERVER_INTERVAL_SECONDS="15", **({"SOLANA_RPC_URLS": url} if url else {})) as ours:
+        with servers.candor(
+            seeded.folder,
+            OBSERVER_INTERVAL_SECONDS="15",
+            **({"SOLANA_RPC_URLS": url} if url else {}),
+        ) as ours:
             paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
             began = time.perf_counter()
             while time.perf_counter() - began < 20 * given.seconds:
-                ask(ours.port, lambda: (seeded.request(next(paths)) for _ in itertools.count()), CLIENTS, given.seconds)
+                ask(
+                    ours.port,
+                    lambda: (seeded.request(next(paths)) for _ in itertools.count()),
+                    CLIENTS,
+                    given.seconds,
+                )
             memory = ours.read_memory()
             largest = max(size for _, size in memory) / 2**20
-            missed += tell(f"memory after {20 * given.seconds:.0f} s of all lists and pages with {given.large:,} trades, observing 50 wallets, MB", " + ".join(f"{size / 2**20:.0f}" for _, size in memory), largest, most=120)
+            missed += tell(
+                f"memory after {20 * given.seconds:.0f} s of all lists and pages with"
+                f" {given.large:,} trades, observing 50 wallets, MB",
+                " + ".join(f"{size / 2**20:.0f}" for _, size in memory),
+                largest,
+                most=120,
+            )
     with servers.candor(seeded.folder) as ours:
         before = ours.read_cpu()
         time.sleep(60)
@@ -412,4 +639,12 @@ def measure_process(given):
     return missed
 
 
-PARTS = {"reads": measure_reads, "engines": measure_engines, "beside": measure_beside, "posts": measure_posts, "ingest": measure_ingest, "growth": measure_growth, "process": measure_process}
+PARTS = {
+    "reads": measure_reads,
+    "engines": measure_engines,
+    "beside": measure_beside,
+    "posts": measure_posts,
+    "ingest": measure_ingest,
+    "growth": measure_growth,
+    "process": measure_process,
+}

@@ -1,10 +1,13 @@
-"""What open streams cost everybody else: 16 clients read as fast as they can while a bot posts, without and with 50 clients at the stream.
+"""What open streams cost everybody else: 16 clients read as fast as they can while a bot posts,
+without and with 50 clients at the stream.
 
     python -m bench streams [--seconds 5] [--rounds 3]
 
-Both are measured in turns against one server (`app.py run`, defaults but for the limits) in a temporary folder. 32 of the 50 get a stream, the others are
-refused and come back as they are told to. Prints the latencies of all reading, in ms, and the ratio of the 99th percentiles.
+Both are measured in turns against one server (`app.py run`, defaults but for the limits) in a
+temporary folder. 32 of the 50 get a stream, the others are refused and come back as they are told
+to. Prints the latencies of all reading, in ms, and the ratio of the 99th percentiles.
 """
+
 import argparse
 import http.client
 import itertools
@@ -24,10 +27,23 @@ import models
 from web import accounts
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTINGS = {"ALLOWANCE": "100000000/minute", "POSTS_PER_MINUTE": "1000000", "IP_LIMIT_PER_MINUTE": "100000000", "FAILED_AUTH_PER_MINUTE": "100000000", "MAX_STREAMS_PER_OWNER": "1000",
-            "OBSERVER_INTERVAL_SECONDS": "0", "SCOUT_INTERVAL_SECONDS": "0",
-            "PAPER_INTERVAL_SECONDS": "0"}
-PATHS = ("/api/v1/feed", "/api/v1/bots", "/api/v1/trades", "/api/v1/leaderboard", "/api/v1/feed?limit=100")
+SETTINGS = {
+    "ALLOWANCE": "100000000/minute",
+    "POSTS_PER_MINUTE": "1000000",
+    "IP_LIMIT_PER_MINUTE": "100000000",
+    "FAILED_AUTH_PER_MINUTE": "100000000",
+    "MAX_STREAMS_PER_OWNER": "1000",
+    "OBSERVER_INTERVAL_SECONDS": "0",
+    "SCOUT_INTERVAL_SECONDS": "0",
+    "PAPER_INTERVAL_SECONDS": "0",
+}
+PATHS = (
+    "/api/v1/feed",
+    "/api/v1/bots",
+    "/api/v1/trades",
+    "/api/v1/leaderboard",
+    "/api/v1/feed?limit=100",
+)
 READERS, STREAMS, SEEDED, POST_SECONDS = 16, 50, 1_000, 0.1
 
 
@@ -44,8 +60,14 @@ def main(arguments):
         finally:
             server.terminate()
             server.wait()
-    print(f"without streams  {len(alone):6} requests  p50 {percentile(alone, 50):7.2f}  p99 {percentile(alone, 99):7.2f}")
-    print(f"with streams     {len(beside):6} requests  p50 {percentile(beside, 50):7.2f}  p99 {percentile(beside, 99):7.2f}  {events} events delivered")
+    print(
+        f"without streams  {len(alone):6} requests  p50 {percentile(alone, 50):7.2f}  p99"
+        f" {percentile(alone, 99):7.2f}"
+    )
+    print(
+        f"with streams     {len(beside):6} requests  p50 {percentile(beside, 50):7.2f}  p99"
+        f" {percentile(beside, 99):7.2f}  {events} events delivered"
+    )
     print(f"ratio of p99 {percentile(beside, 99) / percentile(alone, 99):.2f}")
 
 
@@ -58,7 +80,15 @@ def seed(folder):
     with database.connection_context(), models.writing():
         bot = accounts.create_bot(settings, "Bench", now)
         for number in range(SEEDED):
-            models.store_post(bot=bot.bot, source="bot", channel="api", event_id=f"seed {number}", body="What the chain does not say. " * 5, event_at=now, created_at=now)
+            models.store_post(
+                bot=bot.bot,
+                source="bot",
+                channel="api",
+                event_id=f"seed {number}",
+                body="What the chain does not say. " * 5,
+                event_at=now,
+                created_at=now,
+            )
     database.close_all()
     return bot.publish_key.text
 
@@ -67,8 +97,13 @@ def start_server(folder):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "app.py", "run"], cwd=ROOT, env={**os.environ, **SETTINGS, "PORT": str(port), "DATA_DIR": folder}, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, "app.py", "run"],
+        cwd=ROOT,
+        env={**os.environ, **SETTINGS, "PORT": str(port), "DATA_DIR": folder},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     while True:
         try:
             http.client.HTTPConnection("127.0.0.1", port).request("GET", "/api/health")
@@ -85,7 +120,7 @@ def measure(port, key, rounds, seconds):
         read_beside_writer(port, key, seconds, alone, posted)
         crowd = multiprocessing.Process(target=listen_all, args=(port, key, delivered))
         crowd.start()
-        time.sleep(1)                                         # until all that may are connected
+        time.sleep(1)  # until all that may are connected
         read_beside_writer(port, key, seconds, beside, posted)
         crowd.terminate()
         crowd.join()
@@ -95,7 +130,10 @@ def measure(port, key, rounds, seconds):
 
 def read_beside_writer(port, key, seconds, took, posted):
     end = time.monotonic() + seconds
-    crew = [threading.Thread(target=read, args=(port, key, PATHS[n % len(PATHS)], end, took)) for n in range(READERS)]
+    crew = [
+        threading.Thread(target=read, args=(port, key, PATHS[n % len(PATHS)], end, took))
+        for n in range(READERS)
+    ]
     crew.append(threading.Thread(target=write, args=(port, key, end, posted)))
     [thread.start() for thread in crew], [thread.join() for thread in crew]
 
@@ -115,8 +153,12 @@ def read(port, key, path, end, took):
 def write(port, key, end, posted):
     while time.monotonic() < end:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("POST", "/api/v1/posts", json.dumps({"eventId": f"bench {next(posted)}", "body": "beside the readers"}),
-                           {"Authorization": f"Bearer {key}", "Content-Type": "application/json"})
+        connection.request(
+            "POST",
+            "/api/v1/posts",
+            json.dumps({"eventId": f"bench {next(posted)}", "body": "beside the readers"}),
+            {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+        )
         assert connection.getresponse().status == 201
         connection.close()
         time.sleep(POST_SECONDS)

@@ -1,11 +1,14 @@
-"""Every receipt of the recorded history that changes a balance of a wallet, withheld for good, one at a time; then every one that changes none.
+"""Every receipt of the recorded history that changes a balance of a wallet, withheld for good, one
+at a time; then every one that changes none.
 
     python -m bench withheld [--every N] [--wallet 1|2|3]
 
-Right is: coverage is not `complete`, a gap names the slot, no sale after it in a mint it could touch has a result, and every result that is shown is the
-true one; listed again, the ledger is the whole one byte for byte. What came before everything else, or changes nothing, is found by the nightly walk.
-Exit 1 where not.
+Right is: coverage is not `complete`, a gap names the slot, no sale after it in a mint it could
+touch has a result, and every result that is shown is the true one; listed again, the ledger is the
+whole one byte for byte. What came before everything else, or changes nothing, is found by the
+nightly walk. Exit 1 where not.
 """
+
 import argparse
 import dataclasses
 import sys
@@ -31,7 +34,9 @@ def main(arguments):
     history = read_history()
     short = 0
     with tempfile.TemporaryDirectory() as folder:
-        settings = dataclasses.replace(config.load({"DATA_DIR": folder}, dotenv=None), extra_swap_programs=(history["venue"],))
+        settings = dataclasses.replace(
+            config.load({"DATA_DIR": folder}, dotenv=None), extra_swap_programs=(history["venue"],)
+        )
         database = models.connect(settings)
         models.migrate(database)
         with database.connection_context():
@@ -46,11 +51,21 @@ def try_wallet(settings, history, wallet, number, every):
     from node import Chain, FakeNode
 
     whole = Chain.recorded(history)
-    chain = Chain(whole.touching(wallet))                 # what else happened there changes nothing for this wallet
+    chain = Chain(
+        whole.touching(wallet)
+    )  # what else happened there changes nothing for this wallet
     moving = {row.signature for row in chain.moving(wallet)}
     sound = Lookout.begin(settings, FakeNode(chain), wallets=[wallet]).settle()
-    truth, results, opening = sound.ledger(), {t.signature: t.result for t in sound.trades()}, sound.coverage()["openingInventoryUnknown"]
-    print(f"wallet {number}: {len(chain.rows)} receipts, {len(moving)} change a balance; with all of them {sound.state()}, opening inventory of {len(opening)} mints", flush=True)
+    truth, results, opening = (
+        sound.ledger(),
+        {t.signature: t.result for t in sound.trades()},
+        sound.coverage()["openingInventoryUnknown"],
+    )
+    print(
+        f"wallet {number}: {len(chain.rows)} receipts, {len(moving)} change a balance; with all of"
+        f" them {sound.state()}, opening inventory of {len(opening)} mints",
+        flush=True,
+    )
     counts, begun = Counter(), time.monotonic()
     for place, row in enumerate(chain.rows):
         if place % every:
@@ -59,9 +74,15 @@ def try_wallet(settings, history, wallet, number, every):
         node.withhold(row.signature)
         seen = Lookout.begin(settings, node, wallets=[wallet]).settle()
         earlier = set().union(*(mints_of(before, wallet) for before in chain.rows[:place]))
-        verdict = judge(seen, row, wallet, results, opening, earlier) if row.signature in moving else judge_quiet(seen, sound.state() if number == 3 else "complete")
+        verdict = (
+            judge(seen, row, wallet, results, opening, earlier)
+            if row.signature in moving
+            else judge_quiet(seen, sound.state() if number == 3 else "complete")
+        )
         node.give(row.signature)
-        seen.clock.sleep(1 if "gap" in verdict else 86_400)                 # what no gap tells of is found by the nightly walk
+        seen.clock.sleep(
+            1 if "gap" in verdict else 86_400
+        )  # what no gap tells of is found by the nightly walk
         seen.look(6)
         if seen.settle().ledger() != truth:
             verdict += " NOT HEALED"
@@ -75,24 +96,43 @@ def try_wallet(settings, history, wallet, number, every):
 
 
 def mints_of(row, wallet):
-    return {b["mint"] for side in ("preTokenBalances", "postTokenBalances") for b in row.receipt["meta"][side] if b["owner"] == wallet}
+    return {
+        b["mint"]
+        for side in ("preTokenBalances", "postTokenBalances")
+        for b in row.receipt["meta"][side]
+        if b["owner"] == wallet
+    }
 
 
 def judge(seen, row, wallet, results, opening, earlier):
     """What was said while `row` was withheld, in words; NOT stands where it was not right.
 
-    `earlier`: mints the wallet moved before. Where its history has no beginning, what a first receipt moved cannot be told from opening inventory.
+    `earlier`: mints the wallet moved before. Where its history has no beginning, what a first
+    receipt moved cannot be told from opening inventory.
     """
     told = [gap for gap in seen.gaps() if gap[0] <= row.slot <= gap[1]]
     mints = mints_of(row, wallet)
     unknown = set(seen.coverage()["openingInventoryUnknown"]) - set(opening)
-    verdict = "named by a gap" if told else "partial, taken for opening inventory of its mint" if unknown & mints else "partial, taken for the time before the history" if not seen.gaps() else "NOT named"
+    verdict = (
+        "named by a gap"
+        if told
+        else (
+            "partial, taken for opening inventory of its mint"
+            if unknown & mints
+            else (
+                "partial, taken for the time before the history" if not seen.gaps() else "NOT named"
+            )
+        )
+    )
     if seen.state() != "partial":
         verdict += f" NOT partial but {seen.state()}"
     end = max((gap[1] for gap in told), default=None)
     wrong = [t for t in seen.trades() if t.result is not None and t.result != results[t.signature]]
     touched = mints & earlier if opening else mints
-    if told and any(t.kind == "sell" and t.slot > end and t.mint in touched and t.result is not None for t in seen.trades()):
+    if told and any(
+        t.kind == "sell" and t.slot > end and t.mint in touched and t.result is not None
+        for t in seen.trades()
+    ):
         verdict += " NOT without results after it"
     if told and wrong:
         verdict += " NOT only true results"
@@ -100,4 +140,8 @@ def judge(seen, row, wallet, results, opening, earlier):
 
 
 def judge_quiet(seen, state):
-    return "changes nothing, found by the nightly walk" if seen.state() == state else f"changes nothing, yet NOT {state} but {seen.state()}"
+    return (
+        "changes nothing, found by the nightly walk"
+        if seen.state() == state
+        else f"changes nothing, yet NOT {state} but {seen.state()}"
+    )

@@ -1,9 +1,11 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
+
 from chain.programs import table
 
 # Addresses of the runtime itself: native programs and loaders, and what burns what it is sent.
 # docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
-NATIVE = frozenset("""
+NATIVE = frozenset(
+    """
     11111111111111111111111111111111
     AddressLookupTab1e1111111111111111111111111
     BPFLoader1111111111111111111111111111111111
@@ -23,9 +25,11 @@ NATIVE = frozenset("""
     ZkE1Gama1Proof11111111111111111111111111111
     ZkTokenProof1111111111111111111111111111111
     1nc1nerator11111111111111111111111111111111
-""".split())
+""".split()
+)
 # docs.anza.xyz/runtime/sysvars, and the crate solana-sdk-ids.
-SYSVARS = frozenset("""
+SYSVARS = frozenset(
+    """
     Sysvar1111111111111111111111111111111111111
     Sysvar1nstructions1111111111111111111111111
     SysvarC1ock11111111111111111111111111111111
@@ -39,7 +43,8 @@ SYSVARS = frozenset("""
     SysvarS1otHashes111111111111111111111111111
     SysvarS1otHistory11111111111111111111111111
     SysvarStakeHistory1111111111111111111111111
-""".split())
+""".split()
+)
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 # Of Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
@@ -48,8 +53,12 @@ D = -121665 * pow(121666, -1, PRIME) % PRIME
 
 def is_nobodys(address: str, extra_programs: tuple[str, ...] = ()) -> bool:
     """Is this a program, a sysvar or the mint everybody uses? `extra_programs`: the operator's own."""
-    return (address in NATIVE or address in SYSVARS or address == WRAPPED_SOL
-            or address in table(extra_programs).names)
+    return (
+        address in NATIVE
+        or address in SYSVARS
+        or address == WRAPPED_SOL
+        or address in table(extra_programs).names
+    )
 
 
 def is_on_curve(raw: bytes) -> bool:

@@ -1,7 +1,10 @@
-"""What a usable answer of a node is: from the JSON of a result to plain values, or ValueError. Pure; a node may answer anything.
+"""What a usable answer of a node is: from the JSON of a result to plain values, or ValueError.
+Pure; a node may answer anything.
 
-Numbers are bounded to what is stored in signed 64-bit columns, addresses and signatures to what they look like.
+Numbers are bounded to what is stored in signed 64-bit columns, addresses and signatures to what
+they look like.
 """
+
 import base64
 from dataclasses import dataclass
 
@@ -14,7 +17,9 @@ COLUMN = 2**63
 
 @dataclass(frozen=True)
 class Holding:
-    """What the node says an own account holds at a slot: raw token amount and lamports; zeros where it is gone or another's."""
+    """What the node says an own account holds at a slot: raw token amount and lamports; zeros where
+    it is gone or another's.
+    """
 
     slot: int
     amount: int
@@ -22,7 +27,9 @@ class Holding:
 
 
 def check_page(result):
-    """getSignaturesForAddress: [(signature, slot, transactionIndex or None), ...] newest first, each once, whatever order they came in."""
+    """getSignaturesForAddress: [(signature, slot, transactionIndex or None), ...] newest first,
+    each once, whatever order they came in.
+    """
     if not isinstance(result, list):
         raise ValueError("no list of signatures")
     rows = {row[0]: row for row in map(_check_sighting, result)}
@@ -30,8 +37,17 @@ def check_page(result):
 
 
 def _check_sighting(one):
-    signature, slot, index = (one.get(name) for name in ("signature", "slot", "transactionIndex")) if isinstance(one, dict) else (None, None, None)
-    if not (isinstance(signature, str) and SIGNATURE.fullmatch(signature) and _is_number(slot, COLUMN) and (index is None or _is_number(index, 2**31))):
+    signature, slot, index = (
+        (one.get(name) for name in ("signature", "slot", "transactionIndex"))
+        if isinstance(one, dict)
+        else (None, None, None)
+    )
+    if not (
+        isinstance(signature, str)
+        and SIGNATURE.fullmatch(signature)
+        and _is_number(slot, COLUMN)
+        and (index is None or _is_number(index, 2**31))
+    ):
         raise ValueError("a malformed signature entry")
     return signature, slot, index
 
@@ -62,7 +78,9 @@ def _is_address(value):
 
 
 def check_holdings(result, owned):
-    """getMultipleAccounts, encoding base64, at least 72 bytes of each: (slot, [Holding, ...]) for `owned`: [(wallet, address), ...]."""
+    """getMultipleAccounts, encoding base64, at least 72 bytes of each: (slot, [Holding, ...]) for
+    `owned`: [(wallet, address), ...].
+    """
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not _is_number(slot, COLUMN) or len(accounts) != len(owned):
@@ -81,7 +99,11 @@ def _read_holding(account, wallet, address, slot):
     if address == wallet:
         return Holding(slot, 0, account["lamports"])
     data = base64.b64decode(account["data"][0])
-    if account["owner"] not in TOKEN_PROGRAMS or len(data) < 72 or b58encode(data[32:64]).decode() != wallet:
+    if (
+        account["owner"] not in TOKEN_PROGRAMS
+        or len(data) < 72
+        or b58encode(data[32:64]).decode() != wallet
+    ):
         return Holding(slot, 0, 0)
     return Holding(slot, int.from_bytes(data[64:72], "little"), account["lamports"])
 

@@ -1,21 +1,30 @@
-"""The order of a wallet's receipts and what may be said of how whole its history is; accounting.md section 4. Pure."""
+"""The order of a wallet's receipts and what may be said of how whole its history is; accounting.md
+section 4. Pure.
+"""
+
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from chain.ledger import Gap, Seen
 
-MOST_TO_ORDER = 7                      # receipts of one slot whose order is searched for; beyond that it stays unresolved
+MOST_TO_ORDER = (
+    # receipts of one slot whose order is searched for; beyond that it stays unresolved
+    7
+)
 
 
-# ---- order -------------------------------------------------------------------------------------------------------------
+# ---- order ---------------------------------------------------------------------------------------
 def order_entries(entries, seen=None):
-    """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order in which the balances join.
+    """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order
+    in which the balances join.
 
-    `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by signature, and its entries carry the flag
-    `order_unresolved`.
+    `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
+    signature, and its entries carry the flag `order_unresolved`.
     """
     ordered, held = [], dict(seen or {})
-    for _, group in groupby(sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature)), key=lambda e: e.slot):
+    for _, group in groupby(
+        sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature)), key=lambda e: e.slot
+    ):
         group = list(group)
         if len(group) > 1 and any(e.tx_index is None for e in group):
             group = _order_by_balances(group, held)
@@ -31,32 +40,42 @@ def _after(entry):
 
 def _joins(entry, held):
     last = [(b, held.get(b.address)) for b in entry.balances]
-    return all(seen is None or (seen.amount, seen.lamports) == (b.before, b.lamports_before) for b, seen in last)
+    return all(
+        seen is None or (seen.amount, seen.lamports) == (b.before, b.lamports_before)
+        for b, seen in last
+    )
 
 
 def _order_by_balances(group, held):
-    """After a gap no order joins what was held before: then the balances inside the slot alone have to tell."""
+    """After a gap no order joins what was held before: then the balances inside the slot alone have
+    to tell.
+    """
     if len(group) <= MOST_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
             return orders[0]
-    return [replace(entry, flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group]
+    return [
+        replace(entry, flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group
+    ]
 
 
 def _search(rest, held, path=()):
-    """The orders of `rest` in which every balance joins the one before; two are enough to know that it is not one."""
+    """The orders of `rest` in which every balance joins the one before; two are enough to know that
+    it is not one.
+    """
     if not rest:
         return [list(path)]
     orders = []
     for n, entry in enumerate(rest):
         if _joins(entry, held) and len(orders) < 2:
-            orders += _search(rest[:n] + rest[n + 1:], {**held, **_after(entry)}, (*path, entry))
+            orders += _search(rest[:n] + rest[n + 1 :], {**held, **_after(entry)}, (*path, entry))
     return orders[:2]
 
 
-# ---- the closing check ---------------------------------------------------------------------------------------------------
+# ---- the closing check ---------------------------------------------------------------------------
 def is_explained(seen, amount, lamports, slot):
-    """Is what the node says of an own account at `slot` what the books say? None: the node is behind the books and proves nothing.
+    """Is what the node says of an own account at `slot` what the books say? None: the node is
+    behind the books and proves nothing.
 
     `seen`: ledger.Seen or None; `amount`, `lamports`: 0 where the account is gone or another's.
     """
@@ -67,13 +86,14 @@ def is_explained(seen, amount, lamports, slot):
     return (seen.amount, seen.lamports) == (amount, lamports)
 
 
-# ---- what is said --------------------------------------------------------------------------------------------------------
+# ---- what is said --------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Progress:
     """How far observing has come.
 
-    `listed`: every address was walked to its end once. `confirmed`: and again, listing nothing new. `closed`: the node's balances were the
-    books' at the last look. `unexplained`: [(address, last slot known, slot of the look), ...] balances that walking did not explain.
+    `listed`: every address was walked to its end once. `confirmed`: and again, listing nothing new.
+    `closed`: the node's balances were the books' at the last look. `unexplained`: [(address, last
+    slot known, slot of the look), ...] balances that walking did not explain.
     """
 
     looked: bool = False
@@ -81,8 +101,10 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    stuck: int = 0                     # of these, how many were asked for often without success, or refused
-    refused: tuple = ()                # ((slot, why), ...)
+    # of these, how many were asked for often without success, or refused
+    stuck: int = 0
+    # ((slot, why), ...)
+    refused: tuple = ()
     unexplained: tuple = ()
     capped: bool = False
     # More token accounts are known than are watched.
@@ -92,7 +114,9 @@ class Progress:
 
 
 def decide_state(book, progress):
-    """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds end to end."""
+    """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
+    end to end.
+    """
     state, gaps, note = _decide_state(book, progress)
     return state, gaps, add_trouble(note, progress.trouble)
 
@@ -109,21 +133,70 @@ def _decide_state(book, progress):
     if not progress.looked:
         return "none", [], "This wallet has not been looked at yet."
     if not progress.listed or progress.pending > progress.stuck:
-        return "backfilling", [], "Activity of this wallet is still being fetched; until all of it is here, results may be missing."
+        return (
+            "backfilling",
+            [],
+            (
+                "Activity of this wallet is still being fetched; until all of it is here, results"
+                " may be missing."
+            ),
+        )
     gaps = list(book.gaps)
     gaps += [Gap(first, last, "closing_balance") for _, first, last in progress.unexplained]
     gaps += [Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused]
     gaps = sorted(set(gaps), key=lambda g: (g.from_slot, g.to_slot, g.reason))
     if progress.capped:
-        return "partial", gaps, "This wallet has more receipts than this service keeps for one wallet; some are left out."
+        return (
+            "partial",
+            gaps,
+            (
+                "This wallet has more receipts than this service keeps for one wallet; some are"
+                " left out."
+            ),
+        )
     if progress.accounts_capped:
-        return "partial", gaps, "This wallet has more token accounts than this service watches for one wallet; some are left out."
+        return (
+            "partial",
+            gaps,
+            (
+                "This wallet has more token accounts than this service watches for one wallet; some"
+                " are left out."
+            ),
+        )
     if gaps:
-        return "partial", gaps, "Some of this wallet's activity could not be found. Sales after that point show no result until it is found."
+        return (
+            "partial",
+            gaps,
+            (
+                "Some of this wallet's activity could not be found. Sales after that point show no"
+                " result until it is found."
+            ),
+        )
     if progress.stuck:
-        return "partial", gaps, "Some receipts are known to exist but could not be fetched yet; they are asked for again and again."
+        return (
+            "partial",
+            gaps,
+            (
+                "Some receipts are known to exist but could not be fetched yet; they are asked for"
+                " again and again."
+            ),
+        )
     if not progress.confirmed or not progress.closed:
-        return "backfilling", gaps, "Everything found so far has been fetched; a second look over the whole history is still to confirm that nothing is missing."
+        return (
+            "backfilling",
+            gaps,
+            (
+                "Everything found so far has been fetched; a second look over the whole history is"
+                " still to confirm that nothing is missing."
+            ),
+        )
     if book.opened:
-        return "partial", gaps, "This wallet is older than the history that can still be fetched: what it held before that has an unknown cost."
+        return (
+            "partial",
+            gaps,
+            (
+                "This wallet is older than the history that can still be fetched: what it held"
+                " before that has an unknown cost."
+            ),
+        )
     return "complete", gaps, None

@@ -1,4 +1,7 @@
-"""One receipt as it concerns one wallet: the line that goes into the wallet's books. Pure; kept as JSON so that folding needs no parsing."""
+"""One receipt as it concerns one wallet: the line that goes into the wallet's books. Pure; kept as
+JSON so that folding needs no parsing.
+"""
+
 import json
 from dataclasses import astuple, dataclass, replace
 
@@ -6,15 +9,18 @@ from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS
 from chain.receipts import Balance, read_effect
 
-READING = 1                            # one more whenever receipts are read differently: stored entries are then read anew
+# one more whenever receipts are read differently: stored entries are then read anew
+READING = 1
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Amounts in lamports or raw units. `tokens`: ((mint, raw change, decimals), ...). `balances`: own accounts before and after.
+    """Amounts in lamports or raw units. `tokens`: ((mint, raw change, decimals), ...). `balances`:
+    own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's, for orders only: an escrow is one.
-    `unowned`: token accounts whose owner the receipt does not tell; if one turns out to be the wallet's, the entry is read again.
+    `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's,
+    for orders only: an escrow is one. `unowned`: token accounts whose owner the receipt does not
+    tell; if one turns out to be the wallet's, the entry is read again.
     """
 
     signature: str
@@ -57,15 +63,42 @@ def read_entry(receipt, wallet, programs, known=frozenset()):
     """Entry of a Receipt for a wallet. `known`: the wallet's token accounts seen in other receipts."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
-    flags = set(kind.flags) | ({"owner_inferred"} if effect.inferred else set()) | ({"sponsored_rent"} if effect.sponsored else set())
-    return Entry(signature=receipt.signature, slot=receipt.slot, tx_index=receipt.tx_index, block_time=receipt.block_time, kind=kind.kind, venue=kind.venue,
-                 mint=kind.mint, flags=tuple(sorted(flags)), residues=kind.residues, sol=effect.sol, fee=effect.fee, tip=effect.tip, rent=effect.rent,
-                 tokens=effect.tokens, balances=effect.balances, others=_others(receipt, effect) if kind.kind.startswith("order_") else (), unowned=effect.unowned)
+    flags = (
+        set(kind.flags)
+        | ({"owner_inferred"} if effect.inferred else set())
+        | ({"sponsored_rent"} if effect.sponsored else set())
+    )
+    return Entry(
+        signature=receipt.signature,
+        slot=receipt.slot,
+        tx_index=receipt.tx_index,
+        block_time=receipt.block_time,
+        kind=kind.kind,
+        venue=kind.venue,
+        mint=kind.mint,
+        flags=tuple(sorted(flags)),
+        residues=kind.residues,
+        sol=effect.sol,
+        fee=effect.fee,
+        tip=effect.tip,
+        rent=effect.rent,
+        tokens=effect.tokens,
+        balances=effect.balances,
+        others=_others(receipt, effect) if kind.kind.startswith("order_") else (),
+        unowned=effect.unowned,
+    )
 
 
 def _others(receipt, effect):
     rows = []
     for address, (before, after) in sorted(receipt.tokens.items()):
         if address not in effect.own:
-            rows.append((address, (before or after).mint, before.amount if before else 0, after.amount if after else 0))
+            rows.append(
+                (
+                    address,
+                    (before or after).mint,
+                    before.amount if before else 0,
+                    after.amount if after else 0,
+                )
+            )
     return tuple(rows)

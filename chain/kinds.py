@@ -1,18 +1,27 @@
-"""What a receipt was for a wallet: buy, sell, swap, transfer... The rules of accounting.md section 2, asked in its order. Pure."""
+"""What a receipt was for a wallet: buy, sell, swap, transfer... The rules of accounting.md section
+2, asked in its order. Pure.
+"""
+
 from collections import defaultdict
 from dataclasses import dataclass
 from hashlib import sha256
 
 from chain.receipts import WRAPPED_SOL
 
-DUST = 100_000                         # lamports: below 0.0001 SOL a SOL leg is no leg
-RESIDUE_SHARE = 100                    # a mint that left less than one part in this of what passed through is a residue
+# lamports: below 0.0001 SOL a SOL leg is no leg
+DUST = 100_000
+RESIDUE_SHARE = (
+    # a mint that left less than one part in this of what passed through is a residue
+    100
+)
 TRADES = frozenset(("buy", "sell", "swap"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`mint`: the main one, where there is a single one. `residues`: mints whose change is left over from passing through."""
+    """`mint`: the main one, where there is a single one. `residues`: mints whose change is left
+    over from passing through.
+    """
 
     kind: str
     venue: str | None = None
@@ -35,17 +44,26 @@ def decide_kind(receipt, effect, programs):
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)
-    if not families and any(abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens):
+    if not families and any(
+        abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens
+    ):
         return Kind("nft", venue, mint)
     if "swap" in families:
         return _swap_kind(receipt, effect, venue, mint)
     return _plain_kind(receipt, effect, mint)
 
 
-# ---- who acts ----------------------------------------------------------------------------------------------------------
+# ---- who acts ------------------------------------------------------------------------------------
 def _acting(receipt, effect, programs):
-    """The outermost known program calls that concern the wallet, in order. What an unknown wrapper calls stands for it."""
-    return [one for top in receipt.instructions for one in _outermost(top, programs) if _concerns(one, effect.own)]
+    """The outermost known program calls that concern the wallet, in order. What an unknown wrapper
+    calls stands for it.
+    """
+    return [
+        one
+        for top in receipt.instructions
+        for one in _outermost(top, programs)
+        if _concerns(one, effect.own)
+    ]
 
 
 def _outermost(instruction, programs):
@@ -63,89 +81,152 @@ def _concerns(instruction, own):
 
 
 def _deciding_families(acting, effect, programs):
-    """Families of the acting programs. Several side by side count only where each moves value of the wallet."""
+    """Families of the acting programs. Several side by side count only where each moves value of
+    the wallet.
+    """
     by_family = defaultdict(list)
-    pools = {one.program for one in acting if programs.is_pool(one.program) and _moves_shares(one, effect.own)}
+    pools = {
+        one.program
+        for one in acting
+        if programs.is_pool(one.program) and _moves_shares(one, effect.own)
+    }
     for one in acting:
         by_family["liquidity" if one.program in pools else programs.family(one.program)].append(one)
     if len(by_family) == 1:
         return set(by_family)
-    moving = {family for family, calls in by_family.items() if family == "order" or any(_moves_value(one, effect.own) for one in calls)}
+    moving = {
+        family
+        for family, calls in by_family.items()
+        if family == "order" or any(_moves_value(one, effect.own) for one in calls)
+    }
     return moving or set(by_family)
 
 
 def _moves_shares(instruction, own):
     """Are pool shares or a position NFT minted into, or burned from, the wallet's own accounts?"""
     operations = (one.operation for one in instruction.tree() if one.operation)
-    return any((o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own) for o in operations)
+    return any(
+        (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
+        for o in operations
+    )
 
 
 def _moves_value(instruction, own):
     operations = (one.operation for one in instruction.tree() if one.operation)
-    return any(o.name in ("transfer", "create", "send", "mint", "burn") and (o.source in own or o.target in own or o.authority in own) for o in operations)
+    return any(
+        o.name in ("transfer", "create", "send", "mint", "burn")
+        and (o.source in own or o.target in own or o.authority in own)
+        for o in operations
+    )
 
 
 def _venue(acting, programs):
     """`A > B, C; D`: A calls the known B and C; D beside it. None where no known program acts."""
     parts = []
     for one in acting:
-        called = dict.fromkeys(programs.name(i.program) for i in list(one.tree())[1:] if programs.family(i.program))
+        called = dict.fromkeys(
+            programs.name(i.program) for i in list(one.tree())[1:] if programs.family(i.program)
+        )
         called.pop(programs.name(one.program), None)
         parts.append(programs.name(one.program) + (" > " + ", ".join(called) if called else ""))
     return "; ".join(dict.fromkeys(parts)) or None
 
 
-# ---- orders ------------------------------------------------------------------------------------------------------------
+# ---- orders --------------------------------------------------------------------------------------
 def _discriminators(*names):
     return {sha256(f"global:{name}".encode()).digest()[:8] for name in names}
 
 
 # Anchor's instruction discriminators: the first 8 bytes of sha256("global:<name>").
 ORDER_CALLS = {
-    "order_open": _discriminators("initialize_order", "open_dca", "open_dca_v2", "open_value_average"),
-    "order_cancel": _discriminators("cancel_order", "cancel_expired_order", "cancel_dust_order", "close_dca", "end_and_close", "close"),
-    "order_fill": _discriminators("fill_order", "flash_fill_order", "pre_flash_fill_order", "initiate_flash_fill", "fulfill_flash_fill", "transfer"),
+    "order_open": _discriminators(
+        "initialize_order", "open_dca", "open_dca_v2", "open_value_average"
+    ),
+    "order_cancel": _discriminators(
+        "cancel_order",
+        "cancel_expired_order",
+        "cancel_dust_order",
+        "close_dca",
+        "end_and_close",
+        "close",
+    ),
+    "order_fill": _discriminators(
+        "fill_order",
+        "flash_fill_order",
+        "pre_flash_fill_order",
+        "initiate_flash_fill",
+        "fulfill_flash_fill",
+        "transfer",
+    ),
 }
 
 
 def _order_kind(receipt, effect, acting, programs):
-    """By the instruction's name; where its data is not there, by what the wallet signed and what moved."""
+    """By the instruction's name; where its data is not there, by what the wallet signed and what
+    moved.
+    """
     for one in acting:
         if programs.family(one.program) == "order":
             for kind, calls in ORDER_CALLS.items():
                 if one.data[:8] in calls:
                     return kind
-    swapped = any(programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree())
+    swapped = any(
+        programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree()
+    )
     if effect.wallet not in receipt.signers or swapped:
         return "order_fill"
-    gave = any(change < 0 for _, change, _ in effect.tokens) or (not effect.tokens and _traded_sol(receipt, effect) < 0)
+    gave = any(change < 0 for _, change, _ in effect.tokens) or (
+        not effect.tokens and _traded_sol(receipt, effect) < 0
+    )
     return "order_open" if gave else "order_cancel"
 
 
-# ---- swaps and what has no family -----------------------------------------------------------------------------------------
+# ---- swaps and what has no family ----------------------------------------------------------------
 def _rent_for_others(receipt, effect):
-    """Lamports the wallet put into accounts created here, still there afterwards and not its own: rent, not price."""
-    created = {o.target for o in receipt.operations() if o.name == "create"} | {a for a, sides in receipt.tokens.items() if sides[0] is None}
+    """Lamports the wallet put into accounts created here, still there afterwards and not its own:
+    rent, not price.
+    """
+    created = {o.target for o in receipt.operations() if o.name == "create"} | {
+        a for a, sides in receipt.tokens.items() if sides[0] is None
+    }
     total = 0
     for address in created - effect.own:
         held = receipt.tokens.get(address, (None, None))[1]
-        deposit = receipt.lamports(address)[1] - (held.amount if held and held.mint == WRAPPED_SOL else 0)
-        given = sum(o.amount for o in receipt.operations() if o.name in ("create", "transfer") and o.source == effect.wallet and o.target == address)
+        deposit = receipt.lamports(address)[1] - (
+            held.amount if held and held.mint == WRAPPED_SOL else 0
+        )
+        given = sum(
+            o.amount
+            for o in receipt.operations()
+            if o.name in ("create", "transfer")
+            and o.source == effect.wallet
+            and o.target == address
+        )
         total += max(0, min(given, deposit))
     return total
 
 
 def _traded_sol(receipt, effect):
-    """x of accounting.md: the SOL leg without fee, tip and rent. It only tells the shape; what was paid stays in the cost."""
+    """x of accounting.md: the SOL leg without fee, tip and rent. It only tells the shape; what was
+    paid stays in the cost.
+    """
     return effect.sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
 
 
 def _passed_on(receipt, effect):
     """Raw amounts per mint that instructions sent out of own accounts (temporary ones included)."""
-    passed, mints = defaultdict(int), {address: (sides[0] or sides[1]).mint for address, sides in receipt.tokens.items()}
+    passed, mints = (
+        defaultdict(int),
+        {address: (sides[0] or sides[1]).mint for address, sides in receipt.tokens.items()},
+    )
     for one in receipt.operations():
         mint = one.mint or mints.get(one.source) or mints.get(one.target)
-        if one.name == "send" and mint and (one.source in effect.own or one.authority == effect.wallet) and one.target not in effect.own:
+        if (
+            one.name == "send"
+            and mint
+            and (one.source in effect.own or one.authority == effect.wallet)
+            and one.target not in effect.own
+        ):
             passed[mint] += one.amount
     return passed
 
@@ -169,7 +250,9 @@ def _swap_kind(receipt, effect, venue, mint):
 
 
 def _legs(receipt, effect):
-    """(mints that rose, mints that fell, residues). A residue is a small rest of what passed through; a lone mint is none."""
+    """(mints that rose, mints that fell, residues). A residue is a small rest of what passed
+    through; a lone mint is none.
+    """
     up = [m for m, change, _ in effect.tokens if change > 0]
     down = [m for m, change, _ in effect.tokens if change < 0]
     passed, changes = _passed_on(receipt, effect), {m: change for m, change, _ in effect.tokens}
@@ -192,14 +275,24 @@ def _plain_kind(receipt, effect, mint):
         return Kind("native_transfer")
     if effect.rent or rent_for_others:
         return Kind("account_open" if effect.rent > 0 or rent_for_others else "account_close")
-    if effect.wrapped or any(o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own for o in receipt.operations()):
+    if effect.wrapped or any(
+        o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
+        for o in receipt.operations()
+    ):
         return Kind("transfer_self")
     return Kind("other", flags=("fee_only",) if effect.fee else ())
 
 
 def _main_mint(receipt, effect):
-    """The one mint that moved, shares and position NFTs minted or burned for the wallet left aside; of a two-way move the one that rose."""
-    shares = {_mint_of(receipt, o) for o in receipt.operations() if (o.name == "mint" and o.target in effect.own) or (o.name == "burn" and o.source in effect.own)}
+    """The one mint that moved, shares and position NFTs minted or burned for the wallet left aside;
+    of a two-way move the one that rose.
+    """
+    shares = {
+        _mint_of(receipt, o)
+        for o in receipt.operations()
+        if (o.name == "mint" and o.target in effect.own)
+        or (o.name == "burn" and o.source in effect.own)
+    }
     moved = [(m, change) for m, change, _ in effect.tokens if m not in shares]
     risen = [m for m, change in moved if change > 0]
     if len(moved) == 1:

@@ -1,7 +1,10 @@
-"""First in, first out, in integers: from a wallet's entries in chain order to lots, results and gaps. Pure.
+"""First in, first out, in integers: from a wallet's entries in chain order to lots, results and
+gaps. Pure.
 
-Rules: accounting.md sections 3 and 4. A `Book` takes entries one after another; taking them again from the start gives the same book.
+Rules: accounting.md sections 3 and 4. A `Book` takes entries one after another; taking them again
+from the start gives the same book.
 """
+
 from bisect import insort
 from dataclasses import dataclass, field
 
@@ -11,9 +14,11 @@ from chain.receipts import WRAPPED_SOL
 
 @dataclass(slots=True)
 class Lot:
-    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that brought it; None where none was observed.
+    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that
+    brought it; None where none was observed.
 
-    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`; (1, n) the n-th that was booked.
+    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
+    (1, n) the n-th that was booked.
     """
 
     number: tuple
@@ -27,7 +32,9 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity):
-        """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets what is left."""
+        """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets
+        what is left.
+        """
         self.left -= quantity
         if self.cost is None:
             return Slice(self, quantity, None)
@@ -45,7 +52,8 @@ class Slice:
 
 @dataclass(frozen=True)
 class Opening:
-    """What an account held when it was first seen. It was there from the beginning, before all that was observed; its cost is unknown.
+    """What an account held when it was first seen. It was there from the beginning, before all that
+    was observed; its cost is unknown.
 
     `rank`: (0, slot, place of the receipt in it, address) of that first sight.
     """
@@ -58,7 +66,9 @@ class Opening:
 
 @dataclass(frozen=True)
 class Gap:
-    """Slots between two receipts around a break in the chain of balances (closed interval), and why."""
+    """Slots between two receipts around a break in the chain of balances (closed interval), and
+    why.
+    """
 
     from_slot: int
     to_slot: int
@@ -67,7 +77,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Booked:
-    """What the books made of one entry. `status`: matched | partial | unmatched | not_applicable; amounts None where unknown.
+    """What the books made of one entry. `status`: matched | partial | unmatched | not_applicable;
+    amounts None where unknown.
 
     `lots`: ((origin signature or None, raw amount, lamports or None), ...) a sale took.
     """
@@ -119,9 +130,11 @@ def share(total, parts):
 class Book:
     """The books of one wallet.
 
-    `whole`: has the whole history been listed? Until then every sale stands after an open gap. `gaps` are the breaks of the chain of balances.
-    `expected`, `doubtful`: what an earlier fold of these entries found out too late, so that it holds from its beginning on: opening inventory by
-    address; by mint (None: the whole wallet) the slot after which its history has a gap. Where `stale`, the entries are to be taken by `again()`.
+    `whole`: has the whole history been listed? Until then every sale stands after an open gap.
+    `gaps` are the breaks of the chain of balances. `expected`, `doubtful`: what an earlier fold of
+    these entries found out too late, so that it holds from its beginning on: opening inventory by
+    address; by mint (None: the whole wallet) the slot after which its history has a gap. Where
+    `stale`, the entries are to be taken by `again()`.
     """
 
     whole: bool = True
@@ -130,24 +143,36 @@ class Book:
     # the same two, as these entries tell
     found: dict = field(default_factory=dict)
     found_doubtful: dict = field(default_factory=dict)
-    lots: dict = field(default_factory=dict)              # mint -> [Lot, ...] with something left, oldest first
+    # mint -> [Lot, ...] with something left, oldest first
+    lots: dict = field(default_factory=dict)
     decimals: dict = field(default_factory=dict)
-    escrows: dict = field(default_factory=dict)           # escrow token account -> [Slice, ...]
-    seen: dict = field(default_factory=dict)              # own address -> Seen
+    # escrow token account -> [Slice, ...]
+    escrows: dict = field(default_factory=dict)
+    # own address -> Seen
+    seen: dict = field(default_factory=dict)
     gaps: list = field(default_factory=list)
-    openings: set = field(default_factory=set)            # mints with inventory older than what was observed
-    opened: bool = False                                  # some own account held something before its first receipt
+    # mints with inventory older than what was observed
+    openings: set = field(default_factory=set)
+    # some own account held something before its first receipt
+    opened: bool = False
     totals: Totals = field(default_factory=Totals)
-    count: int = 0                                        # receipts taken
+    # receipts taken
+    count: int = 0
     first_slot: int | None = None
     last_slot: int | None = None
-    _born: bool = False                                   # before the first receipt every own balance was 0
+    # before the first receipt every own balance was 0
+    _born: bool = False
     _broken_all: bool = False
-    _broken: set = field(default_factory=set)             # mints whose history has an open gap
-    _moved: set = field(default_factory=set)              # mints of which something was booked
-    _taken: dict = field(default_factory=dict)            # mint -> slot in which lots of it were taken last
-    _late: bool = False                                   # something was found that what is booked already lacks
-    _place: int = 0                                       # of the last receipt in its slot
+    # mints whose history has an open gap
+    _broken: set = field(default_factory=set)
+    # mints of which something was booked
+    _moved: set = field(default_factory=set)
+    # mint -> slot in which lots of it were taken last
+    _taken: dict = field(default_factory=dict)
+    # something was found that what is booked already lacks
+    _late: bool = False
+    # of the last receipt in its slot
+    _place: int = 0
     _lots: int = 0
 
     def __post_init__(self):
@@ -155,16 +180,23 @@ class Book:
             self._lay(opening)
 
     def again(self):
-        """An empty Book for the same entries, which knows what this one found out about the beginning."""
+        """An empty Book for the same entries, which knows what this one found out about the
+        beginning.
+        """
         return Book(whole=self.whole, expected=dict(self.found), doubtful=dict(self.found_doubtful))
 
     @property
     def stale(self):
-        """Was anything booked by another beginning, or with fewer or more gaps, than the entries tell?"""
-        return (self._late or any(self.found.get(address) != opening for address, opening in self.expected.items())
-                or any(self.found_doubtful.get(mint) != slot for mint, slot in self.doubtful.items()))
+        """Was anything booked by another beginning, or with fewer or more gaps, than the entries
+        tell?
+        """
+        return (
+            self._late
+            or any(self.found.get(address) != opening for address, opening in self.expected.items())
+            or any(self.found_doubtful.get(mint) != slot for mint, slot in self.doubtful.items())
+        )
 
-    # ---- one entry ----------------------------------------------------------------------------------------------------
+    # ---- one entry -------------------------------------------------------------------------------
     def take(self, entry):
         """Book one entry; entries must come in chain order. Returns Booked."""
         if self.first_slot is None:
@@ -206,30 +238,55 @@ class Book:
         self._put_unknown(entry, residues)
         if not self.whole or self._broken_all or mint in self._broken:
             return Booked(entry, _flags(entry, "incomplete_history"), "unmatched", unmatched=amount)
-        flags = _flags(entry, *(["opening_inventory_unknown"] if any(s.lot.origin is None for s in slices) else []))
+        flags = _flags(
+            entry,
+            *(["opening_inventory_unknown"] if any(s.lot.origin is None for s in slices) else []),
+        )
         lots = tuple((s.lot.origin, s.amount, s.cost) for s in slices)
-        known = [(s, p) for s, p in zip(slices, share(entry.sol, [s.amount for s in slices])) if s.cost is not None]
+        known = [
+            (s, p)
+            for s, p in zip(slices, share(entry.sol, [s.amount for s in slices]))
+            if s.cost is not None
+        ]
         if not known:
             return Booked(entry, flags, "unmatched", unmatched=amount, lots=lots)
-        matched, proceeds, cost = sum(s.amount for s, _ in known), sum(p for _, p in known), sum(s.cost for s, _ in known)
-        return Booked(entry, flags, "matched" if matched == amount else "partial", proceeds - cost, proceeds, cost, matched, amount - matched, lots)
+        matched, proceeds, cost = (
+            sum(s.amount for s, _ in known),
+            sum(p for _, p in known),
+            sum(s.cost for s, _ in known),
+        )
+        return Booked(
+            entry,
+            flags,
+            "matched" if matched == amount else "partial",
+            proceeds - cost,
+            proceeds,
+            cost,
+            matched,
+            amount - matched,
+            lots,
+        )
 
     def _book_swap(self, entry, fell, rose):
-        (given_mint, given), = fell.items()
+        ((given_mint, given),) = fell.items()
         slices = self._cut(given_mint, given)
         if given_mint in self._broken:
-            self._broken.add(entry.mint)                  # the cost it carries over may be another lot's
+            # the cost it carries over may be another lot's
+            self._broken.add(entry.mint)
         carried = self._carry(entry, entry.mint, slices, rose.pop(entry.mint), -entry.sol)
         self._put_unknown(entry, rose)
         return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
 
     def _carry(self, entry, mint, slices, amount, spent):
-        """Lots of `mint` that carry the cost of the slices given for them, and their share of the SOL spent."""
+        """Lots of `mint` that carry the cost of the slices given for them, and their share of the
+        SOL spent.
+        """
         groups, whole = [[]], sum(s.amount for s in slices)
         for one in slices:
             groups[-1].append(one)
             if amount * sum(s.amount for s in groups[-1]) // whole:
-                groups.append([])                         # enough for a unit; else it joins the next
+                # enough for a unit; else it joins the next
+                groups.append([])
         groups = [g for g in groups if g]
         if len(groups) > 1 and not amount * sum(s.amount for s in groups[-1]) // whole:
             groups[-2:] = [groups[-2] + groups[-1]]
@@ -241,18 +298,23 @@ class Book:
             self._put(mint, entry.signature, got, cost)
         return carried
 
-    # ---- orders: an escrow keeps its lots --------------------------------------------------------------------------------
+    # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _book_order(self, entry, fell, rose):
         for mint, amount in fell.items():
             slices, address = self._cut(mint, amount), _escrow_of(entry, mint)
             if entry.kind == "order_open" and address:
                 self.escrows.setdefault(address, []).extend(slices)
-        left = [(mint, s) for address, mint, before, after in entry.others if address in self.escrows for s in self._release(address, before - after)]
+        left = [
+            (mint, s)
+            for address, mint, before, after in entry.others
+            if address in self.escrows
+            for s in self._release(address, before - after)
+        ]
         self._taken |= {mint: entry.slot for mint, _ in left}
         if entry.kind == "order_cancel":
             self._put_back(left, rose)
         elif entry.kind == "order_fill" and left and len(rose) == 1:
-            (mint, amount), = rose.items()
+            ((mint, amount),) = rose.items()
             if self._broken & {given for given, _ in left}:
                 self._broken.add(mint)
             carried = self._carry(entry, mint, [s for _, s in left], amount, 0)
@@ -270,32 +332,44 @@ class Book:
             if part:
                 out.append(Slice(one.lot, part, first))
             if part < one.amount:
-                rest = Slice(one.lot, one.amount - part, None if first is None else one.cost - first)
+                rest = Slice(
+                    one.lot, one.amount - part, None if first is None else one.cost - first
+                )
                 self.escrows.setdefault(address, []).append(rest)
         return out
 
     def _put_back(self, slices, rose):
-        """What comes back keeps its cost and its place in the queue; more than that is of unknown cost."""
+        """What comes back keeps its cost and its place in the queue; more than that is of unknown
+        cost.
+        """
         for mint, one in slices:
-            amount = min(one.amount, rose.get(mint, 0))   # a withheld transfer fee does not come back
+            # a withheld transfer fee does not come back
+            amount = min(one.amount, rose.get(mint, 0))
             if amount:
                 cost = None if one.cost is None else one.cost * amount // one.amount
-                insort(self.lots.setdefault(mint, []), Lot(one.lot.number, one.lot.origin, amount, cost, amount, cost))
+                insort(
+                    self.lots.setdefault(mint, []),
+                    Lot(one.lot.number, one.lot.origin, amount, cost, amount, cost),
+                )
                 rose[mint] -= amount
 
-    # ---- lots ----------------------------------------------------------------------------------------------------------
+    # ---- lots ------------------------------------------------------------------------------------
     def _put(self, mint, origin, amount, cost):
         self._moved.add(mint)
         if amount:
             self._lots += 1
-            self.lots.setdefault(mint, []).append(Lot((1, self._lots), origin, amount, cost, amount, cost))
+            self.lots.setdefault(mint, []).append(
+                Lot((1, self._lots), origin, amount, cost, amount, cost)
+            )
 
     def _put_unknown(self, entry, rose):
         for mint, amount in rose.items():
             self._put(mint, entry.signature, amount, None)
 
     def _cut(self, mint, amount):
-        """Slices of the oldest lots. More than there is cannot happen where the chain holds; elsewhere it is of unknown origin."""
+        """Slices of the oldest lots. More than there is cannot happen where the chain holds;
+        elsewhere it is of unknown origin.
+        """
         lots, slices = self.lots.get(mint, []), []
         self._moved.add(mint)
         self._taken[mint] = self.last_slot or 0
@@ -309,11 +383,13 @@ class Book:
             slices.append(Slice(Lot((0,), None, amount, None, 0, None), amount, None))
         return slices
 
-    # ---- the chain of balances --------------------------------------------------------------------------------------------
+    # ---- the chain of balances -------------------------------------------------------------------
     def _check_chain(self, entry, balance):
         """What an own account held before this receipt must be what the last receipt left it with."""
         last = self.seen.get(balance.address)
-        self.seen[balance.address] = Seen(entry.slot, balance.mint, balance.after, balance.lamports_after)
+        self.seen[balance.address] = Seen(
+            entry.slot, balance.mint, balance.after, balance.lamports_after
+        )
         if last is None:
             return self._open(entry, balance)
         if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
@@ -325,13 +401,24 @@ class Book:
         if not balance.before and not balance.lamports_before:
             return
         self.opened = True
-        if self._born:                                    # the wallet's beginning was seen, this account's was not
+        # the wallet's beginning was seen, this account's was not
+        if self._born:
             self._break(Gap(self.first_slot, entry.slot, "opening_balance"), balance.mint)
         if balance.before and balance.mint not in (None, WRAPPED_SOL):
-            self._find(balance.address, Opening((0, entry.slot, self._place, balance.address), balance.mint, balance.before, balance.decimals))
+            self._find(
+                balance.address,
+                Opening(
+                    (0, entry.slot, self._place, balance.address),
+                    balance.mint,
+                    balance.before,
+                    balance.decimals,
+                ),
+            )
 
     def _find(self, address, opening):
-        """Opening inventory stands before all lots, whenever it is found: in time only where nothing of its mint was booked yet."""
+        """Opening inventory stands before all lots, whenever it is found: in time only where
+        nothing of its mint was booked yet.
+        """
         self.openings.add(opening.mint)
         self.found[address] = opening
         if self.expected.get(address) != opening:
@@ -340,7 +427,10 @@ class Book:
 
     def _lay(self, opening):
         self.decimals[opening.mint] = opening.decimals
-        insort(self.lots.setdefault(opening.mint, []), Lot(opening.rank, None, opening.amount, None, opening.amount, None))
+        insort(
+            self.lots.setdefault(opening.mint, []),
+            Lot(opening.rank, None, opening.amount, None, opening.amount, None),
+        )
 
     def _adjust(self, balance, more):
         """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
@@ -353,11 +443,15 @@ class Book:
             self._cut(balance.mint, -more)
 
     def _break(self, gap, mint):
-        """No sale after the beginning of a gap has a result, also where the gap shows only later, on another account of the mint."""
+        """No sale after the beginning of a gap has a result, also where the gap shows only later,
+        on another account of the mint.
+        """
         mint = None if mint == WRAPPED_SOL else mint
         if gap not in self.gaps:
             self.gaps.append(gap)
-        begin = self.found_doubtful[mint] = min(gap.from_slot, self.found_doubtful.get(mint, gap.from_slot))
+        begin = self.found_doubtful[mint] = min(
+            gap.from_slot, self.found_doubtful.get(mint, gap.from_slot)
+        )
         taken = max(self._taken.values(), default=0) if mint is None else self._taken.get(mint, 0)
         self._late = self._late or (taken > begin and self.doubtful.get(mint, taken) > begin)
         self._doubt(mint)
@@ -368,7 +462,7 @@ class Book:
         else:
             self._broken.add(mint)
 
-    # ---- sums ----------------------------------------------------------------------------------------------------------
+    # ---- sums ------------------------------------------------------------------------------------
     def _count_in(self, booked):
         totals, entry = self.totals, booked.entry
         if entry.kind == "failed":
@@ -386,12 +480,22 @@ class Book:
         totals.winning += (booked.result or 0) > 0
 
     def positions(self):
-        """[(mint, raw amount, decimals, cost of the part whose cost is known or None, raw amount of unknown cost), ...] by mint."""
+        """[(mint, raw amount, decimals, cost of the part whose cost is known or None, raw amount of
+        unknown cost), ...] by mint.
+        """
         rows = []
         for mint in sorted(m for m, lots in self.lots.items() if lots):
             known = [lot for lot in self.lots[mint] if lot.cost is not None]
             amount = sum(lot.left for lot in self.lots[mint])
-            rows.append((mint, amount, self.decimals[mint], sum(lot.left_cost for lot in known) if known else None, amount - sum(lot.left for lot in known)))
+            rows.append(
+                (
+                    mint,
+                    amount,
+                    self.decimals[mint],
+                    sum(lot.left_cost for lot in known) if known else None,
+                    amount - sum(lot.left for lot in known),
+                )
+            )
         return rows
 
 
@@ -401,5 +505,9 @@ def _flags(entry, *more):
 
 def _escrow_of(entry, mint):
     """The token account, not the wallet's, that received most of this mint."""
-    gains = [(after - before, address) for address, of, before, after in entry.others if of == mint and after > before]
+    gains = [
+        (after - before, address)
+        for address, of, before, after in entry.others
+        if of == mint and after > before
+    ]
     return max(gains)[1] if gains else None

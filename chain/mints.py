@@ -1,11 +1,15 @@
-"""What a mint account allows: its bytes, or the node's jsonParsed form of them, to a value, and that value to checks. Pure.
+"""What a mint account allows: its bytes, or the node's jsonParsed form of them, to a value, and
+that value to checks. Pure.
 
-Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries from byte 166). Extensions are kept under
-the names and in the shape of the node's jsonParsed encoding, whichever encoding was read.
+Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
+from byte 166). Extensions are kept under the names and in the shape of the node's jsonParsed
+encoding, whichever encoding was read.
 
-A check says `fail` where the mint as it stands keeps a holder from selling or lets somebody take the tokens, `warn` where somebody holds a power
-that could be used or a fee is taken, `pass` where the account rules it out, `unknown` where the account could not be read. It is no verdict.
+A check says `fail` where the mint as it stands keeps a holder from selling or lets somebody take
+the tokens, `warn` where somebody holds a power that could be used or a fee is taken, `pass` where
+the account rules it out, `unknown` where the account could not be read. It is no verdict.
 """
+
 import base64
 import struct
 from dataclasses import dataclass, field
@@ -15,8 +19,10 @@ import base58
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 MINT_BYTES, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 165, 166, 1
-HIGH_FEE = 1000                     # basis points: from here on a transfer fee is a fail, not a warning
-MOST_DECIMALS = 12                  # beyond, a 64-bit supply leaves fewer than 18.5 million whole tokens
+# basis points: from here on a transfer fee is a fail, not a warning
+HIGH_FEE = 1000
+# beyond, a 64-bit supply leaves fewer than 18.5 million whole tokens
+MOST_DECIMALS = 12
 
 
 class NotAMint(ValueError):
@@ -25,8 +31,9 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account. `supply` is in raw units. `extensions` maps jsonParsed names to their state, {} where the state does not matter here;
-    None if they could not be read to the end."""
+    """A mint account. `supply` is in raw units. `extensions` maps jsonParsed names to their state,
+    {} where the state does not matter here; None if they could not be read to the end.
+    """
 
     supply: int
     decimals: int
@@ -41,17 +48,25 @@ class Mint:
         return state.get("symbol"), state.get("name")
 
 
-# ---- parsing ------------------------------------------------------------------------------------------------------------
+# ---- parsing -------------------------------------------------------------------------------------
 def is_address(text):
     """Is it the base58 form of 32 bytes?"""
     try:
-        return isinstance(text, str) and text.isascii() and text.isalnum() and 32 <= len(text) <= 44 and len(base58.b58decode(text)) == 32
+        return (
+            isinstance(text, str)
+            and text.isascii()
+            and text.isalnum()
+            and 32 <= len(text) <= 44
+            and len(base58.b58decode(text)) == 32
+        )
     except ValueError:
         return False
 
 
 def parse_mint(account):
-    """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says in words why there is none."""
+    """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says
+    in words why there is none.
+    """
     if account.get("owner") not in (TOKEN, TOKEN_2022):
         raise NotAMint("the account does not belong to a token program")
     try:
@@ -70,8 +85,13 @@ def _parse_json(parsed):
         raise NotAMint("the account is not an initialized mint")
     info = parsed["info"]
     extensions = {one["extension"]: one.get("state") or {} for one in info.get("extensions") or []}
-    return Mint(int(info["supply"]), int(info["decimals"]), info.get("mintAuthority"), info.get("freezeAuthority"),
-                None if "unparseableExtension" in extensions else extensions)
+    return Mint(
+        int(info["supply"]),
+        int(info["decimals"]),
+        info.get("mintAuthority"),
+        info.get("freezeAuthority"),
+        None if "unparseableExtension" in extensions else extensions,
+    )
 
 
 def _parse_bytes(raw, owner):
@@ -79,12 +99,18 @@ def _parse_bytes(raw, owner):
     if len(raw) != MINT_BYTES and not extended or not raw[45]:
         raise NotAMint("the account is not an initialized mint")
     supply, decimals = struct.unpack_from("<QB", raw, 36)
-    return Mint(supply, decimals, _option(raw, 0), _option(raw, 46), _parse_extensions(raw[EXTENSIONS_AT:]) if extended else {})
+    return Mint(
+        supply,
+        decimals,
+        _option(raw, 0),
+        _option(raw, 46),
+        _parse_extensions(raw[EXTENSIONS_AT:]) if extended else {},
+    )
 
 
 def _option(raw, at):
     """A COption<Pubkey>: four bytes of flag, then the key."""
-    return base58.b58encode(raw[at + 4:at + 36]).decode() if any(raw[at:at + 4]) else None
+    return base58.b58encode(raw[at + 4 : at + 36]).decode() if any(raw[at : at + 4]) else None
 
 
 def _parse_extensions(raw):
@@ -93,14 +119,16 @@ def _parse_extensions(raw):
         while at + 4 <= len(raw):
             kind, length = struct.unpack_from("<HH", raw, at)
             if not kind:
-                break                                       # padding
-            state = raw[at + 4:at + 4 + length]
+                # padding
+                break
+            state = raw[at + 4 : at + 4 + length]
             if len(state) < length:
                 return None
             name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
             found[name] = parse(state)
             at += 4 + length
-    except struct.error:                                    # an entry shorter than its layout
+    except struct.error:
+        # an entry shorter than its layout
         return None
     return found
 
@@ -121,7 +149,11 @@ def _fee(state, at):
 
 
 def _transfer_fee(state):
-    return {"transferFeeConfigAuthority": _key(state), "olderTransferFee": _fee(state, 72), "newerTransferFee": _fee(state, 90)}
+    return {
+        "transferFeeConfigAuthority": _key(state),
+        "olderTransferFee": _fee(state, 72),
+        "newerTransferFee": _fee(state, 90),
+    }
 
 
 def _default_state(state):
@@ -134,7 +166,8 @@ def _pausable(state):
 
 
 def _metadata(state):
-    at, texts = 64, []                                      # after the update authority and the mint
+    # after the update authority and the mint
+    at, texts = 64, []
     for _ in ("name", "symbol"):
         (length,) = struct.unpack_from("<I", state, at)
         (text,) = struct.unpack_from(f"{length}s", state, at + 4)
@@ -145,27 +178,46 @@ def _metadata(state):
 
 # By number in the program's ExtensionType; those of token accounts cannot stand in a mint.
 EXTENSIONS = {
-    1: ("transferFeeConfig", _transfer_fee), 3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
-    4: ("confidentialTransferMint", _no_state), 6: ("defaultAccountState", _default_state), 9: ("nonTransferable", _no_state),
-    10: ("interestBearingConfig", _no_state), 12: ("permanentDelegate", lambda state: {"delegate": _key(state)}),
-    14: ("transferHook", lambda state: {"authority": _key(state), "programId": _key(state, 32)}), 16: ("confidentialTransferFeeConfig", _no_state),
-    18: ("metadataPointer", _no_state), 19: ("tokenMetadata", _metadata), 20: ("groupPointer", _no_state), 21: ("tokenGroup", _no_state),
-    22: ("groupMemberPointer", _no_state), 23: ("tokenGroupMember", _no_state), 24: ("confidentialMintBurn", _no_state),
-    25: ("scaledUiAmountConfig", _no_state), 26: ("pausableConfig", _pausable),
+    1: ("transferFeeConfig", _transfer_fee),
+    3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
+    4: ("confidentialTransferMint", _no_state),
+    6: ("defaultAccountState", _default_state),
+    9: ("nonTransferable", _no_state),
+    10: ("interestBearingConfig", _no_state),
+    12: ("permanentDelegate", lambda state: {"delegate": _key(state)}),
+    14: ("transferHook", lambda state: {"authority": _key(state), "programId": _key(state, 32)}),
+    16: ("confidentialTransferFeeConfig", _no_state),
+    18: ("metadataPointer", _no_state),
+    19: ("tokenMetadata", _metadata),
+    20: ("groupPointer", _no_state),
+    21: ("tokenGroup", _no_state),
+    22: ("groupMemberPointer", _no_state),
+    23: ("tokenGroupMember", _no_state),
+    24: ("confidentialMintBurn", _no_state),
+    25: ("scaledUiAmountConfig", _no_state),
+    26: ("pausableConfig", _pausable),
 }
 
 
-# ---- checks -------------------------------------------------------------------------------------------------------------
+# ---- checks --------------------------------------------------------------------------------------
 def check_mint(account, now_ms):
     """All checks of one mint: [{key, label, status, detail, checkedAt}], in the order of CHECKS.
 
-    `account` is the node's value, None where the node knows no such account; `now_ms` is when it was read.
+    `account` is the node's value, None where the node knows no such account; `now_ms` is when it
+    was read.
     """
     try:
-        mint, why = (parse_mint(account), None) if account else (None, "the node knows no account at this address")
+        mint, why = (
+            (parse_mint(account), None)
+            if account
+            else (None, "the node knows no account at this address")
+        )
     except NotAMint as error:
         mint, why = None, str(error)
-    return [_finding(key, label, *(check(mint) if mint else ("unknown", why)), now_ms) for key, (label, check) in CHECKS.items()]
+    return [
+        _finding(key, label, *(check(mint) if mint else ("unknown", why)), now_ms)
+        for key, (label, check) in CHECKS.items()
+    ]
 
 
 def _finding(key, label, status, detail, now_ms):
@@ -181,7 +233,11 @@ def check_mint_authority(mint):
 
 
 def check_freeze_authority(mint):
-    return _power(mint.freeze_authority, "can freeze any holder's account", "nobody can freeze a holder's account")
+    return _power(
+        mint.freeze_authority,
+        "can freeze any holder's account",
+        "nobody can freeze a holder's account",
+    )
 
 
 def check_supply(mint):
@@ -199,55 +255,86 @@ def check_decimals(mint):
 
 
 def _of_extension(name, absent):
-    """A check that is `pass` without the extension, and the wrapped function's answer for its state."""
+    """A check that is `pass` without the extension, and the wrapped function's answer for its
+    state.
+    """
+
     def wrap(judge):
         def check(mint):
             if mint.extensions is None:
                 return "unknown", "the mint's extensions could not be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
-            except (KeyError, TypeError, AttributeError):   # a node's JSON that is not as documented
+            except (KeyError, TypeError, AttributeError):
+                # a node's JSON that is not as documented
                 return "unknown", "the state of the extension could not be read"
+
         return check
+
     return wrap
 
 
 @_of_extension("transferFeeConfig", "transfers cost no fee of the token's own")
 def check_transfer_fee(state):
-    """Which of two fees is in force depends on the epoch; the higher one is judged, being at most two epochs away."""
-    older, newer = (state[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee"))
+    """Which of two fees is in force depends on the epoch; the higher one is judged, being at most
+    two epochs away.
+    """
+    older, newer = (
+        state[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")
+    )
     authority = state.get("transferFeeConfigAuthority")
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
         return ("warn" if authority else "pass"), f"a fee of 0 %{change}"
-    told = f"{older / 100:g} %" if older == newer else f"{older / 100:g} %, changing to {newer / 100:g} %"
-    return ("fail" if max(older, newer) >= HIGH_FEE else "warn"), f"every transfer costs {told}{change}"
+    told = (
+        f"{older / 100:g} %"
+        if older == newer
+        else f"{older / 100:g} %, changing to {newer / 100:g} %"
+    )
+    return (
+        "fail" if max(older, newer) >= HIGH_FEE else "warn"
+    ), f"every transfer costs {told}{change}"
 
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
 def check_permanent_delegate(state):
     delegate = state.get("delegate")
-    return ("fail", f"{delegate} can take or burn any holder's tokens") if delegate else ("pass", "the delegate was given up")
+    return (
+        ("fail", f"{delegate} can take or burn any holder's tokens")
+        if delegate
+        else ("pass", "the delegate was given up")
+    )
 
 
 @_of_extension("transferHook", "no program is asked about transfers")
 def check_transfer_hook(state):
     if state.get("programId"):
         return "warn", f"program {state['programId']} runs on every transfer and can refuse it"
-    return _power(state.get("authority"), "can attach a program that decides on transfers", "no program is attached and none can be")
+    return _power(
+        state.get("authority"),
+        "can attach a program that decides on transfers",
+        "no program is attached and none can be",
+    )
 
 
 @_of_extension("defaultAccountState", "new accounts can be used at once")
 def check_default_account_state(state):
-    said = {"initialized": ("pass", "new accounts can be used at once"), "frozen": ("fail", "new accounts begin frozen")}
-    return said.get(state["accountState"], ("unknown", "the state of new accounts is not one that is known"))
+    said = {
+        "initialized": ("pass", "new accounts can be used at once"),
+        "frozen": ("fail", "new accounts begin frozen"),
+    }
+    return said.get(
+        state["accountState"], ("unknown", "the state of new accounts is not one that is known")
+    )
 
 
 @_of_extension("pausableConfig", "transfers cannot be paused")
 def check_pausable(state):
     if state.get("paused"):
         return "fail", "all transfers are paused"
-    return _power(state.get("authority"), "can pause all transfers", "the power to pause was given up")
+    return _power(
+        state.get("authority"), "can pause all transfers", "the power to pause was given up"
+    )
 
 
 @_of_extension("nonTransferable", "it can be transferred")
@@ -262,9 +349,15 @@ def check_close_authority(state):
 
 
 CHECKS = {
-    "mint_authority": ("Mint authority", check_mint_authority), "freeze_authority": ("Freeze authority", check_freeze_authority),
-    "supply": ("Supply", check_supply), "decimals": ("Decimals", check_decimals), "transfer_fee": ("Transfer fee", check_transfer_fee),
-    "permanent_delegate": ("Permanent delegate", check_permanent_delegate), "transfer_hook": ("Transfer hook", check_transfer_hook),
-    "default_account_state": ("Default account state", check_default_account_state), "pausable": ("Pausable", check_pausable),
-    "non_transferable": ("Non-transferable", check_non_transferable), "close_authority": ("Close authority", check_close_authority),
+    "mint_authority": ("Mint authority", check_mint_authority),
+    "freeze_authority": ("Freeze authority", check_freeze_authority),
+    "supply": ("Supply", check_supply),
+    "decimals": ("Decimals", check_decimals),
+    "transfer_fee": ("Transfer fee", check_transfer_fee),
+    "permanent_delegate": ("Permanent delegate", check_permanent_delegate),
+    "transfer_hook": ("Transfer hook", check_transfer_hook),
+    "default_account_state": ("Default account state", check_default_account_state),
+    "pausable": ("Pausable", check_pausable),
+    "non_transferable": ("Non-transferable", check_non_transferable),
+    "close_authority": ("Close authority", check_close_authority),
 }

@@ -1,14 +1,44 @@
 """The programs that decide what a receipt is, and the accounts that take tips: one readable table.
 
-Gathered from the programs' own documentation and from public explorers. A program that is missing makes a receipt `other` with the flag
-`unrecognised_program`, never a guess; EXTRA_SWAP_PROGRAMS adds to the swaps.
+Gathered from the programs' own documentation and from public explorers. A program that is missing
+makes a receipt `other` with the flag `unrecognised_program`, never a guess; EXTRA_SWAP_PROGRAMS
+adds to the swaps.
 """
+
 from dataclasses import dataclass
 
 # Pools that serve swaps and liquidity under one id: there the effect decides (chain.kinds).
-POOLS = {"Raydium v4", "Raydium CLMM", "Raydium CPMM", "Raydium Stable", "Orca Whirlpool", "Orca v1", "Orca v2", "SPL Token Swap", "Saber", "Meteora pools",
-         "Meteora DAMM v2", "PumpSwap", "Byreal CLMM", "PancakeSwap v3", "Crema", "Cropper", "Cropper CLMM", "Saros", "FluxBeam", "Invariant", "Aldrin",
-         "Aldrin v2", "stabble stable swap", "stabble weighted", "Mercurial", "Step", "Penguin", "Dexlab", "BonkSwap"}
+POOLS = {
+    "Raydium v4",
+    "Raydium CLMM",
+    "Raydium CPMM",
+    "Raydium Stable",
+    "Orca Whirlpool",
+    "Orca v1",
+    "Orca v2",
+    "SPL Token Swap",
+    "Saber",
+    "Meteora pools",
+    "Meteora DAMM v2",
+    "PumpSwap",
+    "Byreal CLMM",
+    "PancakeSwap v3",
+    "Crema",
+    "Cropper",
+    "Cropper CLMM",
+    "Saros",
+    "FluxBeam",
+    "Invariant",
+    "Aldrin",
+    "Aldrin v2",
+    "stabble stable swap",
+    "stabble weighted",
+    "Mercurial",
+    "Step",
+    "Penguin",
+    "Dexlab",
+    "BonkSwap",
+}
 
 FAMILIES = {
     "swap": """
@@ -155,7 +185,8 @@ NAMES = """
     ComputeBudget111111111111111111111111111111 Compute Budget
 """
 
-TIP_ACCOUNTS = frozenset("""
+TIP_ACCOUNTS = frozenset(
+    """
     DfXygSm4jCyNCybVYYK6DwvWqjKee8pbDmJGcLWNDXjh
     ADuUkR4vqLUMWXxW9gh6D6L8pMSawimctcNZ5pGwDcEt
     HWEoBxYs7ssKuudEjzjmpfJVX7Dvi7wescFsVx2L5yoY
@@ -216,7 +247,8 @@ TIP_ACCOUNTS = frozenset("""
     3UQUKjhMKaY2S6bjcQD6yHB7utcZt5bfarRCmctpRtUd
     95cfoy472fcQHaw4tPGBTKpn6ZQnfEPfBgDQx6gcRmRg
     FogxVNs6Mm2w9rnGL1vkARSwJxvLE8mujTv3LK8RnUhF
-""".split())
+""".split()
+)
 
 
 def _rows(text):
@@ -231,7 +263,9 @@ class Programs:
     names: dict
 
     def family(self, program):
-        """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls decides."""
+        """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls
+        decides.
+        """
         return self.families.get(program)
 
     def name(self, program):

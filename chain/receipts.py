@@ -1,7 +1,10 @@
-"""From the JSON of `getTransaction` to frozen values. Both encodings, legacy, v0 with lookup tables, v1, and 2021 receipts without owners.
+"""From the JSON of `getTransaction` to frozen values. Both encodings, legacy, v0 with lookup
+tables, v1, and 2021 receipts without owners.
 
-Rules: accounting.md section 1. All amounts are integers: lamports, or raw token units. Nothing here touches disk or network.
+Rules: accounting.md section 1. All amounts are integers: lamports, or raw token units. Nothing here
+touches disk or network.
 """
+
 import hashlib
 import re
 from collections import defaultdict
@@ -21,10 +24,14 @@ U64 = 2**64
 # Beyond these no real receipt goes; what a lying node makes up must not get further than here.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
-MOST_LAMPORTS = 2**61                  # some four times all there are, and sums of it still fit a signed 64-bit column
-MOST_DECIMALS = 255                    # a byte on the chain
-LATEST_TIME = 253_402_300_800          # the year 10000, in seconds
-LONGEST_DATA = 14_100                  # base58 of 10 KiB, the most that one program may hand to another
+# some four times all there are, and sums of it still fit a signed 64-bit column
+MOST_LAMPORTS = 2**61
+# a byte on the chain
+MOST_DECIMALS = 255
+# the year 10000, in seconds
+LATEST_TIME = 253_402_300_800
+# base58 of 10 KiB, the most that one program may hand to another
+LONGEST_DATA = 14_100
 DEEPEST_CALL = 64
 
 
@@ -36,7 +43,8 @@ class BadReceipt(ValueError):
 class Operation:
     """What a System, Token or Associated-Token instruction does, as far as accounting needs it.
 
-    `name`: transfer, create (system) · send, mint, burn, close, initialize, approve (token) · associate.
+    `name`: transfer, create (system) · send, mint, burn, close, initialize, approve (token) ·
+    associate.
     """
 
     name: str
@@ -103,7 +111,8 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Balance:
-    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0 where the side is not the wallet's.
+    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
+    where the side is not the wallet's.
 
     For the wallet itself `mint` is None and the amounts are 0.
     """
@@ -119,7 +128,9 @@ class Balance:
 
 @dataclass(frozen=True)
 class Effect:
-    """What one receipt did to one wallet: L, f, S, R and solChange of accounting.md section 1, in lamports."""
+    """What one receipt did to one wallet: L, f, S, R and solChange of accounting.md section 1, in
+    lamports.
+    """
 
     wallet: str
     lamports: int
@@ -129,18 +140,24 @@ class Effect:
     sponsored: int
     sol: int
     tip: int
-    tokens: tuple                      # ((mint, raw change, decimals), ...) non-zero, sorted by mint, wrapped SOL left out
+    tokens: (
+        # ((mint, raw change, decimals), ...) non-zero, sorted by mint, wrapped SOL left out
+        tuple
+    )
     balances: tuple
-    unowned: tuple = ()                # token accounts whose owner the receipt does not tell and nothing lets infer
-    inferred: bool = False             # some owner is missing (2021)
+    # token accounts whose owner the receipt does not tell and nothing lets infer
+    unowned: tuple = ()
+    # some owner is missing (2021)
+    inferred: bool = False
     own: frozenset = field(default=frozenset())
 
 
-# ---- parsing ---------------------------------------------------------------------------------------------------------
+# ---- parsing -------------------------------------------------------------------------------------
 def parse_receipt(raw, signature=None):
     """Receipt from a `getTransaction` result.
 
-    Raises BadReceipt where it is not whole, does not conserve lamports, or is not the one asked for (`signature`).
+    Raises BadReceipt where it is not whole, does not conserve lamports, or is not the one asked for
+    (`signature`).
     """
     try:
         return _parse(raw, signature)
@@ -165,21 +182,39 @@ def _parse(raw, signature):
     if sum(before) - sum(after) != fee:
         raise BadReceipt("lamports are not conserved")
     _within(sum(before), MOST_LAMPORTS, "a sum of lamports")
-    receipt = Receipt(signature=found, slot=slot, tx_index=_optional(raw.get("transactionIndex"), 2**31, "a transaction's place"),
-                      block_time=_optional(raw.get("blockTime"), LATEST_TIME, "a block time"), failed=meta["err"] is not None, fee=fee, keys=keys, signers=signers,
-                      before=before, after=after, tokens=_tokens(meta, keys), instructions=_instructions(message, meta, keys))
+    receipt = Receipt(
+        signature=found,
+        slot=slot,
+        tx_index=_optional(raw.get("transactionIndex"), 2**31, "a transaction's place"),
+        block_time=_optional(raw.get("blockTime"), LATEST_TIME, "a block time"),
+        failed=meta["err"] is not None,
+        fee=fee,
+        keys=keys,
+        signers=signers,
+        before=before,
+        after=after,
+        tokens=_tokens(meta, keys),
+        instructions=_instructions(message, meta, keys),
+    )
     _check_amounts(receipt)
     return receipt
 
 
 def _check_amounts(receipt):
-    """What conservation of lamports does not catch: wrapped SOL without lamports behind it, transfers of more than there is."""
+    """What conservation of lamports does not catch: wrapped SOL without lamports behind it,
+    transfers of more than there is.
+    """
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address)):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
                 raise BadReceipt("an account holds more wrapped SOL than lamports")
-    if not receipt.failed:                                # a failed one may have tried to send any amount
-        _within(sum(o.amount for o in receipt.operations() if o.name in ("transfer", "create")), 2**63, "a sum of transfers")
+    # a failed one may have tried to send any amount
+    if not receipt.failed:
+        _within(
+            sum(o.amount for o in receipt.operations() if o.name in ("transfer", "create")),
+            2**63,
+            "a sum of transfers",
+        )
 
 
 def _integer(value):
@@ -214,10 +249,17 @@ def _keys(message, meta):
     if not keys:
         raise BadReceipt("a receipt of nobody")
     if isinstance(keys[0], dict):
-        return tuple(_address(key["pubkey"]) for key in keys), frozenset(key["pubkey"] for key in keys if key["signer"])
+        return tuple(_address(key["pubkey"]) for key in keys), frozenset(
+            key["pubkey"] for key in keys if key["signer"]
+        )
     loaded = meta.get("loadedAddresses") or {}
-    signers = frozenset(keys[:message["header"]["numRequiredSignatures"]])
-    return tuple(map(_address, (*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())))), signers
+    signers = frozenset(keys[: message["header"]["numRequiredSignatures"]])
+    return (
+        tuple(
+            map(_address, (*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())))
+        ),
+        signers,
+    )
 
 
 def _tokens(meta, keys):
@@ -227,19 +269,31 @@ def _tokens(meta, keys):
             ui, owner = row["uiTokenAmount"], row.get("owner")
             if not isinstance(ui["amount"], str) or not re.fullmatch("[0-9]{1,20}", ui["amount"]):
                 raise BadReceipt("a token amount is not a whole number")
-            amount, decimals = _integer(int(ui["amount"])), _within(ui["decimals"], MOST_DECIMALS + 1, "a number of decimals")
-            balance = TokenBalance(_address(row["mint"]), None if owner is None else _address(owner), amount, decimals)
+            amount, decimals = (
+                _integer(int(ui["amount"])),
+                _within(ui["decimals"], MOST_DECIMALS + 1, "a number of decimals"),
+            )
+            balance = TokenBalance(
+                _address(row["mint"]), None if owner is None else _address(owner), amount, decimals
+            )
             tokens[keys[_integer(row["accountIndex"])]][side] = balance
     return {address: tuple(sides) for address, sides in tokens.items()}
 
 
 def _instructions(message, meta, keys):
-    groups = {group["index"]: group["instructions"] for group in meta.get("innerInstructions") or ()}
-    return tuple(_nest([row, *groups.get(place, ())], keys) for place, row in enumerate(message["instructions"]))
+    groups = {
+        group["index"]: group["instructions"] for group in meta.get("innerInstructions") or ()
+    }
+    return tuple(
+        _nest([row, *groups.get(place, ())], keys)
+        for place, row in enumerate(message["instructions"])
+    )
 
 
 def _nest(rows, keys):
-    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner ones are taken as called directly."""
+    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner
+    ones are taken as called directly.
+    """
     stack = [(1, rows[0], [])]
 
     def close():
@@ -265,10 +319,19 @@ def _instruction(row, keys, inner):
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
-        operation = _check_operation(_read_parsed(program, parsed)) if isinstance(parsed, dict) else None
-        accounts = tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str)) if isinstance(parsed, dict) else ()
+        operation = (
+            _check_operation(_read_parsed(program, parsed)) if isinstance(parsed, dict) else None
+        )
+        accounts = (
+            tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str))
+            if isinstance(parsed, dict)
+            else ()
+        )
         return Instruction(program, accounts, operation, b"", inner)
-    accounts, text = tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()), row.get("data") or ""
+    accounts, text = (
+        tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()),
+        row.get("data") or "",
+    )
     if len(text) > LONGEST_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)
@@ -284,9 +347,21 @@ def _check_operation(operation):
     return operation
 
 
-PARSED_TOKEN = {"transfer": "send", "transferChecked": "send", "transferCheckedWithFee": "send", "mintTo": "mint", "mintToChecked": "mint", "burn": "burn",
-                "burnChecked": "burn", "closeAccount": "close", "initializeAccount": "initialize", "initializeAccount2": "initialize",
-                "initializeAccount3": "initialize", "approve": "approve", "approveChecked": "approve"}
+PARSED_TOKEN = {
+    "transfer": "send",
+    "transferChecked": "send",
+    "transferCheckedWithFee": "send",
+    "mintTo": "mint",
+    "mintToChecked": "mint",
+    "burn": "burn",
+    "burnChecked": "burn",
+    "closeAccount": "close",
+    "initializeAccount": "initialize",
+    "initializeAccount2": "initialize",
+    "initializeAccount3": "initialize",
+    "approve": "approve",
+    "approveChecked": "approve",
+}
 
 
 def _read_parsed(program, parsed):
@@ -294,23 +369,38 @@ def _read_parsed(program, parsed):
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if program == SYSTEM:
         if kind == "transfer":
-            return Operation("transfer", info["source"], info["destination"], amount=int(info["lamports"]))
+            return Operation(
+                "transfer", info["source"], info["destination"], amount=int(info["lamports"])
+            )
         if kind in ("createAccount", "createAccountWithSeed"):
-            return Operation("create", info["source"], info["newAccount"], amount=int(info["lamports"]))
+            return Operation(
+                "create", info["source"], info["newAccount"], amount=int(info["lamports"])
+            )
     if program == ASSOCIATED and kind in ("create", "createIdempotent"):
-        return Operation("associate", info["source"], info["account"], info["wallet"], mint=info.get("mint"))
+        return Operation(
+            "associate", info["source"], info["account"], info["wallet"], mint=info.get("mint")
+        )
     if program not in TOKEN_PROGRAMS or kind not in PARSED_TOKEN:
         return None
     name = PARSED_TOKEN[kind]
-    authority = info.get("authority") or info.get("multisigAuthority") or info.get("owner") or info.get("multisigOwner")
+    authority = (
+        info.get("authority")
+        or info.get("multisigAuthority")
+        or info.get("owner")
+        or info.get("multisigOwner")
+    )
     amount = int(info.get("amount") or (info.get("tokenAmount") or {}).get("amount") or 0)
     source = info.get("source") or (info.get("account") if name in ("burn", "close") else None)
-    target = info.get("destination") or (info.get("account") if name in ("mint", "initialize") else None)
+    target = info.get("destination") or (
+        info.get("account") if name in ("mint", "initialize") else None
+    )
     return Operation(name, source, target, authority, amount, info.get("mint"))
 
 
 def _read_data(program, a, data):
-    """The Operation of an instruction given as bytes (layouts: the System and SPL Token programs' instruction enums), or None."""
+    """The Operation of an instruction given as bytes (layouts: the System and SPL Token programs'
+    instruction enums), or None.
+    """
     try:
         if program == SYSTEM:
             return _read_system(a, data)
@@ -319,12 +409,13 @@ def _read_data(program, a, data):
         if program == ASSOCIATED:
             return Operation("associate", a[0], a[1], a[2], mint=a[3])
     except IndexError:
-        pass                                              # too short for what it claims: nothing can be read from it
+        # too short for what it claims: nothing can be read from it
+        pass
     return None
 
 
 def _u64(data, at):
-    return int.from_bytes(data[at:at + 8], "little")
+    return int.from_bytes(data[at : at + 8], "little")
 
 
 def _read_system(a, data):
@@ -344,7 +435,8 @@ def _read_token(a, data):
         return Operation("send", a[0], a[1], a[2], _u64(data, 1))
     if kind == 12:
         return Operation("send", a[0], a[2], a[3], _u64(data, 1), a[1])
-    if kind == 26 and data[1] == 1:                       # Token-2022: transfer with a stated fee
+    # Token-2022: transfer with a stated fee
+    if kind == 26 and data[1] == 1:
         return Operation("send", a[0], a[2], a[3], _u64(data, 2), a[1])
     if kind in (7, 14):
         return Operation("mint", None, a[1], a[2], _u64(data, 1), a[0])
@@ -361,7 +453,7 @@ def _read_token(a, data):
     return None
 
 
-# ---- whose is what ---------------------------------------------------------------------------------------------------
+# ---- whose is what -------------------------------------------------------------------------------
 FIELD = 2**255 - 19
 EDWARDS_D = -121665 * pow(121666, FIELD - 2, FIELD) % FIELD
 
@@ -377,10 +469,14 @@ def _on_curve(point):
 
 @lru_cache(4096)
 def associated_address(wallet, mint, program=TOKEN):
-    """The associated token account of a wallet and a mint: the derived address with the highest bump off the curve."""
+    """The associated token account of a wallet and a mint: the derived address with the highest
+    bump off the curve.
+    """
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
     for bump in range(255, -1, -1):
-        address = hashlib.sha256(seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress").digest()
+        address = hashlib.sha256(
+            seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
+        ).digest()
         if not _on_curve(address):
             return b58encode(address).decode()
     raise ValueError("no bump gives an address off the curve")
@@ -400,7 +496,8 @@ def _named_as_own(receipt, wallet):
 def own_accounts(receipt, wallet, known=frozenset()):
     """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
 
-    An owner that the receipt leaves out is inferred from `known` accounts, the associated address and the instructions.
+    An owner that the receipt leaves out is inferred from `known` accounts, the associated address
+    and the instructions.
     """
     own, unowned, named = {}, [], None
     for address, sides in receipt.tokens.items():
@@ -410,7 +507,11 @@ def own_accounts(receipt, wallet, known=frozenset()):
                 mine.append(side is not None and side.owner == wallet)
                 continue
             named = set(_named_as_own(receipt, wallet)) if named is None else named
-            mine.append(address in known or address in named or address == associated_address(wallet, side.mint))
+            mine.append(
+                address in known
+                or address in named
+                or address == associated_address(wallet, side.mint)
+            )
             if not mine[-1]:
                 unowned.append(address)
         if any(mine):
@@ -420,11 +521,17 @@ def own_accounts(receipt, wallet, known=frozenset()):
 
 def touches(receipt, wallet, known=frozenset()):
     """Does the receipt name the wallet or an account of its own?"""
-    return wallet in receipt.keys or bool(known & set(receipt.keys)) or bool(own_accounts(receipt, wallet, known)[0])
+    return (
+        wallet in receipt.keys
+        or bool(known & set(receipt.keys))
+        or bool(own_accounts(receipt, wallet, known)[0])
+    )
 
 
 def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
-    """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen in other receipts."""
+    """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen
+    in other receipts.
+    """
     own, unowned = own_accounts(receipt, wallet, known)
     balances = [_balance(receipt, address, mine) for address, mine in sorted(own.items())]
     before, after = receipt.lamports(wallet)
@@ -434,11 +541,30 @@ def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
     sponsored = _sponsored(receipt, wallet, own, balances)
     if wallet in receipt.keys:
         balances.insert(0, Balance(wallet, None, 9, 0, 0, before, after))
-    tips = sum(one.amount for one in receipt.operations() if one.name == "transfer" and one.source == wallet and one.target in tip_accounts)
-    return Effect(wallet=wallet, lamports=lamports, fee=receipt.fee if receipt.keys[0] == wallet else 0, wrapped=wrapped, rent=rent, sponsored=sponsored,
-                  sol=lamports + wrapped + rent - sponsored, tip=0 if receipt.failed else tips, tokens=_changes(balances), balances=tuple(balances), unowned=unowned,
-                  inferred=any(side is not None and side.owner is None for sides in receipt.tokens.values() for side in sides),
-                  own=frozenset(own) | {wallet})
+    tips = sum(
+        one.amount
+        for one in receipt.operations()
+        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
+    )
+    return Effect(
+        wallet=wallet,
+        lamports=lamports,
+        fee=receipt.fee if receipt.keys[0] == wallet else 0,
+        wrapped=wrapped,
+        rent=rent,
+        sponsored=sponsored,
+        sol=lamports + wrapped + rent - sponsored,
+        tip=0 if receipt.failed else tips,
+        tokens=_changes(balances),
+        balances=tuple(balances),
+        unowned=unowned,
+        inferred=any(
+            side is not None and side.owner is None
+            for sides in receipt.tokens.values()
+            for side in sides
+        ),
+        own=frozenset(own) | {wallet},
+    )
 
 
 def _balance(receipt, address, mine):
@@ -456,13 +582,17 @@ def _changes(balances):
         if one.mint not in (None, WRAPPED_SOL):
             changes[one.mint] += one.after - one.before
             decimals[one.mint] = one.decimals
-    return tuple((mint, change, decimals[mint]) for mint, change in sorted(changes.items()) if change)
+    return tuple(
+        (mint, change, decimals[mint]) for mint, change in sorted(changes.items()) if change
+    )
 
 
 def _sponsored(receipt, wallet, own, balances):
-    """Rent that others put into own accounts opened here, less what the wallet paid them back in the same receipt.
+    """Rent that others put into own accounts opened here, less what the wallet paid them back in
+    the same receipt.
 
-    Lamports that lay at the address before it was opened were put there by somebody else too, in an earlier receipt.
+    Lamports that lay at the address before it was opened were put there by somebody else too, in an
+    earlier receipt.
     """
     paid_back = defaultdict(int)
     for one in receipt.operations():
@@ -475,7 +605,12 @@ def _sponsored(receipt, wallet, own, balances):
             continue
         funded = defaultdict(int, {None: receipt.lamports(balance.address)[0]})
         for one in receipt.operations():
-            if one.name in ("transfer", "create") and one.target == balance.address and one.source not in own and one.source != wallet:
+            if (
+                one.name in ("transfer", "create")
+                and one.target == balance.address
+                and one.source not in own
+                and one.source != wallet
+            ):
                 funded[one.source] += one.amount
         for funder, amount in funded.items():
             given = min(amount, deposit)

@@ -1,7 +1,10 @@
-"""Asking Solana nodes: JSON-RPC over one keep-alive connection an endpoint, paced, with deadlines; accounting.md section 6.
+"""Asking Solana nodes: JSON-RPC over one keep-alive connection an endpoint, paced, with deadlines;
+accounting.md section 6.
 
-Endpoints are tried in their order of preference. Their URLs may carry tokens: they are called `endpoint 1`, `endpoint 2`... everywhere.
+Endpoints are tried in their order of preference. Their URLs may carry tokens: they are called
+`endpoint 1`, `endpoint 2`... everywhere.
 """
+
 import itertools
 import json
 import socket
@@ -20,16 +23,31 @@ DEADLINE = 15.0
 # Seconds after which a call begins no further try: two nodes that hang cost no more than one.
 CALL_SECONDS = 20.0
 SIZE_CAP = 16 * 2**20
-TRIES = 4                              # of one call, over all endpoints
-LONGEST_WAIT = 3.0                     # seconds a call waits for endpoints that rest; above that it gives up and the caller comes back later
-THROTTLED = 10.0                       # seconds an endpoint rests after a 429 without Retry-After
-FORBIDDEN = 600.0                      # seconds it rests after a 403
+# of one call, over all endpoints
+TRIES = 4
+# seconds a call waits for endpoints that rest; above that it gives up and the caller comes back
+# later
+LONGEST_WAIT = 3.0
+# seconds an endpoint rests after a 429 without Retry-After
+THROTTLED = 10.0
+# seconds it rests after a 403
+FORBIDDEN = 600.0
 LONGEST_REST = 300.0
-FAILURES_TO_REST = 3                   # in a row
+# in a row
+FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
-UNKNOWN_METHOD = -32601                # some providers lack some methods: another endpoint may have it
-NOT_HAD_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}       # a block cleaned up, ahead, skipped or not yet here; an unknown `before`
+# some providers lack some methods: another endpoint may have it
+UNKNOWN_METHOD = -32601
+# a block cleaned up, ahead, skipped or not yet here; an unknown `before`
+NOT_HAD_CODES = {
+    -32001,
+    -32004,
+    -32007,
+    -32009,
+    -32014,
+    -32020,
+}
 
 
 class RpcError(Exception):
@@ -53,13 +71,17 @@ class Refused(RpcError):
 
 
 class BadAnswer(RpcError):
-    """Answers came, and the last one did not pass the caller's check, or said that the node does not have what was asked for."""
+    """Answers came, and the last one did not pass the caller's check, or said that the node does
+    not have what was asked for.
+    """
 
 
 class _Failure(Exception):
-    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after several in a row).
+    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after
+    several in a row).
 
-    `ends_as`: what the call raises if this was its last try. `elsewhere`: may another endpoint answer better?
+    `ends_as`: what the call raises if this was its last try. `elsewhere`: may another endpoint
+    answer better?
     """
 
     def __init__(self, message, rest=0.0, ends_as=Unavailable, elsewhere=True):
@@ -71,7 +93,10 @@ class Rpc:
     """`call` may be used from one thread at a time: the jobs take turns."""
 
     def __init__(self, urls, requests_per_second, clock=time.monotonic, sleep=time.sleep):
-        self.endpoints = [Endpoint(url, f"endpoint {n}", requests_per_second, clock) for n, url in enumerate(urls, 1)]
+        self.endpoints = [
+            Endpoint(url, f"endpoint {n}", requests_per_second, clock)
+            for n, url in enumerate(urls, 1)
+        ]
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked = deque()
         self._asking_since = None
@@ -80,9 +105,11 @@ class Rpc:
         self._lock = threading.Lock()
 
     def call(self, method, params, check=lambda result: result, avoid=None):
-        """(checked result, label of the endpoint). `check` raises ValueError for an answer that cannot be used: then another try is made.
+        """(checked result, label of the endpoint). `check` raises ValueError for an answer that
+        cannot be used: then another try is made.
 
-        `avoid`: label of an endpoint not to ask, if there is another. Raises Unavailable, Refused or BadAnswer.
+        `avoid`: label of an endpoint not to ask, if there is another. Raises Unavailable, Refused
+        or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid)
@@ -111,14 +138,23 @@ class Rpc:
             tried.add(endpoint.label)
             if self._clock() - begun >= CALL_SECONDS:
                 break
-            if not failure.elsewhere or failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
+            if (
+                not failure.elsewhere
+                or failure.ends_as is Refused
+                and all(e.label in tried for e in self.endpoints)
+            ):
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
 
     def _choose(self, method, tried):
-        """The most preferred endpoint of those not tried yet, one that rests only where all do; waits its turn."""
+        """The most preferred endpoint of those not tried yet, one that rests only where all do;
+        waits its turn.
+        """
         now = self._clock()
-        endpoint = min(self.endpoints, key=lambda e: (e.rest(now) > LONGEST_WAIT, e.label in tried, e.rest(now)))
+        endpoint = min(
+            self.endpoints,
+            key=lambda e: (e.rest(now) > LONGEST_WAIT, e.label in tried, e.rest(now)),
+        )
         if endpoint.rest(now) > LONGEST_WAIT:
             raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
         self._sleep(endpoint.wait(method, now))
@@ -143,8 +179,14 @@ class Rpc:
     def report(self):
         """For health: requests in the last minute and what rests for how many seconds."""
         now = self._clock()
-        resting = {e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now}
-        return {"requestsLastMinute": sum(t > now - 60 for t in list(self._asked)), "endpoints": len(self.endpoints), "resting": resting}
+        resting = {
+            e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
+        }
+        return {
+            "requestsLastMinute": sum(t > now - 60 for t in list(self._asked)),
+            "endpoints": len(self.endpoints),
+            "resting": resting,
+        }
 
 
 def _check(check, result):
@@ -164,7 +206,10 @@ class Endpoint:
         self._free_at, self._failures = {}, 0
         self._line = _Line()
         self._session = requests.Session()
-        self._session.trust_env = False                   # no proxy, no netrc: nothing but the settings steers a request
+        self._session.trust_env = (
+            # no proxy, no netrc: nothing but the settings steers a request
+            False
+        )
         self._session.headers["User-Agent"] = "candor"
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter(self._line))
@@ -192,7 +237,9 @@ class Endpoint:
 
     def ask(self, method, params, ident):
         """The result of one request, or _Failure."""
-        status, headers, body = self._post({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
+        status, headers, body = self._post(
+            {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
+        )
         answer = _parse(status, headers, body)
         if "error" in answer:
             _raise_error(answer["error"], headers)
@@ -205,10 +252,13 @@ class Endpoint:
         watchdog.daemon = True
         watchdog.start()
         try:
-            with self._session.post(self._url, json=payload, timeout=(5, DEADLINE), stream=True, allow_redirects=False) as response:
+            with self._session.post(
+                self._url, json=payload, timeout=(5, DEADLINE), stream=True, allow_redirects=False
+            ) as response:
                 return response.status_code, response.headers, _read(response.raw)
         except (requests.RequestException, HTTPError, OSError) as error:
-            raise _Failure(type(error).__name__) from None  # the text of the error names the URL
+            # the text of the error names the URL
+            raise _Failure(type(error).__name__) from None
         finally:
             watchdog.cancel()
 
@@ -249,7 +299,16 @@ def _raise_error(error, headers):
         raise _Failure(f"error {code}", _retry_after(headers))
     if code in OUR_FAULT_CODES:
         raise _Failure(f"error {code}", ends_as=Refused, elsewhere=False)
-    raise _Failure(f"error {'unknown' if code is None else code}", ends_as=BadAnswer if code in NOT_HAD_CODES else Refused if code == UNKNOWN_METHOD else Unavailable)
+    raise _Failure(
+        f"error {'unknown' if code is None else code}",
+        ends_as=(
+            BadAnswer
+            if code in NOT_HAD_CODES
+            else Refused
+            if code == UNKNOWN_METHOD
+            else Unavailable
+        ),
+    )
 
 
 def _retry_after(headers):
@@ -257,7 +316,7 @@ def _retry_after(headers):
     return float(min(int(value), LONGEST_REST)) if value.isdecimal() else THROTTLED
 
 
-# ---- a deadline that also ends dripped headers: the connection's socket is shut down under the reader ---------------------
+# ---- a deadline that also ends dripped headers: the connection's socket is shut down under the rea
 class _Line:
     """The one socket an endpoint talks through."""
 
@@ -270,7 +329,8 @@ class _Line:
             try:
                 line.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass                                      # already closed
+                # already closed
+                pass
 
 
 class _Adapter(HTTPAdapter):
@@ -282,8 +342,10 @@ class _Adapter(HTTPAdapter):
 
     def init_poolmanager(self, *args, **kwargs):
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _noting(HTTPConnectionPool, HTTPConnection, self._line),
-                                                   "https": _noting(HTTPSConnectionPool, HTTPSConnection, self._line)}
+        self.poolmanager.pool_classes_by_scheme = {
+            "http": _noting(HTTPConnectionPool, HTTPConnection, self._line),
+            "https": _noting(HTTPSConnectionPool, HTTPSConnection, self._line),
+        }
 
 
 def _noting(pool, connection, line):

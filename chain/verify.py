@@ -1,11 +1,15 @@
-"""When does a post's signature stand for a trade? contract.md section 4. Pure; an observed trade is the only evidence."""
+"""When does a post's signature stand for a trade? contract.md section 4. Pure; an observed trade is
+the only evidence.
+"""
+
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "order_fill"))
 
 
 def judge(kind, flags, mints, post_mint):
     """(status, reason) of a post whose signature is a trade row of its own wallet.
 
-    `mints`: tokens the trade moved. Status `verified`, reason None; or `mismatch` with failed | not_a_trade | mint_not_in_trade.
+    `mints`: tokens the trade moved. Status `verified`, reason None; or `mismatch` with failed |
+    not_a_trade | mint_not_in_trade.
     """
     if kind == "failed":
         return "mismatch", "failed"

@@ -1,4 +1,7 @@
-"""The command line, a module for each group of commands. Imports stay inside the commands: `app.py` must start at once."""
+"""The command line, a module for each group of commands. Imports stay inside the commands: `app.py`
+must start at once.
+"""
+
 import contextlib
 import json
 import time
@@ -23,10 +26,13 @@ def add_command(commands, name, run, help):
 
 @contextlib.contextmanager
 def open_database(config):
-    """One open connection to a migrated database; Problem where there is none, or where it stays locked."""
+    """One open connection to a migrated database; Problem where there is none, or where it stays
+    locked.
+    """
     import models
     import trouble
     from web.problem import Problem
+
     with models.connect(config).connection_context():
         if not models.database.table_exists("owner"):
             raise Problem("not_found", "DATA_DIR holds no database yet: run `app.py migrate` first")

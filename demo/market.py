@@ -1,8 +1,11 @@
-"""An invented market: what the price services would say at a moment. Pure, and the same for everybody: a price is a function of token and time.
+"""An invented market: what the price services would say at a moment. Pure, and the same for
+everybody: a price is a function of token and time.
 
-Time is in seconds of the demonstration: 0 is its start, what was before is negative. The recording used these same prices, so that the trades on the
-chain were made at the prices the market shows. Floats are good enough here: a provider's prices are made up, money is not counted with them.
+Time is in seconds of the demonstration: 0 is its start, what was before is negative. The recording
+used these same prices, so that the trades on the chain were made at the prices the market shows.
+Floats are good enough here: a provider's prices are made up, money is not counted with them.
 """
+
 import datetime
 import hashlib
 import math
@@ -12,14 +15,22 @@ from base58 import b58encode
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 SOL_USD = 160.0
-WAVES = ((3 * 86_400, 0.45), (9 * 3_600, 0.28), (4_200, 0.14), (540, 0.08), (75, 0.05))      # (period in seconds, amplitude) of the logarithm of a price
-MOST_POOLS = 12                                           # a page of new pools
+WAVES = (
+    (3 * 86_400, 0.45),
+    (9 * 3_600, 0.28),
+    (4_200, 0.14),
+    (540, 0.08),
+    (75, 0.05),
+)  # (period in seconds, amplitude) of the logarithm of a price
+MOST_POOLS = 12  # a page of new pools
 DAY = 86_400
 
 
 @dataclass(frozen=True)
 class Token:
-    """`price` in SOL around which it moves, `wild`: how much, `sol`: in its pool, `turnover`: of the pool a day, `born`: its pair's creation."""
+    """`price` in SOL around which it moves, `wild`: how much, `sol`: in its pool, `turnover`: of
+    the pool a day, `born`: its pair's creation.
+    """
 
     symbol: str
     name: str
@@ -29,7 +40,7 @@ class Token:
     sol: float
     turnover: float
     born: int
-    list: str                                             # where it is discovered: profiles | boosts | pools
+    list: str  # where it is discovered: profiles | boosts | pools
 
 
 TOKENS = (
@@ -57,7 +68,7 @@ TOKENS = (
 BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 
-# ---- what moves ---------------------------------------------------------------------------------------------------------
+# ---- what moves ----------------------------------------------------------------------------------
 def price(token, at):
     """SOL for one whole token."""
     return token.price * math.exp(token.wild * _waves(token.symbol, at))
@@ -66,12 +77,22 @@ def price(token, at):
 def volume_usd(token, at):
     """Traded in the 24 hours before: loud where the price has just moved."""
     stir = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
-    return token.sol * SOL_USD * token.turnover * math.exp(0.4 * _noise(token.symbol + "/volume", at / 7_200)) * (1 + 2_000 * stir**2)
+    return (
+        token.sol
+        * SOL_USD
+        * token.turnover
+        * math.exp(0.4 * _noise(token.symbol + "/volume", at / 7_200))
+        * (1 + 2_000 * stir**2)
+    )
 
 
 def pool_sol(token, at):
     """The SOL side of its pool: a constant-product pool holds more SOL where the price is higher."""
-    return token.sol * math.sqrt(price(token, at) / token.price) * math.exp(0.08 * _noise(token.symbol + "/pool", at / DAY))
+    return (
+        token.sol
+        * math.sqrt(price(token, at) / token.price)
+        * math.exp(0.08 * _noise(token.symbol + "/pool", at / DAY))
+    )
 
 
 def _waves(name, at):
@@ -90,9 +111,11 @@ def _draw(name, number):
     return int.from_bytes(hashlib.sha256(f"{name}/{number}".encode()).digest()[:4]) / 2**31 - 1
 
 
-# ---- what the providers would say ---------------------------------------------------------------------------------------
+# ---- what the providers would say ----------------------------------------------------------------
 class Market:
-    """The answers of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix seconds of the demonstration's 0."""
+    """The answers of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix
+    seconds of the demonstration's 0.
+    """
 
     def __init__(self, mints, start):
         self.start = start
@@ -100,36 +123,83 @@ class Market:
 
     def show_list(self, kind, at):
         """Token profiles or boosts: [{chainId, tokenAddress}...], newest first."""
-        return [{"chainId": "solana", "tokenAddress": mint} for mint, token in self._list_born(at) if token.list == kind]
+        return [
+            {"chainId": "solana", "tokenAddress": mint}
+            for mint, token in self._list_born(at)
+            if token.list == kind
+        ]
 
     def show_pairs(self, mints, at):
         """tokens/v1: one pair of each token that is traded by then."""
-        return [self._show_pair(mint, self.tokens[mint], at) for mint in mints if mint in self.tokens and self.tokens[mint].born <= at]
+        return [
+            self._show_pair(mint, self.tokens[mint], at)
+            for mint in mints
+            if mint in self.tokens and self.tokens[mint].born <= at
+        ]
 
     def show_pools(self, at):
         """new_pools with its tokens included."""
-        found = [(mint, token) for mint, token in self._list_born(at) if token.list == "pools"][:MOST_POOLS]
-        return {"data": [self._show_pool(mint, token, at) for mint, token in found],
-                "included": [{"id": f"solana_{mint}", "type": "token", "attributes": {"address": mint, "name": token.name, "symbol": token.symbol}} for mint, token in found]}
+        found = [(mint, token) for mint, token in self._list_born(at) if token.list == "pools"][
+            :MOST_POOLS
+        ]
+        return {
+            "data": [self._show_pool(mint, token, at) for mint, token in found],
+            "included": [
+                {
+                    "id": f"solana_{mint}",
+                    "type": "token",
+                    "attributes": {"address": mint, "name": token.name, "symbol": token.symbol},
+                }
+                for mint, token in found
+            ],
+        }
 
     def _list_born(self, at):
-        return sorted(((mint, token) for mint, token in self.tokens.items() if token.born <= at), key=lambda row: -row[1].born)
+        return sorted(
+            ((mint, token) for mint, token in self.tokens.items() if token.born <= at),
+            key=lambda row: -row[1].born,
+        )
 
     def _show_pair(self, mint, token, at):
         now, sol = price(token, at), pool_sol(token, at)
-        return {"chainId": "solana", "dexId": "demonstration", "pairAddress": pair_address(mint), "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},
-                "quoteToken": {"address": WRAPPED_SOL, "name": "Wrapped SOL", "symbol": "SOL"}, "priceNative": f"{now:.12f}", "priceUsd": f"{now * SOL_USD:.10f}",
-                "volume": {"h24": round(volume_usd(token, at), 2)}, "liquidity": {"usd": round(2 * sol * SOL_USD, 2), "base": round(sol / now, 2), "quote": round(sol, 4)},
-                "pairCreatedAt": (self.start + token.born) * 1000}
+        return {
+            "chainId": "solana",
+            "dexId": "demonstration",
+            "pairAddress": pair_address(mint),
+            "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},
+            "quoteToken": {"address": WRAPPED_SOL, "name": "Wrapped SOL", "symbol": "SOL"},
+            "priceNative": f"{now:.12f}",
+            "priceUsd": f"{now * SOL_USD:.10f}",
+            "volume": {"h24": round(volume_usd(token, at), 2)},
+            "liquidity": {
+                "usd": round(2 * sol * SOL_USD, 2),
+                "base": round(sol / now, 2),
+                "quote": round(sol, 4),
+            },
+            "pairCreatedAt": (self.start + token.born) * 1000,
+        }
 
     def _show_pool(self, mint, token, at):
         now, sol = price(token, at), pool_sol(token, at)
         created = datetime.datetime.fromtimestamp(self.start + token.born, datetime.UTC)
-        return {"id": f"solana_{pair_address(mint)}", "type": "pool", "relationships": {
-                    "base_token": {"data": {"id": f"solana_{mint}", "type": "token"}}, "quote_token": {"data": {"id": f"solana_{WRAPPED_SOL}", "type": "token"}}},
-                "attributes": {"address": pair_address(mint), "name": f"{token.symbol} / SOL", "base_token_price_usd": f"{now * SOL_USD:.10f}",
-                               "base_token_price_native_currency": f"{now:.12f}", "quote_token_price_usd": f"{SOL_USD}", "reserve_in_usd": f"{2 * sol * SOL_USD:.2f}",
-                               "volume_usd": {"h24": f"{volume_usd(token, at):.2f}"}, "pool_created_at": created.isoformat()}}
+        return {
+            "id": f"solana_{pair_address(mint)}",
+            "type": "pool",
+            "relationships": {
+                "base_token": {"data": {"id": f"solana_{mint}", "type": "token"}},
+                "quote_token": {"data": {"id": f"solana_{WRAPPED_SOL}", "type": "token"}},
+            },
+            "attributes": {
+                "address": pair_address(mint),
+                "name": f"{token.symbol} / SOL",
+                "base_token_price_usd": f"{now * SOL_USD:.10f}",
+                "base_token_price_native_currency": f"{now:.12f}",
+                "quote_token_price_usd": f"{SOL_USD}",
+                "reserve_in_usd": f"{2 * sol * SOL_USD:.2f}",
+                "volume_usd": {"h24": f"{volume_usd(token, at):.2f}"},
+                "pool_created_at": created.isoformat(),
+            },
+        }
 
 
 def pair_address(mint):

@@ -1,4 +1,5 @@
 """The stand-ins on one loopback port: JSON-RPC by POST, the price services' addresses by GET."""
+
 import json
 import threading
 import time
@@ -12,7 +13,9 @@ MOST_BYTES = 1 << 16
 
 def start_server(node, market, clock=time.time):
     """Serve both from a thread of this process: the server; its address is `address_of`."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start))
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start)
+    )
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="stand-ins", daemon=True).start()
     return server
@@ -38,7 +41,11 @@ def find_answer(market, path, at):
 def answer_call(node, call, at):
     """The JSON-RPC answer to one call."""
     if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
-        return {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "Invalid request"}}
+        return {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {"code": -32600, "message": "Invalid request"},
+        }
     answer = {"jsonrpc": "2.0", "id": call.get("id")}
     try:
         return {**answer, "result": node.answer(call.get("method"), call.get("params", []), at)}
@@ -48,7 +55,7 @@ def answer_call(node, call, at):
 
 def _handler(node, market, elapsed):
     class Handler(BaseHTTPRequestHandler):
-        protocol_version, wbufsize = "HTTP/1.1", -1       # kept alive, and each answer in one piece
+        protocol_version, wbufsize = "HTTP/1.1", -1  # kept alive, and each answer in one piece
 
         def do_POST(self):
             length = int(self.headers.get("Content-Length", 0))
@@ -74,4 +81,5 @@ def _handler(node, market, elapsed):
 
         def log_message(self, *args):
             """Nobody reads it."""
+
     return Handler

@@ -1,4 +1,7 @@
-"""Setting the stage: a DATA_DIR that says it is a demonstration's, the influencers in it, what they did before anybody looked, and their posts since."""
+"""Setting the stage: a DATA_DIR that says it is a demonstration's, the influencers in it, what they
+did before anybody looked, and their posts since.
+"""
+
 import contextlib
 import json
 import sys
@@ -18,8 +21,10 @@ from demo import cast
 from providers import parse_pairs, parse_pools
 from web import accounts, posts, traders
 
-PAST = 2_400                                              # seconds of paper mode before the start
-DISPOSABLE = [f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES]         # of an earlier demonstration: each begins anew
+PAST = 2_400  # seconds of paper mode before the start
+DISPOSABLE = [
+    f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES
+]  # of an earlier demonstration: each begins anew
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,15 @@ class Stage:
 
 
 def clear_folder(data_dir):
-    """Make way in a demonstration's DATA_DIR; Refused where it holds real data, or where a server runs."""
+    """Make way in a demonstration's DATA_DIR; Refused where it holds real data, or where a server
+    runs.
+    """
     database = data_dir / "app.db"
     with keeping.alone(data_dir):
         if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
-            raise keeping.Refused(f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own")
+            raise keeping.Refused(
+                f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own"
+            )
         for name in DISPOSABLE:
             (data_dir / name).unlink(missing_ok=True)
         with contextlib.closing(apsw.Connection(str(database))) as db:
@@ -43,24 +52,43 @@ def clear_folder(data_dir):
 
 
 def fill_database(config, recording, lines, market):
-    """Migrate and people the database, and let paper mode play its past: Stage. `lines`: the posts from before the start."""
+    """Migrate and people the database, and let paper mode play its past: Stage. `lines`: the posts
+    from before the start.
+    """
     models.migrate(models.connect(config))
     try:
         with models.database.connection_context():
-            models.database.execute_sql("PRAGMA synchronous = OFF")          # who loses power here begins anew anyway
+            models.database.execute_sql(
+                "PRAGMA synchronous = OFF"
+            )  # who loses power here begins anew anyway
             bots = _bring_bots(config, recording, lines, market.start)
             _bring_traders(config, recording, market)
-            return Stage(tuple(made.publish_key.text for made in bots), accounts.create_key(bots[0].owner, "read", market.start * 1000, "demonstration").text)
+            return Stage(
+                tuple(made.publish_key.text for made in bots),
+                accounts.create_key(
+                    bots[0].owner, "read", market.start * 1000, "demonstration"
+                ).text,
+            )
     finally:
         models.database.close_all()
         models.leave()
 
 
-# ---- wallet mode --------------------------------------------------------------------------------------------------------
+# ---- wallet mode ---------------------------------------------------------------------------------
 def _bring_bots(config, recording, lines, start):
     """[accounts.NewBot, ...] as in cast.BOTS, with what they said before the start."""
     began = (start + recording["transactions"][0]["at"]) * 1000
-    bots = [accounts.create_bot(config, one.name, began, None if one.who is None else recording["wallets"][one.who], voice=one.voice, bio=one.bio) for one in cast.BOTS]
+    bots = [
+        accounts.create_bot(
+            config,
+            one.name,
+            began,
+            None if one.who is None else recording["wallets"][one.who],
+            voice=one.voice,
+            bio=one.bio,
+        )
+        for one in cast.BOTS
+    ]
     for line in lines:
         _publish(bots[line.bot], line, (start + line.at) * 1000)
     for made, one in zip(bots, cast.BOTS):
@@ -73,11 +101,22 @@ def _publish(made, line, now):
     posts.publish(made.bot.id, body, now, "api", made.publish_key.key.id, sanitized)
 
 
-# ---- paper mode ---------------------------------------------------------------------------------------------------------
+# ---- paper mode ----------------------------------------------------------------------------------
 def _bring_traders(config, recording, market):
     """Traders with a past, one of them under review."""
     start = market.start * 1000
-    made = [traders.create_trader(one.name, one.family, start - PAST * 1000, one.start, voice=one.voice, bio=one.bio, settings=one.settings).trader for one in cast.TRADERS]
+    made = [
+        traders.create_trader(
+            one.name,
+            one.family,
+            start - PAST * 1000,
+            one.start,
+            voice=one.voice,
+            bio=one.bio,
+            settings=one.settings,
+        ).trader
+        for one in cast.TRADERS
+    ]
     play_past(config, recording["accounts"], market)
     for trader, one in zip(made, cast.TRADERS):
         if one.doubt:
@@ -85,7 +124,9 @@ def _bring_traders(config, recording, market):
 
 
 def play_past(config, mint_accounts, market):
-    """The last PAST seconds of the market, by the scout's own writes and paper mode's own ticks: traders have a history when the curtain rises."""
+    """The last PAST seconds of the market, by the scout's own writes and paper mode's own ticks:
+    traders have a history when the curtain rises.
+    """
     desk = papertrade.Desk(config)
     for at in range(-PAST, 0, int(config.scout_interval_seconds)):
         now = (market.start + at) * 1000
@@ -99,10 +140,14 @@ def play_past(config, mint_accounts, market):
 
 
 def _discover(market, at, now):
-    listed = [row["tokenAddress"] for kind in ("profiles", "boosts") for row in market.show_list(kind, at)]
+    listed = [
+        row["tokenAddress"] for kind in ("profiles", "boosts") for row in market.show_list(kind, at)
+    ]
     scout.store_discoveries(dict.fromkeys(listed, (None, None)), "dexscreener", now)
     pools, _ = parse_pools(_as_received(market.show_pools(at)))
-    scout.store_discoveries({mint: (quote.symbol, quote.name) for mint, quote in pools.items()}, "geckoterminal", now)
+    scout.store_discoveries(
+        {mint: (quote.symbol, quote.name) for mint, quote in pools.items()}, "geckoterminal", now
+    )
 
 
 def _as_received(answer):
@@ -110,15 +155,17 @@ def _as_received(answer):
     return json.loads(json.dumps(answer), parse_float=Decimal)
 
 
-# ---- while somebody looks -----------------------------------------------------------------------------------------------
+# ---- while somebody looks ------------------------------------------------------------------------
 def await_server(server, url):
-    """Until the server (a Popen) answers: whether it does before it ends. Another one may sit on its port, a real one even: that is not it."""
+    """Until the server (a Popen) answers: whether it does before it ends. Another one may sit on
+    its port, a real one even: that is not it.
+    """
     while server.poll() is None:
         try:
             if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
                 return True
         except (requests.RequestException, ValueError):
-            pass                                          # not yet, or somebody else
+            pass  # not yet, or somebody else
         time.sleep(0.1)
     return False
 
@@ -139,7 +186,12 @@ def act(server, url, lines, keys, start):
 def _send(url, line, key):
     """Why a post was not taken, or None."""
     try:
-        answer = requests.post(f"{url}/api/v1/posts", json=line.fields, headers={"Authorization": f"Bearer {key}"}, timeout=10)
+        answer = requests.post(
+            f"{url}/api/v1/posts",
+            json=line.fields,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=10,
+        )
         return None if answer.status_code == 201 else answer.text
     except requests.RequestException as error:
         return type(error).__name__

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""A bot that tells its own trades: each one the instance observed of its wallet becomes one post that names the transaction, and so is verified.
+"""A bot that tells its own trades: each one the instance observed of its wallet becomes one post
+that names the transaction, and so is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of the command line
+    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of
+    the command line
     python3 bot.py                               # until you stop it; --once: one look, for cron
 
-The first look only notes where to begin: what was traded before is not told. The place is kept in the file `bot.cursor` (CANDOR_CURSOR names another);
-after a crash the same trades are told again under the same event ids, which the instance recognises. Python 3.11, nothing to install.
+The first look only notes where to begin: what was traded before is not told. The place is kept in
+the file `bot.cursor` (CANDOR_CURSOR names another); after a crash the same trades are told again
+under the same event ids, which the instance recognises. Python 3.11, nothing to install.
 """
+
 import http.client
 import json
 import os
@@ -21,15 +25,21 @@ URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 CURSOR = Path(os.environ.get("CANDOR_CURSOR", "bot.cursor"))
 LOOK_SECONDS, TRIES = 15, 8
-LONGEST_WAIT_SECONDS = 3600                       # an hour's allowance is back by then
+# an hour's allowance is back by then
+LONGEST_WAIT_SECONDS = 3600
 WORDS = {"buy": "Bought", "sell": "Sold", "swap": "Swapped into"}
 
 
 def tell(trade):
-    """The words of a post. This is the place for your bot's own: its reasons, its plans, its doubts."""
+    """The words of a post. This is the place for your bot's own: its reasons, its plans, its
+    doubts.
+    """
     moved = {change["mint"]: change["change"].lstrip("-") for change in trade["tokenChanges"]}
     price = "" if trade["kind"] == "swap" else f" for {trade['solChange'].lstrip('-')} SOL"
-    return f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}." + tell_result(trade)
+    return (
+        f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}."
+        + tell_result(trade)
+    )
 
 
 def tell_result(trade):
@@ -42,10 +52,17 @@ def tell_result(trade):
 
 
 def ask(method, path, body=None):
-    """The JSON answer. Sends again where that is safe: every post carries an event id, so the same one twice is still one post."""
-    request = urllib.request.Request(URL + path, method=method, data=json.dumps(body).encode() if body else None,
-                                     headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+    """The JSON answer. Sends again where that is safe: every post carries an event id, so the same
+    one twice is still one post.
+    """
+    request = urllib.request.Request(
+        URL + path,
+        method=method,
+        data=json.dumps(body).encode() if body else None,
+        headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"},
+    )
     for attempt in range(TRIES):
+        # no connection, or it broke: who knows whether the post arrived
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return json.load(answer)
@@ -53,10 +70,13 @@ def ask(method, path, body=None):
             if refusal.code != 429 and refusal.code < 500:
                 return read_refusal(method, path, refusal)
             asked = refusal.headers.get("Retry-After", "")
-            wait = min(int(asked) if asked.isdecimal() else 2 ** attempt, LONGEST_WAIT_SECONDS)
-        except (OSError, http.client.HTTPException) as error:     # no connection, or it broke: who knows whether the post arrived
+            wait = min(int(asked) if asked.isdecimal() else 2**attempt, LONGEST_WAIT_SECONDS)
+        except (
+            OSError,
+            http.client.HTTPException,
+        ) as error:
             print(f"{error}, trying again", file=sys.stderr)
-            wait = 2 ** attempt
+            wait = 2**attempt
         time.sleep(wait)
     sys.exit(f"{method} {path}: no answer after {TRIES} tries")
 
@@ -77,7 +97,12 @@ def look(bot):
     while (page := ask("GET", f"/api/v1/trades?botId={bot}&since={CURSOR.read_text()}"))["data"]:
         for trade in page["data"]:
             if trade["kind"] in WORDS:
-                post = {"eventId": f"trade-{trade['id']}", "body": tell(trade), "signature": trade["signature"], "mint": trade["mint"]}
+                post = {
+                    "eventId": f"trade-{trade['id']}",
+                    "body": tell(trade),
+                    "signature": trade["signature"],
+                    "mint": trade["mint"],
+                }
                 print(ask("POST", "/api/v1/posts", post)["id"])
         keep(page["newestCursor"])
 

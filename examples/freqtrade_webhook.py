@@ -32,6 +32,7 @@ Where the instance asks to wait (Retry-After), this waits and sends the same pos
 after another. Freqtrade trades on meanwhile: after a few seconds it is told 202, "still trying".
 Whatever waits is lost when this program ends. Python 3.11, nothing to install.
 """
+
 import hashlib
 import http.client
 import json
@@ -49,10 +50,13 @@ URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 LONGEST_MESSAGE, LONGEST_BODY, LONGEST_SYMBOL = 64 * 1024, 4000, 32
 TRIES = 8
-LONGEST_WAIT_SECONDS = 3600                       # of one Retry-After: an hour's allowance is back
-ANSWER_SECONDS = 6                                # freqtrade gives up on us after its timeout of 10
+# of one Retry-After: an hour's allowance is back
+LONGEST_WAIT_SECONDS = 3600
+# freqtrade gives up on us after its timeout of 10
+ANSWER_SECONDS = 6
 MOST_WAITING = 1000
-SAID_AGAIN_SECONDS = 60                           # longer than freqtrade's retries take
+# longer than freqtrade's retries take
+SAID_AGAIN_SECONDS = 60
 
 
 # ---- what is told -------------------------------------------------------------------------------
@@ -83,8 +87,10 @@ def tell_entry(message):
 def tell_exit(message):
     partial = is_true(message.get("partial"))
     verb, rest = ("Closed part of", "; the rest stays open") if partial else ("Closed", "")
-    return (f"{verb} {name_position(message)}, {message.get('profit')} by its own count{rest}.",
-            message.get("reason"))
+    return (
+        f"{verb} {name_position(message)}, {message.get('profit')} by its own count{rest}.",
+        message.get("reason"),
+    )
 
 
 def tell_message(message):
@@ -136,15 +142,17 @@ class Heard:
 # ---- sending ------------------------------------------------------------------------------------
 def find_wait(retry_after, attempt):
     """Seconds until the next try: what was asked for, else longer each time."""
-    asked = int(retry_after) if str(retry_after).isdecimal() else 2 ** attempt
+    asked = int(retry_after) if str(retry_after).isdecimal() else 2**attempt
     return min(asked, LONGEST_WAIT_SECONDS)
 
 
 def send(post):
     """(status, words, Retry-After or None) of Candor's answer; 502 where there was none."""
     request = urllib.request.Request(
-        f"{URL}/api/v1/posts", data=json.dumps(post).encode(),
-        headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+        f"{URL}/api/v1/posts",
+        data=json.dumps(post).encode(),
+        headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"},
+    )
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, json.load(answer)["id"], None
@@ -213,7 +221,7 @@ class Webhook(BaseHTTPRequestHandler):
     def do_POST(self):
         # a web page you visit could send any other kind here
         if self.headers.get_content_type() != "application/json":
-            return self.answer(415, "set \"format\": \"json\" in freqtrade's webhook section")
+            return self.answer(415, 'set "format": "json" in freqtrade\'s webhook section')
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > LONGEST_MESSAGE:
             return self.answer(413, "a message needs a length of at most 64 KiB")

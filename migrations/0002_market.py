@@ -1,4 +1,7 @@
-"""Tokens and their price snapshots: a frozen copy of the models, deliberately independent of models.py."""
+"""Tokens and their price snapshots: a frozen copy of the models, deliberately independent of
+models.py.
+"""
+
 from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField, Model, TextField
 
 
@@ -25,13 +28,17 @@ def up(migrator, db):
         pair_created_at = BigIntegerField(null=True)
         checks = TextField(null=True)
         checked_at = BigIntegerField(null=True)
+
         class Meta:
             database = db
-            table_name = 'token'
+            table_name = "token"
             strict_tables = True
-            indexes = ((('tracked_at',), False),)
+            indexes = ((("tracked_at",), False),)
+
     db.create_tables([Token])
-    db.execute_sql('CREATE INDEX token_listed ON token (discovered_at, id) WHERE tracked_at IS NOT NULL')
+    db.execute_sql(
+        "CREATE INDEX token_listed ON token (discovered_at, id) WHERE tracked_at IS NOT NULL"
+    )
 
     class Snapshot(Model):
         source = TextField(null=True)
@@ -44,9 +51,11 @@ def up(migrator, db):
         token = ForeignKeyField(Token, index=False)
         taken_at = BigIntegerField()
         expires_at = BigIntegerField(null=True, index=True)
+
         class Meta:
             database = db
-            table_name = 'snapshot'
+            table_name = "snapshot"
             strict_tables = True
-            indexes = ((('token', 'taken_at'), False),)
+            indexes = ((("token", "taken_at"), False),)
+
     db.create_tables([Snapshot])

@@ -1,4 +1,7 @@
-"""Paper mode: traders, their accounts, orders, fills, positions, diaries, posts and reviews; a frozen copy of the models."""
+"""Paper mode: traders, their accounts, orders, fills, positions, diaries, posts and reviews; a
+frozen copy of the models.
+"""
+
 from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField, Model, TextField
 
 
@@ -6,29 +9,31 @@ def up(migrator, db):
     class Owner(Model):
         class Meta:
             database = db
-            table_name = 'owner'
+            table_name = "owner"
 
     class Trader(Model):
         uid = TextField(unique=True)
         owner = ForeignKeyField(Owner)
         handle = TextField(unique=True)
         name = TextField()
-        bio = TextField(default='')
+        bio = TextField(default="")
         voice = TextField()
         family = TextField()
-        settings = TextField(default='{}')
-        start_mode = TextField(default='guarded')
-        adaptive = TextField(default='observe')
+        settings = TextField(default="{}")
+        start_mode = TextField(default="guarded")
+        adaptive = TextField(default="observe")
         created_at = BigIntegerField()
         retired_at = BigIntegerField(null=True)
         phase = TextField()
         next_order = IntegerField(default=1)
         next_position = IntegerField(default=1)
         version = IntegerField(default=0)
+
         class Meta:
             database = db
-            table_name = 'trader'
+            table_name = "trader"
             strict_tables = True
+
     db.create_tables([Trader])
 
     class Period(Model):
@@ -43,13 +48,17 @@ def up(migrator, db):
         opened_at = BigIntegerField()
         closed_at = BigIntegerField(null=True)
         closing_reason = TextField(null=True)
+
         class Meta:
             database = db
-            table_name = 'period'
+            table_name = "period"
             strict_tables = True
-            indexes = ((('trader', 'number'), True),)
+            indexes = ((("trader", "number"), True),)
+
     db.create_tables([Period])
-    db.execute_sql('CREATE UNIQUE INDEX period_open_trader ON period (trader_id) WHERE closed_at IS NULL')
+    db.execute_sql(
+        "CREATE UNIQUE INDEX period_open_trader ON period (trader_id) WHERE closed_at IS NULL"
+    )
 
     class PaperOrder(Model):
         period = ForeignKeyField(Period, index=False)
@@ -64,15 +73,17 @@ def up(migrator, db):
         decided_at = BigIntegerField()
         due_at = BigIntegerField()
         expires_at = BigIntegerField()
-        done = TextField(default='0')
+        done = TextField(default="0")
         attempts = IntegerField(default=0)
         lost = BigIntegerField(default=0)
         state = TextField()
+
         class Meta:
             database = db
-            table_name = 'paper_order'
+            table_name = "paper_order"
             strict_tables = True
-            indexes = ((('period', 'number'), True),)
+            indexes = ((("period", "number"), True),)
+
     db.create_tables([PaperOrder])
     db.execute_sql("CREATE INDEX paper_order_open ON paper_order (period_id) WHERE state = 'open'")
 
@@ -90,10 +101,12 @@ def up(migrator, db):
         failed = BooleanField()
         marks = TextField()
         model = TextField()
+
         class Meta:
             database = db
-            table_name = 'paper_fill'
+            table_name = "paper_fill"
             strict_tables = True
+
     db.create_tables([PaperFill])
 
     class Position(Model):
@@ -124,13 +137,15 @@ def up(migrator, db):
         pipeline = TextField()
         closed_at = BigIntegerField(null=True, index=True)
         reason = TextField(null=True)
+
         class Meta:
             database = db
-            table_name = 'position'
+            table_name = "position"
             strict_tables = True
-            indexes = ((('period', 'number'), True),)
+            indexes = ((("period", "number"), True),)
+
     db.create_tables([Position])
-    db.execute_sql('CREATE INDEX position_open ON position (period_id) WHERE closed_at IS NULL')
+    db.execute_sql("CREATE INDEX position_open ON position (period_id) WHERE closed_at IS NULL")
 
     class DiaryEntry(Model):
         period = ForeignKeyField(Period, index=False)
@@ -139,11 +154,13 @@ def up(migrator, db):
         mint = TextField(null=True)
         order_number = IntegerField(null=True)
         facts = TextField()
+
         class Meta:
             database = db
-            table_name = 'diary_entry'
+            table_name = "diary_entry"
             strict_tables = True
-            indexes = ((('period', 'id'), False), (('kind', 'at'), False))
+            indexes = ((("period", "id"), False), (("kind", "at"), False))
+
     db.create_tables([DiaryEntry])
 
     class PaperPost(Model):
@@ -156,11 +173,13 @@ def up(migrator, db):
         writer = TextField()
         event_at = BigIntegerField()
         created_at = BigIntegerField()
+
         class Meta:
             database = db
-            table_name = 'paper_post'
+            table_name = "paper_post"
             strict_tables = True
-            indexes = ((('trader', 'id'), False),)
+            indexes = ((("trader", "id"), False),)
+
     db.create_tables([PaperPost])
 
     class Review(Model):
@@ -170,19 +189,23 @@ def up(migrator, db):
         opened_at = BigIntegerField()
         decided_at = BigIntegerField(null=True)
         decision = TextField(null=True)
+
         class Meta:
             database = db
-            table_name = 'review'
+            table_name = "review"
             strict_tables = True
-            indexes = ((('period', 'id'), False),)
+            indexes = ((("period", "id"), False),)
+
     db.create_tables([Review])
 
     class EngineState(Model):
         id = IntegerField(primary_key=True)
         snapshot = BigIntegerField()
         entry = BigIntegerField(default=0)
+
         class Meta:
             database = db
-            table_name = 'engine_state'
+            table_name = "engine_state"
             strict_tables = True
+
     db.create_tables([EngineState])

@@ -1,4 +1,5 @@
 """Creators' sessions: a frozen copy of the model, deliberately independent of models.py."""
+
 from peewee import BigIntegerField, ForeignKeyField, Model, TextField
 
 
@@ -6,7 +7,7 @@ def up(migrator, db):
     class Owner(Model):
         class Meta:
             database = db
-            table_name = 'owner'
+            table_name = "owner"
 
     class Session(Model):
         owner = ForeignKeyField(Owner)
@@ -14,8 +15,10 @@ def up(migrator, db):
         created_at = BigIntegerField()
         seen_at = BigIntegerField()
         challenge = TextField(null=True)
+
         class Meta:
             database = db
-            table_name = 'session'
+            table_name = "session"
             strict_tables = True
+
     db.create_tables([Session])

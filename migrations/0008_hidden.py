@@ -1,4 +1,5 @@
 """What a retry of a hidden post is compared with: its words are not kept."""
+
 from peewee import TextField
 
 

@@ -1,4 +1,5 @@
 """Which process observes a wallet, where several do."""
+
 from peewee import BigIntegerField, Model, TextField
 
 
@@ -6,9 +7,11 @@ def up(migrator, db):
     class Watcher(Model):
         name = TextField(primary_key=True)
         until = BigIntegerField()
+
         class Meta:
             database = db
-            table_name = 'watcher'
+            table_name = "watcher"
             strict_tables = True
+
     db.create_tables([Watcher])
     migrator.migrate(migrator.add_column("wallet", "watcher", TextField(null=True)))

@@ -1,12 +1,19 @@
-"""What two names have in common that a reader may take for each other. Names that are alike already stay."""
+"""What two names have in common that a reader may take for each other. Names that are alike already
+stay.
+"""
+
 from peewee import TextField
 
 from web.names import find_likeness
 
 
 def up(migrator, db):
-    for table in ('bot', 'trader'):
-        migrator.migrate(migrator.add_column(table, 'likeness', TextField(default='')),
-                         migrator.add_index(table, ('likeness',), False))
+    for table in ("bot", "trader"):
+        migrator.migrate(
+            migrator.add_column(table, "likeness", TextField(default="")),
+            migrator.add_index(table, ("likeness",), False),
+        )
         for number, name in db.execute_sql(f'SELECT id, name FROM "{table}"').fetchall():
-            db.execute_sql(f'UPDATE "{table}" SET likeness = ? WHERE id = ?', (find_likeness(name), number))
+            db.execute_sql(
+                f'UPDATE "{table}" SET likeness = ? WHERE id = ?', (find_likeness(name), number)
+            )

@@ -1,33 +1,56 @@
-"""One trader's account: cash, positions and orders on their way. All money moves through `Book.apply`, so it adds up to the lamport.
+"""One trader's account: cash, positions and orders on their way. All money moves through
+`Book.apply`, so it adds up to the lamport.
 
-What always holds:  cash == starting_cash + net of the closes + cash flow of the open positions - fees of orders that came to nothing.
+What always holds:  cash == starting_cash + net of the closes + cash flow of the open positions -
+fees of orders that came to nothing.
 """
+
 import hashlib
 from dataclasses import dataclass, replace
 
-from paper.fills import MAX_ATTEMPTS, MODEL, NETWORK_FEE, RENT, STALE_PRICE, UNKNOWN_LIQUIDITY, Order
+from paper.fills import (
+    MAX_ATTEMPTS,
+    MODEL,
+    NETWORK_FEE,
+    RENT,
+    STALE_PRICE,
+    UNKNOWN_LIQUIDITY,
+    Order,
+)
 from paper.market import ALL_SOL, price_of, value_of
 
-STARTING_CASH = 10 * 10**9             # lamports
-PIPELINE = f"paper/2 {MODEL}"          # changes with the strategies, the engine or the fill model: results are compared within one
+# lamports
+STARTING_CASH = 10 * 10**9
+# changes with the strategies, the engine or the fill model: results are compared within one
+PIPELINE = f"paper/2 {MODEL}"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a trader holds, or held, of one mint, with all it cost and brought so far in lamports. With raw 0 it is a close."""
+    """What a trader holds, or held, of one mint, with all it cost and brought so far in lamports.
+    With raw 0 it is a close.
+    """
 
-    number: int                        # of this trader, over all its account periods
+    # of this trader, over all its account periods
+    number: int
     mint: str
     symbol: str
     decimals: int
     opened_at: int
-    liquidity: int | None              # at entry, USD cents
-    price: int                         # the mark: last price that could be believed,
-    marked_at: int                     # ... when that was
-    marked_on: int                     # ... and the id of its snapshot
-    high: int                          # highest mark
-    held: int = 0                      # snapshots since the entry
-    reduced: bool = False              # a part of the profit was taken
+    # at entry, USD cents
+    liquidity: int | None
+    # the mark: last price that could be believed,
+    price: int
+    # ... when that was
+    marked_at: int
+    # ... and the id of its snapshot
+    marked_on: int
+    # highest mark
+    high: int
+    # snapshots since the entry
+    held: int = 0
+    # a part of the profit was taken
+    reduced: bool = False
     raw: int = 0
     bought_raw: int = 0
     mid_bought: int = 0
@@ -35,17 +58,24 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    cash: int = 0                      # sum of the fills' effect on the cash
-    spent: int = 0                     # lamports that went into buys, rent apart
-    latency_ms: int = 0                # the longest of its fills
-    marks: tuple = ()                  # liquidity_unknown, stale_price
+    # sum of the fills' effect on the cash
+    cash: int = 0
+    # lamports that went into buys, rent apart
+    spent: int = 0
+    # the longest of its fills
+    latency_ms: int = 0
+    # liquidity_unknown, stale_price
+    marks: tuple = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    reason: str | None = None          # of the closing fill
+    # of the closing fill
+    reason: str | None = None
 
     @property
     def entry_price(self):
-        """Mean price of the buys, as the snapshots had it; never 0, since what moved from it is asked for."""
+        """Mean price of the buys, as the snapshots had it; never 0, since what moved from it is
+        asked for.
+        """
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
@@ -59,21 +89,48 @@ class Position:
 
     def marked(self, snapshot, horizon_ms):
         """With a new mark; one that comes too long after the last is noted."""
-        marks = self.marks if snapshot.at - self.marked_at <= horizon_ms else tuple(sorted({*self.marks, STALE_PRICE}))
-        return replace(self, price=snapshot.price, marked_at=snapshot.at, marked_on=snapshot.id, high=max(self.high, snapshot.price),
-                       held=self.held + 1, marks=marks)
+        marks = (
+            self.marks
+            if snapshot.at - self.marked_at <= horizon_ms
+            else tuple(sorted({*self.marks, STALE_PRICE}))
+        )
+        return replace(
+            self,
+            price=snapshot.price,
+            marked_at=snapshot.at,
+            marked_on=snapshot.id,
+            high=max(self.high, snapshot.price),
+            held=self.held + 1,
+            marks=marks,
+        )
 
     def after(self, fill):
         """The position with a fill, or a failed attempt, booked into it."""
         if fill.side == "buy":
-            traded = {"raw": self.raw + fill.raw, "bought_raw": self.bought_raw + fill.raw, "mid_bought": self.mid_bought + fill.mid,
-                      "spent": self.spent + fill.gross + fill.network_fee}
+            traded = {
+                "raw": self.raw + fill.raw,
+                "bought_raw": self.bought_raw + fill.raw,
+                "mid_bought": self.mid_bought + fill.mid,
+                "spent": self.spent + fill.gross + fill.network_fee,
+            }
         else:
-            traded = {"raw": self.raw - fill.raw, "mid_sold": self.mid_sold + fill.mid, "reduced": self.reduced or not fill.failed}
+            traded = {
+                "raw": self.raw - fill.raw,
+                "mid_sold": self.mid_sold + fill.mid,
+                "reduced": self.reduced or not fill.failed,
+            }
         closing = {"closed_at": fill.at, "reason": fill.reason} if traded["raw"] == 0 else {}
-        return replace(self, **traded, **closing, slippage=self.slippage + fill.slippage, fees=self.fees + fill.fees, rent=self.rent + fill.rent,
-                       cash=self.cash + fill.cash, latency_ms=max(self.latency_ms, fill.at - fill.decided_at),
-                       marks=tuple(sorted({*self.marks, *fill.marks})))
+        return replace(
+            self,
+            **traded,
+            **closing,
+            slippage=self.slippage + fill.slippage,
+            fees=self.fees + fill.fees,
+            rent=self.rent + fill.rent,
+            cash=self.cash + fill.cash,
+            latency_ms=max(self.latency_ms, fill.at - fill.decided_at),
+            marks=tuple(sorted({*self.marks, *fill.marks})),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +143,13 @@ class Close:
     opened_at: int
     closed_at: int
     reason: str
-    gross: int                         # lamports
-    net: int                           # gross less all costs
+    # lamports
+    gross: int
+    # gross less all costs
+    net: int
     spent: int
-    excluded: str | None = None        # why it is not eligible
+    # why it is not eligible
+    excluded: str | None = None
 
 
 def find_exclusion(pipeline, marks, reviewed):
@@ -109,10 +169,19 @@ def public_id(handle, noun, number):
 class Book:
     """The money of one account period. Knows no market and decides nothing."""
 
-    def __init__(self, cash=STARTING_CASH, positions=(), orders=(), next_order=1, next_position=1, lost_fees=0):
+    def __init__(
+        self,
+        cash=STARTING_CASH,
+        positions=(),
+        orders=(),
+        next_order=1,
+        next_position=1,
+        lost_fees=0,
+    ):
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        self.orders = {order.number: order for order in orders}          # open ones only
+        # open ones only
+        self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 
     @property
@@ -125,7 +194,9 @@ class Book:
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order):
-        """Lamports an open order may still cost: all its attempts, and what a buy pays and puts down for rent."""
+        """Lamports an open order may still cost: all its attempts, and what a buy pays and puts
+        down for rent.
+        """
         fees = NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees
@@ -144,9 +215,12 @@ class Book:
     def apply(self, order, fill, snapshot):
         """Book a fill or failed attempt; (the order, the position or None) as they stand then."""
         position = self.positions.get(fill.mint)
-        idle = fill.fees if position is None and fill.failed else 0       # paid for nothing, unless a later attempt opens a position
+        # paid for nothing, unless a later attempt opens a position
+        idle = fill.fees if position is None and fill.failed else 0
         opened = position is None and not fill.failed
-        order = replace(order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle)
+        order = replace(
+            order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle
+        )
         self.orders[order.number] = order
         self.cash += fill.cash
         self.lost_fees += idle
@@ -162,8 +236,21 @@ class Book:
         """A position that begins with what the failed attempts of its order cost."""
         self.lost_fees -= order.lost
         self.next_position += 1
-        return Position(self.next_position - 1, order.mint, order.symbol, order.decimals, fill.at, snapshot.liquidity, snapshot.price, snapshot.at,
-                        snapshot.id, snapshot.price, fees=order.lost, cash=-order.lost, spent=order.lost)
+        return Position(
+            self.next_position - 1,
+            order.mint,
+            order.symbol,
+            order.decimals,
+            fill.at,
+            snapshot.liquidity,
+            snapshot.price,
+            snapshot.at,
+            snapshot.id,
+            snapshot.price,
+            fees=order.lost,
+            cash=-order.lost,
+            spent=order.lost,
+        )
 
     def settle(self, order, state):
         """The order is over, for the reason `state`."""

@@ -1,4 +1,7 @@
-"""What a trader's own closes say, counted: patterns, lessons, and the comparison of the families. Descriptive, never a forecast. Pure."""
+"""What a trader's own closes say, counted: patterns, lessons, and the comparison of the families.
+Descriptive, never a forecast. Pure.
+"""
+
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,11 +11,14 @@ from chain.amounts import sol
 from paper.guard import DAY, LOOK_BACK, MIN_CLOSES
 from paper.market import percent
 
-MIN_PATTERN = 3                        # closes of one kind that are worth a sentence
+# closes of one kind that are worth a sentence
+MIN_PATTERN = 3
 LESSON_LIFE = 7 * DAY
 COMPARED_DAYS = 30
-SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))      # up to so many eligible closes
-Z = Decimal("1.959963984540054")       # 95 %
+# up to so many eligible closes
+SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
+# 95 %
+Z = Decimal("1.959963984540054")
 NOTE = "Descriptive. Coverage is not proof of profitability."
 
 
@@ -34,54 +40,96 @@ class Lesson:
 
 
 def find_lessons(closes, now):
-    """A Lesson for each way of closing and each token with enough eligible closes in the look-back, by key."""
-    recent = [close for close in closes if close.excluded is None and close.closed_at > now - LOOK_BACK]
+    """A Lesson for each way of closing and each token with enough eligible closes in the look-back,
+    by key.
+    """
+    recent = [
+        close for close in closes if close.excluded is None and close.closed_at > now - LOOK_BACK
+    ]
     groups = defaultdict(list)
     for close in recent:
         groups["reason " + close.reason].append(close)
         groups["token " + close.mint].append(close)
-    return [_lesson(key, group, now) for key, group in sorted(groups.items()) if len(group) >= MIN_PATTERN]
+    return [
+        _lesson(key, group, now)
+        for key, group in sorted(groups.items())
+        if len(group) >= MIN_PATTERN
+    ]
 
 
 def _lesson(key, group, now):
-    about = f"closes in {group[-1].symbol}" if key.startswith("token ") else f"closes by {group[-1].reason.replace('_', ' ')}"
-    net, spent, won = sum(close.net for close in group), sum(close.spent for close in group), sum(close.net > 0 for close in group)
-    text = f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {sol(net)} SOL, {percent(net, spent)} % of what was spent."
-    return Lesson(key, text, len(group), LOOK_BACK, tuple(close.id for close in group), now, now + LESSON_LIFE)
+    about = (
+        f"closes in {group[-1].symbol}"
+        if key.startswith("token ")
+        else f"closes by {group[-1].reason.replace('_', ' ')}"
+    )
+    net, spent, won = (
+        sum(close.net for close in group),
+        sum(close.spent for close in group),
+        sum(close.net > 0 for close in group),
+    )
+    text = (
+        f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {sol(net)} SOL,"
+        f" {percent(net, spent)} % of what was spent."
+    )
+    return Lesson(
+        key, text, len(group), LOOK_BACK, tuple(close.id for close in group), now, now + LESSON_LIFE
+    )
 
 
 def find_new_lessons(closes, known, now):
     """The lessons among find_lessons whose key has no lesson in force. `known`: {key: expires_at}."""
-    return [lesson for lesson in find_lessons(closes, now) if not lesson.is_pattern and known.get(lesson.key, 0) <= now]
+    return [
+        lesson
+        for lesson in find_lessons(closes, now)
+        if not lesson.is_pattern and known.get(lesson.key, 0) <= now
+    ]
 
 
 def review_results(closes):
     """What a trader's eligible closes add up to. Nothing but counts where there are none."""
     eligible = [close for close in closes if close.excluded is None]
     excluded = Counter(close.excluded for close in closes if close.excluded)
-    return {"closes": len(closes), "eligibleCloses": len(eligible), "excluded": dict(sorted(excluded.items())),
-            "wins": sum(close.net > 0 for close in eligible) if eligible else None,
-            "netLamports": str(sum(close.net for close in eligible)) if eligible else None}
+    return {
+        "closes": len(closes),
+        "eligibleCloses": len(eligible),
+        "excluded": dict(sorted(excluded.items())),
+        "wins": sum(close.net > 0 for close in eligible) if eligible else None,
+        "netLamports": str(sum(close.net for close in eligible)) if eligible else None,
+    }
 
 
 def compare(closes):
-    """The figures of one family from its closes of the last 30 days: exact until they are rounded for display."""
+    """The figures of one family from its closes of the last 30 days: exact until they are rounded
+    for display.
+    """
     eligible = [close for close in closes if close.excluded is None]
     returns = [Decimal(close.net) * 100 / close.spent for close in eligible if close.spent]
     wins = sum(close.net > 0 for close in eligible)
     return {
-        "eligibleCloses": len(eligible), "excluded": dict(sorted(Counter(close.excluded for close in closes if close.excluded).items())),
+        "eligibleCloses": len(eligible),
+        "excluded": dict(
+            sorted(Counter(close.excluded for close in closes if close.excluded).items())
+        ),
         "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY for close in eligible})),
         "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
-        "medianReturnPct": _round(median(returns), 2) if returns else None, "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
-        "winRateInterval": wilson(wins, len(eligible)), "worstCloseReturnPct": _round(min(returns), 2) if returns else None,
-        "costShare": cost_share(eligible), "sample": name_sample(len(eligible))}
+        "medianReturnPct": _round(median(returns), 2) if returns else None,
+        "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
+        "winRateInterval": wilson(wins, len(eligible)),
+        "worstCloseReturnPct": _round(min(returns), 2) if returns else None,
+        "costShare": cost_share(eligible),
+        "sample": name_sample(len(eligible)),
+    }
 
 
 def cost_share(closes):
     """The share that costs took of what prices moved, up or down; None where nothing moved."""
     moved = sum(abs(close.gross) for close in closes)
-    return _round(Decimal(sum(close.gross - close.net for close in closes)) / moved, 4) if moved else None
+    return (
+        _round(Decimal(sum(close.gross - close.net for close in closes)) / moved, 4)
+        if moved
+        else None
+    )
 
 
 def name_sample(count):
@@ -89,13 +137,18 @@ def name_sample(count):
 
 
 def wilson(wins, count):
-    """The 95 % Wilson score interval of a rate (Wilson 1927) as [low, high], rounded outward; None for no observation."""
+    """The 95 % Wilson score interval of a rate (Wilson 1927) as [low, high], rounded outward; None
+    for no observation.
+    """
     if not count:
         return None
     n, z2 = Decimal(count), Z * Z
     middle = (wins + z2 / 2) / (n + z2)
     spread = Z * (Decimal(wins) * (count - wins) / n + z2 / 4).sqrt() / (n + z2)
-    return [_round(max(Decimal(0), middle - spread), 4), _round(min(Decimal(1), middle + spread), 4)]
+    return [
+        _round(max(Decimal(0), middle - spread), 4),
+        _round(min(Decimal(1), middle + spread), 4),
+    ]
 
 
 def _round(number, digits):

@@ -1,14 +1,32 @@
 """The lines of a trader's diary as sentences, and which of them are worth a post. Pure."""
 
-UNSPEAKABLE = {"code", "marks", "id", "ends", "key", "windowMs", "closeIds", "expiresAt", "until", "n", "effect", "side", "slippageSol", "feesSol"}
+UNSPEAKABLE = {
+    "code",
+    "marks",
+    "id",
+    "ends",
+    "key",
+    "windowMs",
+    "closeIds",
+    "expiresAt",
+    "until",
+    "n",
+    "effect",
+    "side",
+    "slippageSol",
+    "feesSol",
+}
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
-# What is counted is counted for every effect alike: positions that were opened while the pause ran, and are closed.
+# What is counted is counted for every effect alike: positions that were opened while the pause ran,
+# and are closed.
 MEANWHILE = "{n} positions opened meanwhile were closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
-    "fill bought": "Bought {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
+    "fill bought": (
+        "Bought {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}."
+    ),
     "fill reduced": "Sold {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
     "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct} %.",
     "fill failed": "An attempt in {symbol} failed and cost {feesSol} SOL.",
@@ -16,11 +34,26 @@ LINES = {
     "refusal": "Refused {symbol}: {detail}.",
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
-    "pause ended": "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together {resultSol} SOL.",
-    "pause would_have pause_family": "The pause that was not applied ({rule}) would have stopped all entries; " + MEANWHILE,
-    "pause would_have pause_mint": "The pause that was not applied ({rule}) would have stopped entries in one token; there, " + MEANWHILE,
-    "pause would_have half_size": "The pause that was not applied ({rule}) would have halved the size of entries; " + MEANWHILE + " At the size they had.",
-    "pause would_have long_cooldown": "The pause that was not applied ({rule}) would have made the cool-down after a close four times as long; " + MEANWHILE,
+    "pause ended": (
+        "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together"
+        " {resultSol} SOL."
+    ),
+    "pause would_have pause_family": (
+        "The pause that was not applied ({rule}) would have stopped all entries; " + MEANWHILE
+    ),
+    "pause would_have pause_mint": (
+        "The pause that was not applied ({rule}) would have stopped entries in one token; there, "
+        + MEANWHILE
+    ),
+    "pause would_have half_size": (
+        "The pause that was not applied ({rule}) would have halved the size of entries; "
+        + MEANWHILE
+        + " At the size they had."
+    ),
+    "pause would_have long_cooldown": (
+        "The pause that was not applied ({rule}) would have made the cool-down after a close four"
+        " times as long; " + MEANWHILE
+    ),
     "lesson lesson": "{text}",
     "review under_review": "Under review: {detail}.",
     "review cleared": "The review was cleared: {detail}.",
@@ -33,9 +66,13 @@ LINES = {
 
 
 def tell(kind, facts):
-    """The line of one diary entry; of one whose facts are not as they should be, what kind of line it is."""
+    """The line of one diary entry; of one whose facts are not as they should be, what kind of line
+    it is.
+    """
     try:
-        return _line_of(kind, facts).format(**{name: _plain(name, value) for name, value in facts.items()})
+        return _line_of(kind, facts).format(
+            **{name: _plain(name, value) for name, value in facts.items()}
+        )
     except (KeyError, IndexError):
         return f"A {kind} whose details cannot be read."
 
@@ -47,7 +84,11 @@ def _line_of(kind, facts):
 
 def _plain(name, value):
     """Codes as words; values as they are."""
-    return value.replace("_", " ") if name in ("reason", "rule", "effect", "why") and isinstance(value, str) else value
+    return (
+        value.replace("_", " ")
+        if name in ("reason", "rule", "effect", "why") and isinstance(value, str)
+        else value
+    )
 
 
 def find_news(kind, facts):

@@ -1,8 +1,10 @@
-"""Plays snapshots through the traders: settle what was decided, mark, book what is gone, leave, enter. Pure: no clock, no disk, no chance.
+"""Plays snapshots through the traders: settle what was decided, mark, book what is gone, leave,
+enter. Pure: no clock, no disk, no chance.
 
-Everything a round brings about is collected in each trader's journal, in order; who called stores it. The same snapshots in the same order give the
-same journal, byte for byte.
+Everything a round brings about is collected in each trader's journal, in order; who called stores
+it. The same snapshots in the same order give the same journal, byte for byte.
 """
+
 import hashlib
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -12,19 +14,40 @@ from paper import guard
 from paper.book import PIPELINE, STARTING_CASH, Book, Close, find_exclusion, public_id
 from paper.brain import find_new_lessons
 from paper.faults import Faults
-from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, RENT, STALE_PRICE, WAIT_INTERVALS, Usage, fill, is_gone, write_off
+from paper.fills import (
+    MAX_ATTEMPTS,
+    NETWORK_FEE,
+    RENT,
+    STALE_PRICE,
+    WAIT_INTERVALS,
+    Usage,
+    fill,
+    is_gone,
+    write_off,
+)
 from paper.market import SKEW_MS, Snapshot, percent
 from paper.strategies import ONE, Enter, Exit, Refusal, decide
 
 HOUR, DAY = guard.HOUR, guard.DAY
-GIVEN_UP_MS = DAY                      # a held token so long without a usable price is closed at nothing
-REFUSAL_MS = HOUR                      # the same refusal is said once in this time
-MOST_REFUSALS = 10                     # ... and this many different ones
+# a held token so long without a usable price is closed at nothing
+GIVEN_UP_MS = DAY
+# the same refusal is said once in this time
+REFUSAL_MS = HOUR
+# ... and this many different ones
+MOST_REFUSALS = 10
 NO_FEES = "no_cash_for_fees"
-OF_THE_ACCOUNT = {"position_limit", "no_cash", "daily_loss"}       # refusals that would be the same for any token
-KEPT_CASH = 20_000_000                 # lamports no entry may touch: leaving costs fees too
-ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE        # of a new position beside its price, at worst
-SMALLEST_ENTRY = 10_000_000            # lamports
+# refusals that would be the same for any token
+OF_THE_ACCOUNT = {
+    "position_limit",
+    "no_cash",
+    "daily_loss",
+}
+# lamports no entry may touch: leaving costs fees too
+KEPT_CASH = 20_000_000
+# of a new position beside its price, at worst
+ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE
+# lamports
+SMALLEST_ENTRY = 10_000_000
 MISSES = {
     "unseen": ("missing_snapshot", "no snapshot came while a position was open"),
     "unpriced": ("missing_price", "no usable price in SOL came while a position was open"),
@@ -42,14 +65,18 @@ class Entry:
 
     kind: str
     at: int
-    facts: dict                        # what happened, as display texts; `what` is its sort
+    # what happened, as display texts; `what` is its sort
+    facts: dict
     mint: str | None = None
-    order: int | None = None           # number
+    # number
+    order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A reason for a review: a code and, in the key, what it is about. The same key never opens a second one."""
+    """A reason for a review: a code and, in the key, what it is about. The same key never opens a
+    second one.
+    """
 
     key: str
     code: str
@@ -61,9 +88,12 @@ class Alarm:
 @dataclass
 class Journal:
     entries: list = field(default_factory=list)
-    orders: dict = field(default_factory=dict)         # number -> as it stands
-    fills: list = field(default_factory=list)          # (Fill, number of its position or None)
-    positions: dict = field(default_factory=dict)      # number -> as it stands
+    # number -> as it stands
+    orders: dict = field(default_factory=dict)
+    # (Fill, number of its position or None)
+    fills: list = field(default_factory=list)
+    # number -> as it stands
+    positions: dict = field(default_factory=dict)
     alarms: list = field(default_factory=list)
 
 
@@ -71,41 +101,63 @@ class Journal:
 class Trader:
     """One trader while it is played: its account, its phase, what it remembers."""
 
-    id: int                            # the order of traders, and of their claims on a pool
+    # the order of traders, and of their claims on a pool
+    id: int
     handle: str
     strategy: object
     book: Book
-    adaptive: str = "observe"          # off | observe | on
+    # off | observe | on
+    adaptive: str = "observe"
     phase: guard.Phase = guard.Phase()
-    reviewed: bool = False             # under review or upheld
+    # under review or upheld
+    reviewed: bool = False
     starting_cash: int = STARTING_CASH
-    peak: int = STARTING_CASH          # highest equity since the phase began
-    day: int = -1                      # UTC day of day_equity
+    # highest equity since the phase began
+    peak: int = STARTING_CASH
+    # UTC day of day_equity
+    day: int = -1
     day_equity: int = STARTING_CASH
-    pauses: list = field(default_factory=list)         # begun and not yet looked back on
-    lessons: dict = field(default_factory=dict)        # key -> expires_at
-    closes: list = field(default_factory=list)         # of the last two weeks, oldest first
-    refused: dict = field(default_factory=dict)        # (reason, mint) -> when it was last said
-    alarmed: set = field(default_factory=set)          # keys of all reasons for a review there ever were
-    asked: set = field(default_factory=set)            # what the reasons of the open review are about, see topic_of
-    put_off: frozenset = frozenset()                   # mints that are left alone: something went wrong with them lately
+    # begun and not yet looked back on
+    pauses: list = field(default_factory=list)
+    # key -> expires_at
+    lessons: dict = field(default_factory=dict)
+    # of the last two weeks, oldest first
+    closes: list = field(default_factory=list)
+    # (reason, mint) -> when it was last said
+    refused: dict = field(default_factory=dict)
+    # keys of all reasons for a review there ever were
+    alarmed: set = field(default_factory=set)
+    # what the reasons of the open review are about, see topic_of
+    asked: set = field(default_factory=set)
+    # mints that are left alone: something went wrong with them lately
+    put_off: frozenset = frozenset()
     journal: Journal = field(default_factory=Journal)
 
     @property
     def held(self):
         """The open positions that are played."""
-        return [position for position in self.book.positions.values() if position.mint not in self.put_off]
+        return [
+            position
+            for position in self.book.positions.values()
+            if position.mint not in self.put_off
+        ]
 
     def say(self, kind, at, mint=None, order=None, **facts):
         self.journal.entries.append(Entry(kind, at, facts, mint, order))
 
     def alarm(self, code, subject, detail, at, symbol=None, about=None):
-        """A reason for a review, once for its subject; while a review is open also once for what it is about.
+        """A reason for a review, once for its subject; while a review is open also once for what it
+        is about.
 
         about: the position or order, where the subject is one of many moments of its trouble.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
-        if key in self.alarmed or about is not None and self.reviewed and topic_of(key) in self.asked:
+        if (
+            key in self.alarmed
+            or about is not None
+            and self.reviewed
+            and topic_of(key) in self.asked
+        ):
             return
         self.alarmed.add(key)
         self.asked.add(topic_of(key))
@@ -120,15 +172,18 @@ def topic_of(key):
 
 
 def play(market, traders, snapshots, now, faults=None):
-    """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and skew depend on it.
+    """One round: snapshots of one moment. `now` is when the engine sees them; only staleness and
+    skew depend on it.
 
-    faults: takes what goes wrong with one trader or token; without it such an exception ends the round.
+    faults: takes what goes wrong with one trader or token; without it such an exception ends the
+    round.
     """
     faults = faults or Faults(raising=True)
     # A snapshot of the future moves nobody's time: what is held would look forgotten for as long.
     at = min(snapshots[0].at, now + SKEW_MS)
     seen = look(market, snapshots, now, faults)
-    usage = defaultdict(Usage)             # of each pool, by all traders together
+    # of each pool, by all traders together
+    usage = defaultdict(Usage)
     for trader in faults.spare(traders):
         with faults.of(trader.id):
             expire_orders(trader, at)
@@ -145,7 +200,9 @@ def play(market, traders, snapshots, now, faults=None):
 
 
 def look(market, snapshots, now, faults):
-    """{mint: (snapshot, its flaw or None)} of the tokens that are followed. One that cannot be judged is as good as none."""
+    """{mint: (snapshot, its flaw or None)} of the tokens that are followed. One that cannot be
+    judged is as good as none.
+    """
     seen = {}
     for one in snapshots:
         with faults.of():
@@ -155,7 +212,7 @@ def look(market, snapshots, now, faults):
     return seen
 
 
-# ---- orders on their way ------------------------------------------------------------------------------------------------
+# ---- orders on their way -------------------------------------------------------------------------
 def expire_orders(trader, at):
     for order in list(trader.book.orders.values()):
         if at > order.expires_at:
@@ -166,7 +223,16 @@ def end_order(trader, order, state, at):
     """The order is over; where nothing of it was filled, the diary says so."""
     trader.journal.orders[order.number] = trader.book.settle(order, state)
     if not order.done:
-        trader.say("fill", at, order.mint, order.number, what="not_filled", side=order.side, symbol=order.symbol, why=state)
+        trader.say(
+            "fill",
+            at,
+            order.mint,
+            order.number,
+            what="not_filled",
+            side=order.side,
+            symbol=order.symbol,
+            why=state,
+        )
 
 
 def drop_orders(trader, at, state="restart"):
@@ -177,8 +243,12 @@ def drop_orders(trader, at, state="restart"):
 
 def settle_orders(traders, seen, usage, at, faults):
     """Fill what is due, oldest decision first: the earlier one takes the pool's liquidity."""
-    due = [(order.decided_at, trader.id, order.number, trader, order) for trader in traders for order in trader.book.orders.values()
-           if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off]
+    due = [
+        (order.decided_at, trader.id, order.number, trader, order)
+        for trader in traders
+        for order in trader.book.orders.values()
+        if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off
+    ]
     for *_, trader, order in sorted(due, key=lambda row: row[:3]):
         if faults.has(trader.id):
             continue
@@ -188,7 +258,9 @@ def settle_orders(traders, seen, usage, at, faults):
 
 
 def settle_due(trader, order, snapshot, flaw, usage, at):
-    """One due order on a snapshot of its token: filled, refused, or waiting on where there is no price."""
+    """One due order on a snapshot of its token: filled, refused, or waiting on where there is no
+    price.
+    """
     if flaw == "missing_price":
         return
     refusal = find_refusal(trader, order, snapshot, flaw)
@@ -200,14 +272,28 @@ def settle_due(trader, order, snapshot, flaw, usage, at):
 
 def refuse_fill(trader, order, reason, at):
     """The order ends without this fill, and the diary says why."""
-    trader.say("refusal", at, order.mint, order.number, reason=reason, detail=f"the fill was refused: {reason.replace('_', ' ')}", symbol=order.symbol)
+    trader.say(
+        "refusal",
+        at,
+        order.mint,
+        order.number,
+        reason=reason,
+        detail=f"the fill was refused: {reason.replace('_', ' ')}",
+        symbol=order.symbol,
+    )
     end_order(trader, order, "refused", at)
 
 
 def find_refusal(trader, order, snapshot, flaw):
     """Why a due order may not fill on this snapshot, or None."""
     if order.side == "sell" and order.mint not in trader.book.positions:
-        trader.alarm("double_exit", order.number, "a sale was due for a position that was closed", snapshot.at, order.symbol)
+        trader.alarm(
+            "double_exit",
+            order.number,
+            "a sale was due for a position that was closed",
+            snapshot.at,
+            order.symbol,
+        )
         return "double_exit"
     return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
 
@@ -242,18 +328,33 @@ def book_fill(trader, order, done, snapshot):
 
 def tell_fill(order, done, position):
     """The facts of a fill, as display texts."""
-    facts = {"side": done.side, "symbol": order.symbol, "feesSol": sol(done.fees), "reason": done.reason}
+    facts = {
+        "side": done.side,
+        "symbol": order.symbol,
+        "feesSol": sol(done.fees),
+        "reason": done.reason,
+    }
     if done.failed:
         return {"what": "failed", **facts}
     moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
-    facts |= {"amount": exact(done.raw, order.decimals), "sol": sol(moved), "slippageSol": sol(done.slippage), "marks": list(done.marks)}
+    facts |= {
+        "amount": exact(done.raw, order.decimals),
+        "sol": sol(moved),
+        "slippageSol": sol(done.slippage),
+        "marks": list(done.marks),
+    }
     if position.closed_at is None:
         return {"what": "bought" if done.side == "buy" else "reduced", **facts}
-    return {"what": "closed", **facts, "resultSol": sol(position.cash), "returnPct": percent(position.cash, position.spent),
-            "heldMinutes": str((position.closed_at - position.opened_at) // 60_000)}
+    return {
+        "what": "closed",
+        **facts,
+        "resultSol": sol(position.cash),
+        "returnPct": percent(position.cash, position.spent),
+        "heldMinutes": str((position.closed_at - position.opened_at) // 60_000),
+    }
 
 
-# ---- open positions -----------------------------------------------------------------------------------------------------
+# ---- open positions ------------------------------------------------------------------------------
 def watch(trader, market, seen, usage, at, faults):
     """Book what is gone, raise what must be reviewed, mark the rest."""
     for position in trader.held:
@@ -262,8 +363,14 @@ def watch(trader, market, seen, usage, at, faults):
         look_at(trader, position, snapshot, flaw, market, usage[position.mint], at)
     for order in trader.book.orders.values():
         faults.mint = order.mint
-        if order.mint in seen and order.mint not in trader.book.positions and order.mint not in trader.put_off:
-            raise_flaw(trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number)
+        if (
+            order.mint in seen
+            and order.mint not in trader.book.positions
+            and order.mint not in trader.put_off
+        ):
+            raise_flaw(
+                trader, *seen[order.mint], order.symbol, f"order {order.number}", order.number
+            )
 
 
 def look_at(trader, position, snapshot, flaw, market, usage, at):
@@ -283,24 +390,36 @@ def mark(trader, position, snapshot, horizon_ms):
     marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
     trader.journal.positions[marked.number] = marked
     if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
-        trader.alarm("stale_snapshot", snapshot.id, "there was no price for a long time before this one", snapshot.at, position.symbol)
+        trader.alarm(
+            "stale_snapshot",
+            snapshot.id,
+            "there was no price for a long time before this one",
+            snapshot.at,
+            position.symbol,
+        )
 
 
 def raise_flaw(trader, snapshot, flaw, symbol, about, subject):
-    """A snapshot that can't be believed is a reason for a review: one, however long its price stays so."""
+    """A snapshot that can't be believed is a reason for a review: one, however long its price stays
+    so.
+    """
     if flaw in REVIEWED_FLAWS:
         trader.alarm(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
 
 
 def miss(trader, position, snapshot, market, usage, at):
-    """A held token without a usable price: after three intervals a review, after a day it is closed at nothing.
+    """A held token without a usable price: after three intervals a review, after a day it is closed
+    at nothing.
 
-    Time in which no token had a snapshot does not ask the question: the scout was silent, not the token.
+    Time in which no token had a snapshot does not ask the question: the scout was silent, not the
+    token.
     """
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
     code, detail = MISSES["unseen" if snapshot is None else "unpriced"]
-    trader.alarm(code, position.marked_on, detail, at, position.symbol, f"position {position.number}")
+    trader.alarm(
+        code, position.marked_on, detail, at, position.symbol, f"position {position.number}"
+    )
     if at - position.marked_at > GIVEN_UP_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price, reserve=0)
         book_gone(trader, position, last, usage, "price_gone")
@@ -311,9 +430,19 @@ def book_gone(trader, position, snapshot, usage, reason="liquidity_gone"):
     order = trader.book.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
-    order = trader.book.place(handle=trader.handle, mint=position.mint, symbol=position.symbol, decimals=position.decimals, side="sell",
-                              amount=position.raw,
-                              reason=reason, decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at, expires_at=snapshot.at)
+    order = trader.book.place(
+        handle=trader.handle,
+        mint=position.mint,
+        symbol=position.symbol,
+        decimals=position.decimals,
+        side="sell",
+        amount=position.raw,
+        reason=reason,
+        decided_on=snapshot.id,
+        decided_at=snapshot.at,
+        due_at=snapshot.at,
+        expires_at=snapshot.at,
+    )
     done = write_off(order, snapshot, position.price, usage)
     usage.take(done)
     order = book_fill(trader, order, done, snapshot)
@@ -331,34 +460,71 @@ def leave(trader, market, seen, now, faults):
         if type(found) is not Exit or order and order.side == "sell":
             continue
         if trader.book.cash < NETWORK_FEE:
-            refuse(trader, market.tokens[position.mint], Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"), snapshot.at)
+            refuse(
+                trader,
+                market.tokens[position.mint],
+                Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"),
+                snapshot.at,
+            )
             continue
         if order:
             end_order(trader, order, "cancelled", snapshot.at)
         amount = position.raw * found.share // ONE or position.raw
-        place(trader, market, snapshot, "sell", amount, found.reason, f"leaving: {found.reason.replace('_', ' ')}", exact(amount, position.decimals))
+        place(
+            trader,
+            market,
+            snapshot,
+            "sell",
+            amount,
+            found.reason,
+            f"leaving: {found.reason.replace('_', ' ')}",
+            exact(amount, position.decimals),
+        )
 
 
 def place(trader, market, snapshot, side, amount, reason, detail, shown):
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
-    order = trader.book.place(handle=trader.handle, mint=token.mint, symbol=token.symbol, decimals=token.decimals, side=side, amount=amount,
-                              reason=reason, decided_on=snapshot.id, decided_at=snapshot.at, due_at=snapshot.at + latency,
-                              expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms)
+    order = trader.book.place(
+        handle=trader.handle,
+        mint=token.mint,
+        symbol=token.symbol,
+        decimals=token.decimals,
+        side=side,
+        amount=amount,
+        reason=reason,
+        decided_on=snapshot.id,
+        decided_at=snapshot.at,
+        due_at=snapshot.at + latency,
+        expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
+    )
     trader.journal.orders[order.number] = order
-    trader.say("decision", snapshot.at, token.mint, order.number, what=side, symbol=token.symbol, reason=reason, detail=detail,
-               **({"sol": shown} if side == "buy" else {"amount": shown}))
+    trader.say(
+        "decision",
+        snapshot.at,
+        token.mint,
+        order.number,
+        what=side,
+        symbol=token.symbol,
+        reason=reason,
+        detail=detail,
+        **({"sol": shown} if side == "buy" else {"amount": shown}),
+    )
 
 
-# ---- entries ------------------------------------------------------------------------------------------------------------
+# ---- entries -------------------------------------------------------------------------------------
 def enter(traders, market, seen, at, now, faults):
-    """Each distinct set of settings looks at the market once; each trader then takes what it may, in an order of its own."""
+    """Each distinct set of settings looks at the market once; each trader then takes what it may,
+    in an order of its own.
+    """
     views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
     by_strategy = {}
     for trader in traders:
         with faults.of(trader.id):
             if trader.strategy not in by_strategy:
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
-            for view, found in sorted(by_strategy[trader.strategy], key=lambda row: rank(trader, row[0].token.mint)):
+            for view, found in sorted(
+                by_strategy[trader.strategy], key=lambda row: rank(trader, row[0].token.mint)
+            ):
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:
                     consider(trader, market, view, found, at)
@@ -369,7 +535,9 @@ def find_signals(views, strategy, now):
 
 
 def find_signal(view, strategy, now):
-    """What a strategy makes of a token, or the exception it raised: that is for each trader who has the strategy."""
+    """What a strategy makes of a token, or the exception it raised: that is for each trader who has
+    the strategy.
+    """
     try:
         return decide(view, None, strategy, now)
     except Exception as error:
@@ -394,28 +562,45 @@ def consider(trader, market, view, found, at):
     lamports = size_entry(trader, mint, at)
     if lamports < SMALLEST_ENTRY:
         return refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
-    return place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
+    return place(
+        trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports)
+    )
 
 
 def find_limit(trader, token, at):
     """What keeps this trader from entering, whatever its strategy says."""
-    book, cooldown = trader.book, guard.cooldown_for(trader.strategy.cooldown_seconds * 1000, trader.pauses, token.mint, at)
+    book, cooldown = (
+        trader.book,
+        guard.cooldown_for(trader.strategy.cooldown_seconds * 1000, trader.pauses, token.mint, at),
+    )
     if token.decimals is None:
         return Refusal("decimals_unknown", "its mint account was not read yet")
-    if guard.in_force(trader.pauses, "pause_family", token.mint, at) or guard.in_force(trader.pauses, "pause_mint", token.mint, at):
+    if guard.in_force(trader.pauses, "pause_family", token.mint, at) or guard.in_force(
+        trader.pauses, "pause_mint", token.mint, at
+    ):
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
         return Refusal("cooldown", "this token was closed a short while ago")
     if guard.lost_too_much(book.equity, trader.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
-    waiting = sum(order.side == "buy" and order.mint not in book.positions for order in book.orders.values())
-    if len(book.positions) + waiting >= guard.positions_for(trader.strategy.max_positions, trader.phase):
-        return Refusal("position_limit", f"{len(book.positions) + waiting} positions are open already")
+    waiting = sum(
+        order.side == "buy" and order.mint not in book.positions for order in book.orders.values()
+    )
+    if len(book.positions) + waiting >= guard.positions_for(
+        trader.strategy.max_positions, trader.phase
+    ):
+        return Refusal(
+            "position_limit", f"{len(book.positions) + waiting} positions are open already"
+        )
     return None
 
 
 def size_entry(trader, mint, at):
-    wanted = trader.book.equity * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at) // ONE
+    wanted = (
+        trader.book.equity
+        * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+        // ONE
+    )
     return min(wanted, trader.book.free_cash - ENTRY_COSTS - KEPT_CASH)
 
 
@@ -425,63 +610,125 @@ def refuse(trader, token, refusal, at):
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MOST_REFUSALS:
         trader.refused[key] = at
-        trader.say("refusal", at, token.mint, reason=refusal.reason, detail=refusal.detail, symbol=token.symbol)
+        trader.say(
+            "refusal",
+            at,
+            token.mint,
+            reason=refusal.reason,
+            detail=refusal.detail,
+            symbol=token.symbol,
+        )
 
 
 def refusal_key(reason, mint):
     return reason, None if reason in OF_THE_ACCOUNT else mint
 
 
-# ---- what a close teaches -----------------------------------------------------------------------------------------------
+# ---- what a close teaches ------------------------------------------------------------------------
 def learn(trader, position):
     """Count a close: progress of the phase, pauses it gives reason to, lessons."""
     at = position.closed_at
     close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
-    trader.closes = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK] + [close]
+    trader.closes = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK] + [
+        close
+    ]
     if close.excluded is None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
     if trader.adaptive != "off":
         add_pauses(trader, at)
     for lesson in find_new_lessons(trader.closes, trader.lessons, at):
         trader.lessons[lesson.key] = lesson.expires_at
-        trader.say("lesson", at, what="lesson", key=lesson.key, text=lesson.text, n=lesson.n, windowMs=lesson.window_ms,
-                   closeIds=list(lesson.close_ids), expiresAt=lesson.expires_at)
+        trader.say(
+            "lesson",
+            at,
+            what="lesson",
+            key=lesson.key,
+            text=lesson.text,
+            n=lesson.n,
+            windowMs=lesson.window_ms,
+            closeIds=list(lesson.close_ids),
+            expiresAt=lesson.expires_at,
+        )
 
 
 def summarize(position, ident, reviewed=False):
     """The Close that rules and comparisons count."""
-    return Close(ident, position.mint, position.symbol, position.opened_at, position.closed_at, position.reason, position.gross, position.cash,
-                 position.spent, find_exclusion(position.pipeline, position.marks, reviewed))
+    return Close(
+        ident,
+        position.mint,
+        position.symbol,
+        position.opened_at,
+        position.closed_at,
+        position.reason,
+        position.gross,
+        position.cash,
+        position.spent,
+        find_exclusion(position.pipeline, position.marks, reviewed),
+    )
 
 
 def add_pauses(trader, at):
     number = len(trader.journal.entries)
-    found = guard.find_pauses(trader.closes, trader.pauses, at, applied=trader.adaptive == "on",
-                              ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"))
+    found = guard.find_pauses(
+        trader.closes,
+        trader.pauses,
+        at,
+        applied=trader.adaptive == "on",
+        ident=lambda rule: public_id(trader.handle, "pause", f"{rule}|{at}|{number}"),
+    )
     for pause in found:
         trader.pauses.append(pause)
-        trader.say("pause", at, pause.mint, what="begun" if pause.applied else "observed", id=pause.id, rule=pause.rule, effect=pause.effect,
-                   n=pause.n, windowMs=pause.window_ms, numbers=pause.numbers, until=pause.until)
+        trader.say(
+            "pause",
+            at,
+            pause.mint,
+            what="begun" if pause.applied else "observed",
+            id=pause.id,
+            rule=pause.rule,
+            effect=pause.effect,
+            n=pause.n,
+            windowMs=pause.window_ms,
+            numbers=pause.numbers,
+            until=pause.until,
+        )
 
 
-# ---- days and phases ----------------------------------------------------------------------------------------------------
+# ---- days and phases -----------------------------------------------------------------------------
 def beat(trader, now):
-    """A heartbeat: the day's first equity, days of the phase, pauses that are over, the end of Guarded Start."""
+    """A heartbeat: the day's first equity, days of the phase, pauses that are over, the end of
+    Guarded Start.
+    """
     if now // DAY != trader.day:
         trader.day, trader.day_equity = now // DAY, trader.book.equity
     trader.phase = trader.phase.on_day(now)
     for pause in [one for one in trader.pauses if one.until <= now]:
         end_pause(trader, pause, now)
     if trader.phase.is_over and not trader.reviewed:
-        change_phase(trader, "standard", now, f"{trader.phase.closes} eligible closes on {trader.phase.days} days: evidence of volume, not of profit")
+        change_phase(
+            trader,
+            "standard",
+            now,
+            f"{trader.phase.closes} eligible closes on {trader.phase.days} days: evidence of"
+            " volume, not of profit",
+        )
 
 
 def end_pause(trader, pause, now):
     """Look back on it: in `observe`, how what it would have kept out has ended."""
     trader.pauses.remove(pause)
     covered = guard.look_back_on(pause, trader.closes)
-    trader.say("pause", now, pause.mint, what="ended" if pause.applied else "would_have", ends=pause.id, rule=pause.rule, effect=pause.effect,
-               n=len(covered), windowMs=pause.until - pause.since, resultSol=sol(sum(close.net for close in covered)))
+    trader.say(
+        "pause",
+        now,
+        pause.mint,
+        what="ended" if pause.applied else "would_have",
+        ends=pause.id,
+        rule=pause.rule,
+        effect=pause.effect,
+        n=len(covered),
+        windowMs=pause.until - pause.since,
+        resultSol=sol(sum(close.net for close in covered)),
+    )
 
 
 def check_drawdown(trader, at):
@@ -489,7 +736,13 @@ def check_drawdown(trader, at):
     equity = trader.book.equity
     trader.peak = max(trader.peak, equity)
     if guard.is_locked(equity, trader.peak, trader.phase):
-        change_phase(trader, "guarded", at, f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)} % from its highest")
+        change_phase(
+            trader,
+            "guarded",
+            at,
+            f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)} % from its"
+            " highest",
+        )
 
 
 def change_phase(trader, name, at, why):
@@ -499,10 +752,19 @@ def change_phase(trader, name, at, why):
 
 
 def check_account(trader, at):
-    """What changed under an open account: its starting cash, or the pipeline while a position was open."""
+    """What changed under an open account: its starting cash, or the pipeline while a position was
+    open.
+    """
     if trader.starting_cash != STARTING_CASH:
-        trader.alarm("starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at)
+        trader.alarm(
+            "starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at
+        )
     for position in trader.book.positions.values():
         if position.pipeline != PIPELINE:
-            trader.alarm("pipeline_changed", f"{position.number}:{PIPELINE}", "model or pipeline changed while a position was open", at,
-                         position.symbol)
+            trader.alarm(
+                "pipeline_changed",
+                f"{position.number}:{PIPELINE}",
+                "model or pipeline changed while a position was open",
+                at,
+                position.symbol,
+            )

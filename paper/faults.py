@@ -1,18 +1,24 @@
-"""What could not be played: one trader's or token's trouble is kept beside its name, and the others go on. Pure."""
+"""What could not be played: one trader's or token's trouble is kept beside its name, and the others
+go on. Pure.
+"""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class Faults:
-    """{(trader id or None, mint or None): the exception}. A trader with a fault is left alone for the rest of the pass.
+    """{(trader id or None, mint or None): the exception}. A trader with a fault is left alone for
+    the rest of the pass.
 
-    What such a pass did to the trader is in doubt, and so is what it took from pools: who plays it throws the pass away
-    and plays again without the trader, or without the token for the trader. `raising` keeps nothing and raises.
+    What such a pass did to the trader is in doubt, and so is what it took from pools: who plays it
+    throws the pass away and plays again without the trader, or without the token for the trader.
+    `raising` keeps nothing and raises.
     """
 
     def __init__(self, raising: bool = False) -> None:
         self.found: dict[tuple, Exception] = {}
-        self.mint: str | None = None           # the token that is being looked at
+        # the token that is being looked at
+        self.mint: str | None = None
         self._raising = raising
 
     @contextmanager

@@ -1,43 +1,74 @@
-"""The fill model `amm-cp/1.1`: what an order would have got from a constant-product pool, to the lamport.
+"""The fill model `amm-cp/1.1`: what an order would have got from a constant-product pool, to the
+lamport.
 
-It differs from `amm-cp/1` in one rule: write-offs share the drained pool. Fills of `amm-cp/1` keep that name and can
-still be made again (see `paper.refill`): every function that depends on the model takes it as an argument.
+It differs from `amm-cp/1` in one rule: write-offs share the drained pool. Fills of `amm-cp/1` keep
+that name and can still be made again (see `paper.refill`): every function that depends on the model
+takes it as an argument.
 
-Pure integers. Rounding always goes against the trader. What the model assumes is listed in ASSUMPTIONS and stands on every close.
+Pure integers. Rounding always goes against the trader. What the model assumes is listed in
+ASSUMPTIONS and stands on every close.
 """
+
 import hashlib
 from dataclasses import dataclass
 
 from paper.market import ALL_SOL, LAMPORTS, SCALE, value_of
 
 MODEL = "amm-cp/1.1"
-FIRST_MODEL = "amm-cp/1"               # its write-offs did not share the pool
+# its write-offs did not share the pool
+FIRST_MODEL = "amm-cp/1"
 ONE = 10_000
 POOL_FEE_BPS = 30
-BASE_FEE = 5_000                       # lamports, each attempt
-PRIORITY_FEE = 50_000                  # lamports, each attempt
+# lamports, each attempt
+BASE_FEE = 5_000
+# lamports, each attempt
+PRIORITY_FEE = 50_000
 NETWORK_FEE = BASE_FEE + PRIORITY_FEE
-RENT = 2_039_280                       # lamports of a token account, back when it is closed
-FAILURE_BPS = 500                      # seeded chance that an attempt fails and only pays its network fee
-POOL_SHARE_BPS = 200                   # of the pool's SOL side, per snapshot, for all traders together
-UNKNOWN_PENALTY_BPS = 500              # on the price where liquidity is unknown
-UNKNOWN_MOST = 10**9                   # lamports that may move there per snapshot, in one fill
-MAX_ATTEMPTS = 8                       # of one order, partial fills included
-WAIT_INTERVALS = 3                     # scout intervals after the latency in which an order may fill
-GONE_SHARE = 20                        # liquidity under a twentieth of what it was at entry is gone
-GONE_USD_CENTS = 100_00                # ... as is less than this
+# lamports of a token account, back when it is closed
+RENT = 2_039_280
+# seeded chance that an attempt fails and only pays its network fee
+FAILURE_BPS = 500
+# of the pool's SOL side, per snapshot, for all traders together
+POOL_SHARE_BPS = 200
+# on the price where liquidity is unknown
+UNKNOWN_PENALTY_BPS = 500
+# lamports that may move there per snapshot, in one fill
+UNKNOWN_MOST = 10**9
+# of one order, partial fills included
+MAX_ATTEMPTS = 8
+# scout intervals after the latency in which an order may fill
+WAIT_INTERVALS = 3
+# liquidity under a twentieth of what it was at entry is gone
+GONE_SHARE = 20
+# ... as is less than this
+GONE_USD_CENTS = 100_00
 
 FIRST_ASSUMPTIONS = (
     "decided on one snapshot, filled on a later one after the stated latency",
-    f"constant-product pool whose SOL side is half its liquidity, pool fee {POOL_FEE_BPS} basis points each way",
-    f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE} priority), failed attempts included",
+    (
+        f"constant-product pool whose SOL side is half its liquidity, pool fee {POOL_FEE_BPS} basis"
+        " points each way"
+    ),
+    (
+        f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE}"
+        " priority), failed attempts included"
+    ),
     f"rent {RENT} lamports paid on the first buy and returned on the close",
-    f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated traders; the pool itself does not react",
-    f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per snapshot, of at most {UNKNOWN_MOST} lamports",
+    (
+        f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated"
+        " traders; the pool itself does not react"
+    ),
+    (
+        f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per"
+        f" snapshot, of at most {UNKNOWN_MOST} lamports"
+    ),
 )
 ASSUMPTIONS = (
     *FIRST_ASSUMPTIONS,
-    "positions that are written off on one snapshot share what is left in the pool, the first one first",
+    (
+        "positions that are written off on one snapshot share what is left in the pool, the first"
+        " one first"
+    ),
 )
 ASSUMPTIONS_OF = {FIRST_MODEL: FIRST_ASSUMPTIONS, MODEL: ASSUMPTIONS}
 # Closing reasons that book a whole position at once, outside the share of a snapshot.
@@ -48,24 +79,34 @@ STALE_PRICE = "stale_price"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A decision on its way. `amount` is lamports to spend (buy) or raw units to sell; `done` is the part that was filled."""
+    """A decision on its way. `amount` is lamports to spend (buy) or raw units to sell; `done` is
+    the part that was filled.
+    """
 
     handle: str
-    number: int                        # of this trader, over all its account periods
+    # of this trader, over all its account periods
+    number: int
     mint: str
     symbol: str
     decimals: int
-    side: str                          # buy | sell
+    # buy | sell
+    side: str
     amount: int
     reason: str
-    decided_on: int                    # snapshot id
+    # snapshot id
+    decided_on: int
     decided_at: int
-    due_at: int                        # earliest fill
+    # earliest fill
+    due_at: int
     expires_at: int
     done: int = 0
     attempts: int = 0
-    lost: int = 0                      # lamports of fees its failed attempts cost while there was no position
-    state: str = "open"                # open | filled | part_filled | expired | refused | restart | failed | cancelled
+    # lamports of fees its failed attempts cost while there was no position
+    lost: int = 0
+    state: str = (
+        # open | filled | part_filled | expired | refused | restart | failed | cancelled
+        "open"
+    )
 
     @property
     def rest(self):
@@ -74,7 +115,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """One attempt on one snapshot. `mid` is the amount's value at the snapshot's own price; all but raw are lamports."""
+    """One attempt on one snapshot. `mid` is the amount's value at the snapshot's own price; all but
+    raw are lamports.
+    """
 
     order: int
     mint: str
@@ -88,10 +131,12 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = NETWORK_FEE
-    rent: int = 0                      # paid; negative: returned
+    # paid; negative: returned
+    rent: int = 0
     failed: bool = False
     reason: str = ""
-    marks: tuple = ()                  # liquidity_unknown
+    # liquidity_unknown
+    marks: tuple = ()
 
     @property
     def fees(self):
@@ -110,15 +155,19 @@ class Fill:
 
 
 class Usage:
-    """What simulated orders already took from one pool at one snapshot. Each side moves its own price: no trader profits from another's impact."""
+    """What simulated orders already took from one pool at one snapshot. Each side moves its own
+    price: no trader profits from another's impact.
+    """
 
     def __init__(self):
         self.sol_in = self.raw_out = self.sol_out = self.raw_in = 0
-        self.blind = False                     # liquidity unknown: one fill, since nobody knows what is left
+        # liquidity unknown: one fill, since nobody knows what is left
+        self.blind = False
 
     def take(self, fill):
         if fill.failed:
-            return                             # nothing was taken
+            # nothing was taken
+            return
         if UNKNOWN_LIQUIDITY in fill.marks:
             self.blind = True
         elif fill.side == "buy":
@@ -132,28 +181,48 @@ class Usage:
 def fill(order, snapshot, usage, *, first=False, last_raw=None, model=MODEL):
     """The Fill of an order on a snapshot, or None where the pool has nothing left for it.
 
-    first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it returns the rent.
-    The caller has checked that the snapshot is due and can be believed.
+    first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it
+    returns the rent. The caller has checked that the snapshot is due and can be believed.
     """
-    taken = _buy(order.rest, snapshot, order.decimals, usage) if order.side == "buy" else _sell(order.rest, snapshot, order.decimals, usage)
+    taken = (
+        _buy(order.rest, snapshot, order.decimals, usage)
+        if order.side == "buy"
+        else _sell(order.rest, snapshot, order.decimals, usage)
+    )
     if taken is None:
         return None
     if is_failing(order, model):
         return _attempt(order, snapshot, failed=True)
     raw, mid, slippage, pool_fee = taken
     rent = RENT if first else -RENT if order.side == "sell" and raw == last_raw else 0
-    return _attempt(order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=rent)
+    return _attempt(
+        order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=rent
+    )
 
 
 def _attempt(order, snapshot, **amounts):
     marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
-    return Fill(order.number, order.mint, order.side, snapshot.id, snapshot.at, order.decided_on, order.decided_at, reason=order.reason, marks=marks,
-                **amounts)
+    return Fill(
+        order.number,
+        order.mint,
+        order.side,
+        snapshot.id,
+        snapshot.at,
+        order.decided_on,
+        order.decided_at,
+        reason=order.reason,
+        marks=marks,
+        **amounts,
+    )
 
 
 def is_failing(order, model=MODEL):
-    """Whether this attempt of the order fails: a chance fixed by handle, order number, model and attempt, the same in every replay."""
-    digest = hashlib.sha256(f"{order.handle}|{order.number}|{model}|{order.attempts}".encode()).digest()
+    """Whether this attempt of the order fails: a chance fixed by handle, order number, model and
+    attempt, the same in every replay.
+    """
+    digest = hashlib.sha256(
+        f"{order.handle}|{order.number}|{model}|{order.attempts}".encode()
+    ).digest()
     return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
 
 
@@ -176,7 +245,13 @@ def _buy(lamports, snapshot, decimals, usage):
     if paid <= 0:
         return None
     if snapshot.reserve is None:
-        raw = paid * ONE * 10**decimals * SCALE // (snapshot.price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
+        raw = (
+            paid
+            * ONE
+            * 10**decimals
+            * SCALE
+            // (snapshot.price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
+        )
     else:
         sol, tokens = _pool(snapshot, decimals)
         raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
@@ -186,7 +261,8 @@ def _buy(lamports, snapshot, decimals, usage):
 
 def _bought(paid, raw, fee, price, decimals):
     mid = value_of(raw, price, decimals)
-    return (raw, mid, paid - mid, fee) if mid > 0 else None      # less than a lamport's worth is no purchase: it would have no price
+    # less than a lamport's worth is no purchase: it would have no price
+    return (raw, mid, paid - mid, fee) if mid > 0 else None
 
 
 def _sell(raw, snapshot, decimals, usage):
@@ -206,9 +282,11 @@ def _sell(raw, snapshot, decimals, usage):
 
 
 def _pay(sol, tokens, raw):
-    """Lamports a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0 where either side is empty.
+    """Lamports a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0 where either
+    side is empty.
 
-    The token side floors to 0 where one unit is worth more than the pool holds (few decimals, a high price).
+    The token side floors to 0 where one unit is worth more than the pool holds (few decimals, a
+    high price).
     """
     return sol * raw // (tokens + raw) if sol > 0 and tokens > 0 else 0
 
@@ -227,18 +305,25 @@ def _fee(lamports):
 def is_gone(snapshot, liquidity_at_entry):
     """Rule 5: the pool's known liquidity is next to nothing, or next to nothing of what it was."""
     liquidity = snapshot.liquidity
-    return snapshot.reserve == 0 or liquidity is not None and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
+    return (
+        snapshot.reserve == 0
+        or liquidity is not None
+        and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
+    )
 
 
 def write_off(order, snapshot, mark, usage):
-    """The Fill that books a position whose liquidity or price is gone: all of it, at once, at what the pool would pay, possibly nothing.
+    """The Fill that books a position whose liquidity or price is gone: all of it, at once, at what
+    the pool would pay, possibly nothing.
 
-    mark: the last price that could be believed; what is gone is not worth more than it was.
-    usage: what others took on this snapshot; the pool pays the rest of what it holds and no more.
+    mark: the last price that could be believed; what is gone is not worth more than it was. usage:
+    what others took on this snapshot; the pool pays the rest of what it holds and no more.
     """
     raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
     if snapshot.reserve and price:
         sol, tokens = _pool(snapshot, order.decimals)
         received = _pay(sol - usage.sol_out, tokens + usage.raw_in, raw)
     raw, mid, slippage, pool_fee = _sold(raw, received, price, order.decimals)
-    return _attempt(order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=-RENT)
+    return _attempt(
+        order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=-RENT
+    )

@@ -1,34 +1,51 @@
-"""What only ever reduces: Guarded Start and the adaptive pauses. Pure; times are ms, money is lamports, shares are basis points.
+"""What only ever reduces: Guarded Start and the adaptive pauses. Pure; times are ms, money is
+lamports, shares are basis points.
 
-Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and nothing here lifts anything above its base.
+Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and
+nothing here lifts anything above its base.
 """
+
 from dataclasses import dataclass, replace
 
 ONE = 10_000
 HOUR, DAY = 3_600_000, 86_400_000
 
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-GUARDED_SIZE_BPS = 2_500               # of the base size
+# of the base size
+GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-DAILY_LOSS_BPS = 500                   # of the day's first equity: no entries for the rest of the UTC day
-DRAWDOWN_LOCK_BPS = 2_000              # under the highest equity: back to Guarded Start
+# of the day's first equity: no entries for the rest of the UTC day
+DAILY_LOSS_BPS = 500
+# under the highest equity: back to Guarded Start
+DRAWDOWN_LOCK_BPS = 2_000
 
-LOOK_BACK = 7 * DAY                    # nothing older is looked at, and no pause lasts longer
+# nothing older is looked at, and no pause lasts longer
+LOOK_BACK = 7 * DAY
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-STOPS_NEEDED = 5                       # of the last MIN_CLOSES
-MIN_CLOSES = 8                         # eligible closes in its bucket, below which no rule speaks
+# of the last MIN_CLOSES
+STOPS_NEEDED = 5
+# eligible closes in its bucket, below which no rule speaks
+MIN_CLOSES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    name: str = "guarded"              # guarded | standard
+    # guarded | standard
+    name: str = "guarded"
     since: int = 0
-    closes: int = 0                    # eligible ones since then
-    days: int = 0                      # UTC days since then on which the engine had a heartbeat
-    last_day: int = -1                 # the last such day, counted from 1970
+    # eligible ones since then
+    closes: int = 0
+    # UTC days since then on which the engine had a heartbeat
+    days: int = 0
+    # the last such day, counted from 1970
+    last_day: int = -1
 
     def on_day(self, now):
-        return self if now // DAY == self.last_day else replace(self, days=self.days + 1, last_day=now // DAY)
+        return (
+            self
+            if now // DAY == self.last_day
+            else replace(self, days=self.days + 1, last_day=now // DAY)
+        )
 
     @property
     def is_over(self):
@@ -37,7 +54,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """`effect`: pause_family | pause_mint | half_size | long_cooldown. In `observe` it is not applied."""
+    """`effect`: pause_family | pause_mint | half_size | long_cooldown. In `observe` it is not
+    applied.
+    """
 
     id: str
     rule: str
@@ -48,7 +67,8 @@ class Pause:
     applied: bool
     n: int
     window_ms: int
-    numbers: str                       # what the rule counted, in words
+    # what the rule counted, in words
+    numbers: str
 
     def covers(self, mint, at):
         return self.since <= at < self.until and self.mint in (None, mint)
@@ -61,34 +81,53 @@ class Rule:
     look_back: int
     minimum: int
     duration: int
-    count: object                      # closes -> the numbers that speak for it, in words, or None
+    # closes -> the numbers that speak for it, in words, or None
+    count: object
     by_mint: bool = False
 
 
 def _losing_streak(closes):
     lost = sum(close.net < 0 for close in closes)
-    return f"{lost} of {len(closes)} closes lost" if closes[-1].net < 0 and lost * 10 >= len(closes) * 6 else None
+    return (
+        f"{lost} of {len(closes)} closes lost"
+        if closes[-1].net < 0 and lost * 10 >= len(closes) * 6
+        else None
+    )
 
 
 def _stop_cluster(closes):
     """A trailing stop that won did what it is for; only stops that lost are counted."""
     stops = sum(close.net < 0 and close.reason in STOPS for close in closes[-MIN_CLOSES:])
-    return f"{stops} of the last {MIN_CLOSES} closes were stops that lost" if stops >= STOPS_NEEDED else None
+    return (
+        f"{stops} of the last {MIN_CLOSES} closes were stops that lost"
+        if stops >= STOPS_NEEDED
+        else None
+    )
 
 
 def _drawdown(closes):
-    """The fall of the running total from its highest point, against the lamports spent on an average position."""
+    """The fall of the running total from its highest point, against the lamports spent on an
+    average position.
+    """
     total = top = 0
     for close in closes:
         total += close.net
         top = max(top, total)
     spent = sum(close.spent for close in closes) // len(closes)
-    return f"{top - total} lamports under the best of {len(closes)} closes" if (top - total) * 2 >= spent else None
+    return (
+        f"{top - total} lamports under the best of {len(closes)} closes"
+        if (top - total) * 2 >= spent
+        else None
+    )
 
 
 def _poor_mint(closes):
     won = sum(close.net > 0 for close in closes)
-    return f"{won} of {len(closes)} closes in this token won" if sum(close.net for close in closes) < 0 and won * 10 < len(closes) * 3 else None
+    return (
+        f"{won} of {len(closes)} closes in this token won"
+        if sum(close.net for close in closes) < 0 and won * 10 < len(closes) * 3
+        else None
+    )
 
 
 RULES = (
@@ -101,20 +140,42 @@ COOLDOWN_FACTOR = 4
 
 
 def find_pauses(closes, pauses, at, *, applied, ident):
-    """The pauses that the newest of `closes` (oldest first) gives reason to, beside those in force. `ident(rule)` names a new one."""
+    """The pauses that the newest of `closes` (oldest first) gives reason to, beside those in force.
+    `ident(rule)` names a new one.
+    """
     newest, found = closes[-1], []
     for rule in RULES:
-        bucket = [close for close in closes if close.excluded is None and close.closed_at > at - rule.look_back and (not rule.by_mint or close.mint == newest.mint)]
+        bucket = [
+            close
+            for close in closes
+            if close.excluded is None
+            and close.closed_at > at - rule.look_back
+            and (not rule.by_mint or close.mint == newest.mint)
+        ]
         running = any(pause.rule == rule.name and pause.covers(newest.mint, at) for pause in pauses)
         numbers = rule.count(bucket) if len(bucket) >= rule.minimum and not running else None
         if numbers:
-            found.append(Pause(ident(rule.name), rule.name, rule.effect, newest.mint if rule.by_mint else None, at, at + rule.duration, applied,
-                               len(bucket), rule.look_back, numbers))
+            found.append(
+                Pause(
+                    ident(rule.name),
+                    rule.name,
+                    rule.effect,
+                    newest.mint if rule.by_mint else None,
+                    at,
+                    at + rule.duration,
+                    applied,
+                    len(bucket),
+                    rule.look_back,
+                    numbers,
+                )
+            )
     return found
 
 
 def in_force(pauses, effect, mint, at):
-    return any(pause.applied and pause.effect == effect and pause.covers(mint, at) for pause in pauses)
+    return any(
+        pause.applied and pause.effect == effect and pause.covers(mint, at) for pause in pauses
+    )
 
 
 def size_for(base_bps, phase, pauses, mint, at):
@@ -136,9 +197,13 @@ def lost_too_much(equity, day_equity, phase):
 
 
 def is_locked(equity, peak, phase):
-    return phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
+    return (
+        phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
+    )
 
 
 def look_back_on(pause, closes):
-    """How the entries that a pause covered, or would have covered, ended: the closes of positions opened in it."""
+    """How the entries that a pause covered, or would have covered, ended: the closes of positions
+    opened in it.
+    """
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

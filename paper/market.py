@@ -1,33 +1,54 @@
-"""What the simulation may look at: a token, its snapshots, and the judgement whether a snapshot can be believed.
+"""What the simulation may look at: a token, its snapshots, and the judgement whether a snapshot can
+be believed.
 
-Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what a provider writes has at most 18
-decimals; the rest of an exact decimal beyond 24 is given up); `reserve` is the SOL side of the pool in lamports; USD are cents.
+Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what
+a provider writes has at most 18 decimals; the rest of an exact decimal beyond 24 is given up);
+`reserve` is the SOL side of the pool in lamports; USD are cents.
 """
+
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from chain.amounts import exact
 
-SCALE = 10**24                 # of prices
-LAMPORTS = 10**9               # in a SOL
-WINDOW = 14                    # usable snapshots of a token kept for the strategies
-WINDOW_INTERVALS = 28          # ... none older than this many scout intervals: a return over N snapshots is not one over a night's gap
-MISSING_INTERVALS = 3          # scout intervals without a usable price, or without any snapshot, that are none
-SILENCE_MS = 60_000            # without any snapshot of any token is a pause of the scout, however short its interval
-JUMP_BOUND = 20                # between neighbouring snapshots
-ALL_SOL = 6 * 10**8 * 10**9    # lamports: more than there is
-MOST_CENTS = 10**17            # a liquidity or volume beyond it is no information
-SKEW_MS = 60_000               # a snapshot this far ahead of our clock was not taken by it
+# of prices
+SCALE = 10**24
+# in a SOL
+LAMPORTS = 10**9
+# usable snapshots of a token kept for the strategies
+WINDOW = 14
+# ... none older than this many scout intervals: a return over N snapshots is not one over a night's
+# gap
+WINDOW_INTERVALS = 28
+MISSING_INTERVALS = (
+    # scout intervals without a usable price, or without any snapshot, that are none
+    3
+)
+SILENCE_MS = (
+    # without any snapshot of any token is a pause of the scout, however short its interval
+    60_000
+)
+# between neighbouring snapshots
+JUMP_BOUND = 20
+# lamports: more than there is
+ALL_SOL = 6 * 10**8 * 10**9
+# a liquidity or volume beyond it is no information
+MOST_CENTS = 10**17
+# a snapshot this far ahead of our clock was not taken by it
+SKEW_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     mint: str
     symbol: str
-    decimals: int | None = None        # None until the mint account was read
-    born_at: int | None = None         # creation of its pair, where the provider tells it
+    # None until the mint account was read
+    decimals: int | None = None
+    # creation of its pair, where the provider tells it
+    born_at: int | None = None
     discovered_at: int = 0
-    checks: tuple = ()                 # ((key, "pass" | "warn" | "fail" | "unknown"), ...)
+    # ((key, "pass" | "warn" | "fail" | "unknown"), ...)
+    checks: tuple = ()
 
     def age(self, now):
         """ms since its pair was created, else since it was discovered."""
@@ -42,10 +63,14 @@ class Snapshot:
     id: int
     mint: str
     at: int
-    price: int | None                  # None: the provider gave none; 0: what it gave is no finite positive number
-    reserve: int | None = None         # None: liquidity unknown
-    liquidity: int | None = None       # both sides, USD cents
-    volume: int | None = None          # of 24 hours, USD cents
+    # None: the provider gave none; 0: what it gave is no finite positive number
+    price: int | None
+    # None: liquidity unknown
+    reserve: int | None = None
+    # both sides, USD cents
+    liquidity: int | None = None
+    # of 24 hours, USD cents
+    volume: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +79,8 @@ class Flow:
 
     owner: int
     wallet: str
-    side: str                          # buy | sell
+    # buy | sell
+    side: str
     at: int
 
 
@@ -63,8 +89,10 @@ class Past:
     """Snapshots in figures: sums, and how many of them know a volume or a liquidity."""
 
     count: int
-    last: int | None                   # price of the newest
-    top: int | None                    # highest price
+    # price of the newest
+    last: int | None
+    # highest price
+    top: int | None
     prices: int
     squares: int
     volume: int
@@ -77,38 +105,63 @@ def count_past(snapshots):
     prices = [one.price for one in snapshots]
     volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
-    return Past(len(prices), prices[-1] if prices else None, max(prices, default=None), sum(prices), sum(price * price for price in prices),
-                sum(volumes), len(volumes), sum(liquidities), len(liquidities))
+    return Past(
+        len(prices),
+        prices[-1] if prices else None,
+        max(prices, default=None),
+        sum(prices),
+        sum(price * price for price in prices),
+        sum(volumes),
+        len(volumes),
+        sum(liquidities),
+        len(liquidities),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One token as a strategy sees it: its usable snapshots, oldest first, and what observed wallets did with it."""
+    """One token as a strategy sees it: its usable snapshots, oldest first, and what observed
+    wallets did with it.
+    """
 
     token: Token
     window: tuple
     flows: tuple = ()
-    counted: dict = field(default_factory=dict, init=False, compare=False)         # span -> Past
+    # span -> Past
+    counted: dict = field(default_factory=dict, init=False, compare=False)
 
     @property
     def last(self):
         return self.window[-1]
 
     def past(self, span):
-        """The Past of the `span` snapshots before the last, fewer where there are no more; counted once for all who ask."""
+        """The Past of the `span` snapshots before the last, fewer where there are no more; counted
+        once for all who ask.
+        """
         if span not in self.counted:
-            self.counted[span] = count_past(self.window[-1 - span:-1])
+            self.counted[span] = count_past(self.window[-1 - span : -1])
         return self.counted[span]
 
 
 def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):
-    """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL side of the pool."""
-    return Snapshot(ident, mint, at, None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
-                    _scaled(pool_sol, LAMPORTS, ALL_SOL), _scaled(liquidity_usd, 100, MOST_CENTS), _scaled(volume_usd, 100, MOST_CENTS))
+    """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL
+    side of the pool.
+    """
+    return Snapshot(
+        ident,
+        mint,
+        at,
+        None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
+        _scaled(pool_sol, LAMPORTS, ALL_SOL),
+        _scaled(liquidity_usd, 100, MOST_CENTS),
+        _scaled(volume_usd, 100, MOST_CENTS),
+    )
 
 
 def _scaled(text, scale, most):
-    """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not finite or beyond `most`."""
+    """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not
+    finite or beyond `most`.
+    """
     try:
         number = Decimal(text)
     except (InvalidOperation, TypeError):
@@ -131,23 +184,32 @@ def price_of(lamports, raw, decimals):
 
 
 def find_flaw(before, snapshot, now, horizon_ms):
-    """Why a snapshot can't be believed, or None: `before` is the last one that had a price, whatever was thought of it."""
+    """Why a snapshot can't be believed, or None: `before` is the last one that had a price,
+    whatever was thought of it.
+    """
     if snapshot.at > now + SKEW_MS or before and snapshot.at < before.at:
         return "clock_skew"
     if snapshot.price is None:
         return "missing_price"
     if snapshot.price <= 0:
         return "non_positive_price"
-    if before and snapshot.at - before.at <= horizon_ms and (snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price):
+    if (
+        before
+        and snapshot.at - before.at <= horizon_ms
+        and (
+            snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price
+        )
+    ):
         return "price_jump"
     return None
 
 
 class Market:
-    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's usable window.
+    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's
+    usable window.
 
-    `awake_since`: when the snapshots of all tokens together last began to come without a pause. What nobody took
-    a snapshot of while the scout was silent is not missing.
+    `awake_since`: when the snapshots of all tokens together last began to come without a pause.
+    What nobody took a snapshot of while the scout was silent is not missing.
     """
 
     def __init__(self, interval_ms, tokens=(), flows=None):
@@ -157,10 +219,16 @@ class Market:
         self.follow(tokens, flows or {})
 
     def follow(self, tokens, flows):
-        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}. What is known of others is forgotten."""
+        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}.
+        What is known of others is forgotten.
+        """
         self.tokens, self.flows = {token.mint: token for token in tokens}, flows
-        self.windows = {mint: window for mint, window in self.windows.items() if mint in self.tokens}
-        self.before = {mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens}
+        self.windows = {
+            mint: window for mint, window in self.windows.items() if mint in self.tokens
+        }
+        self.before = {
+            mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
+        }
 
     def copy(self):
         """A market that can be played without changing this one."""
@@ -177,7 +245,11 @@ class Market:
         if flaw in (None, "price_jump"):
             self.before[snapshot.mint] = snapshot
         if flaw is None:
-            kept = [one for one in self.windows.get(snapshot.mint, ())[1 - WINDOW:] if one.at >= snapshot.at - self.horizon_ms]
+            kept = [
+                one
+                for one in self.windows.get(snapshot.mint, ())[1 - WINDOW :]
+                if one.at >= snapshot.at - self.horizon_ms
+            ]
             self.windows[snapshot.mint] = (*kept, snapshot)
         return snapshot, flaw
 

@@ -1,11 +1,27 @@
-"""Fill stored decisions again: the proof that an account is what the model makes of its decisions. It never decides. Pure."""
+"""Fill stored decisions again: the proof that an account is what the model makes of its decisions.
+It never decides. Pure.
+"""
+
 from dataclasses import dataclass, replace
 
 from paper.book import Book
 from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Usage, fill, write_off
 from paper.market import Snapshot
 
-MONEY = ("raw", "bought_raw", "mid_bought", "mid_sold", "slippage", "fees", "rent", "cash", "spent", "latency_ms", "closed_at", "reason")
+MONEY = (
+    "raw",
+    "bought_raw",
+    "mid_bought",
+    "mid_sold",
+    "slippage",
+    "fees",
+    "rent",
+    "cash",
+    "spent",
+    "latency_ms",
+    "closed_at",
+    "reason",
+)
 
 
 @dataclass(frozen=True)
@@ -13,10 +29,14 @@ class Attempt:
     """A stored fill, with what it was made of."""
 
     fill: object
-    snapshot: object                   # None: it is missing
-    before: tuple                      # Fills of the same snapshot, by anybody, that came first
-    mark: int                          # the last believed price of its position
-    model: str = MODEL                 # the fill model it was made by
+    # None: it is missing
+    snapshot: object
+    # Fills of the same snapshot, by anybody, that came first
+    before: tuple
+    # the last believed price of its position
+    mark: int
+    # the fill model it was made by
+    model: str = MODEL
 
 
 @dataclass(frozen=True)
@@ -26,45 +46,76 @@ class Account:
     starting_cash: int
     cash: int
     lost_fees: int
-    orders: dict                       # number -> Order
-    attempts: tuple                    # in the order they were made
-    positions: dict                    # number -> Position
+    # number -> Order
+    orders: dict
+    # in the order they were made
+    attempts: tuple
+    # number -> Position
+    positions: dict
 
 
 def find_differences(account):
-    """What filling the account's decisions again makes different: sentences, none where it is the same to the lamport."""
+    """What filling the account's decisions again makes different: sentences, none where it is the
+    same to the lamport.
+    """
     first = min(account.positions, default=1)
     book, positions, found = Book(account.starting_cash, next_position=first), {}, []
-    orders = {number: replace(order, done=0, attempts=0, lost=0) for number, order in account.orders.items()}
+    orders = {
+        number: replace(order, done=0, attempts=0, lost=0)
+        for number, order in account.orders.items()
+    }
     for attempt in account.attempts:
         done = fill_again(book, orders[attempt.fill.order], attempt)
         if done != attempt.fill:
-            found.append(f"order {attempt.fill.order}, attempt {orders[attempt.fill.order].attempts + 1}: another fill")
+            found.append(
+                f"order {attempt.fill.order}, attempt {orders[attempt.fill.order].attempts + 1}:"
+                " another fill"
+            )
         if done is not None:
-            orders[attempt.fill.order], position = book.apply(orders[attempt.fill.order], done, attempt.snapshot)
+            orders[attempt.fill.order], position = book.apply(
+                orders[attempt.fill.order], done, attempt.snapshot
+            )
             positions |= {position.number: position} if position else {}
-    found += [f"position {number}: another {name}" for number in sorted({*positions, *account.positions}) for name in MONEY
-              if getattr(positions.get(number), name, None) != getattr(account.positions.get(number), name, None)]
-    return found + ([] if (book.cash, book.lost_fees) == (account.cash, account.lost_fees) else ["another cash"])
+    found += [
+        f"position {number}: another {name}"
+        for number in sorted({*positions, *account.positions})
+        for name in MONEY
+        if getattr(positions.get(number), name, None)
+        != getattr(account.positions.get(number), name, None)
+    ]
+    return found + (
+        [] if (book.cash, book.lost_fees) == (account.cash, account.lost_fees) else ["another cash"]
+    )
 
 
 def fill_again(book, order, attempt):
-    """The Fill its model makes of an order on the attempt's snapshot; None where there is no such snapshot, or no room."""
+    """The Fill its model makes of an order on the attempt's snapshot; None where there is no such
+    snapshot, or no room.
+    """
     snapshot, position = attempt.snapshot, book.positions.get(order.mint)
     if order.side == "sell" and position is None:
         return None
     if order.reason in WRITE_OFFS:
-        return write_off(order, _gone(attempt), attempt.mark, _usage(attempt, shared=attempt.model != FIRST_MODEL))
+        return write_off(
+            order,
+            _gone(attempt),
+            attempt.mark,
+            _usage(attempt, shared=attempt.model != FIRST_MODEL),
+        )
     if snapshot is None:
         return None
     first, last_raw = position is None, position and position.raw
-    return fill(order, snapshot, _usage(attempt), first=first, last_raw=last_raw, model=attempt.model)
+    return fill(
+        order, snapshot, _usage(attempt), first=first, last_raw=last_raw, model=attempt.model
+    )
 
 
 def _gone(attempt):
-    """The snapshot a position was written off on. Where none came any more it was the mark, beside an empty pool.
+    """The snapshot a position was written off on. Where none came any more it was the mark, beside
+    an empty pool.
 
-    That last snapshot may be deleted by now: it was no fill's until then. Nothing but the mark is needed of it.
+    That last snapshot may be deleted by now: it was no fill's until then. Nothing but the mark is
+    needed of it.
     """
     snapshot, done = attempt.snapshot, attempt.fill
     if snapshot is not None and snapshot.at == done.at:
@@ -73,7 +124,9 @@ def _gone(attempt):
 
 
 def _usage(attempt, shared=True):
-    """What others took on the same snapshot before. In the first model write-offs neither took nor shared."""
+    """What others took on the same snapshot before. In the first model write-offs neither took nor
+    shared.
+    """
     usage = Usage()
     for earlier in attempt.before if shared else ():
         if attempt.model != FIRST_MODEL or earlier.reason not in WRITE_OFFS:

@@ -1,4 +1,5 @@
-"""Run a program under a filter of system calls, as systemd's SystemCallFilter does: refused ones fail with EPERM.
+"""Run a program under a filter of system calls, as systemd's SystemCallFilter does: refused ones
+fail with EPERM.
 
     python tests/confined.py deny sched_setaffinity,setpriority PROGRAM ARGUMENT...
     python tests/confined.py allow read,write,... PROGRAM ARGUMENT...
@@ -24,7 +25,12 @@ def load_library() -> ctypes.CDLL | None:
     library.seccomp_init.argtypes = [ctypes.c_uint32]
     library.seccomp_syscall_resolve_name.argtypes = [ctypes.c_char_p]
     library.seccomp_rule_add_array.argtypes = [
-        ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p]
+        ctypes.c_void_p,
+        ctypes.c_uint32,
+        ctypes.c_int,
+        ctypes.c_uint,
+        ctypes.c_void_p,
+    ]
     library.seccomp_load.argtypes = [ctypes.c_void_p]
     return library
 

@@ -1,4 +1,5 @@
 """What tests share: an empty migrated database, recorded receipts and the recorded history."""
+
 import functools
 
 import corpus
@@ -33,6 +34,7 @@ def _refusing(ask):
         if models.database.obj is not None:
             models.database.check_idle("a request")
         return ask(self, *args, **more)
+
     return checked
 
 
@@ -74,6 +76,7 @@ def expected():
 def service(tmp_path):
     """The application over an empty database; limits are out of the way."""
     from service import Service
+
     made = Service(tmp_path / "data")
     yield made
     made.close()
@@ -83,6 +86,7 @@ def service(tmp_path):
 def redis_server():
     """See redisserver.RedisServer; skipped where Redis is not installed."""
     from redisserver import RedisServer
+
     made = RedisServer()
     yield made
     made.stop()
@@ -100,8 +104,11 @@ def storage_url(request):
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """A running server with one influencer, shared by the tests that come from outside; see live.Live."""
+    """A running server with one influencer, shared by the tests that come from outside; see
+    live.Live.
+    """
     from live import Live
+
     made = Live(tmp_path_factory.mktemp("live"))
     yield made
     made.stop()

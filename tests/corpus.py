@@ -1,4 +1,7 @@
-"""The recorded data of tests/data: real receipts with the right answers, and a history that a real runtime executed."""
+"""The recorded data of tests/data: real receipts with the right answers, and a history that a real
+runtime executed.
+"""
+
 import gzip
 import json
 import tarfile
@@ -10,7 +13,9 @@ HISTORY = DATA / "history.json.gz"
 
 
 def unpack_receipts(folder: Path) -> Path:
-    """Unpack the receipts below `folder`; return the folder that holds truth.csv, json/, mints/ and providers/."""
+    """Unpack the receipts below `folder`; return the folder that holds truth.csv, json/, mints/ and
+    providers/.
+    """
     with tarfile.open(DATA / "receipts.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "receipts"
@@ -22,7 +27,9 @@ def read_history() -> dict:
 
 
 def read_expected() -> dict:
-    """What each wallet of the history earned, {address: ...}, by an oracle that shares no code with this project."""
+    """What each wallet of the history earned, {address: ...}, by an oracle that shares no code with
+    this project.
+    """
     return _read("expected.json.gz")["wallets"]
 
 

@@ -1,10 +1,15 @@
-"""Reading server-sent events, after the parsing rules of the HTML standard (9.2.6), as far as this interface needs them."""
+"""Reading server-sent events, after the parsing rules of the HTML standard (9.2.6), as far as this
+interface needs them.
+"""
+
 import http.client
 import json
 
 
 class Events:
-    """The events of a stream of lines. `hello`, which tells of nothing, only moves `last_id`: what a client would send as Last-Event-ID."""
+    """The events of a stream of lines. `hello`, which tells of nothing, only moves `last_id`: what
+    a client would send as Last-Event-ID.
+    """
 
     def __init__(self, lines):
         self.lines, self.last_id = lines, None
@@ -36,7 +41,14 @@ class Connection:
 
     def __init__(self, port, key, last_id=None, timeout=10):
         self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
-        self.http.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}", **({"Last-Event-ID": last_id} if last_id else {})})
+        self.http.request(
+            "GET",
+            "/api/v1/stream",
+            headers={
+                "Authorization": f"Bearer {key}",
+                **({"Last-Event-ID": last_id} if last_id else {}),
+            },
+        )
         self.answer = self.http.getresponse()
         self.status = self.answer.status
         self.events = Events(iter(self.answer.readline, b""))

@@ -1,4 +1,7 @@
-"""DexScreener and GeckoTerminal on one loopback port, steered with verbs, and a node that knows mint accounts."""
+"""DexScreener and GeckoTerminal on one loopback port, steered with verbs, and a node that knows
+mint accounts.
+"""
+
 import json
 import re
 import threading
@@ -9,7 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import base58
 
 SOL = "So11111111111111111111111111111111111111112"
-PROFILES, BOOSTS, POOLS, PRICES = "/token-profiles/latest/v1", "/token-boosts/latest/v1", "/networks/solana/new_pools", "/tokens/v1/solana/"
+PROFILES, BOOSTS, POOLS, PRICES = (
+    "/token-profiles/latest/v1",
+    "/token-boosts/latest/v1",
+    "/networks/solana/new_pools",
+    "/tokens/v1/solana/",
+)
 
 
 def address(number):
@@ -18,12 +26,23 @@ def address(number):
 
 
 class FakeMarket:
-    """What the two providers know. `profile`, `boost`, `open_pool` make a mint discoverable, `price` gives it a pair; `answer` replaces an answer."""
+    """What the two providers know. `profile`, `boost`, `open_pool` make a mint discoverable,
+    `price` gives it a pair; `answer` replaces an answer.
+    """
 
     def __init__(self):
-        self.profiles, self.boosts, self.pools, self.pairs, self.asked, self.most_asked = [], [], [], {}, Counter(), 0
+        self.profiles, self.boosts, self.pools, self.pairs, self.asked, self.most_asked = (
+            [],
+            [],
+            [],
+            {},
+            Counter(),
+            0,
+        )
         self.replaced = {}
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"market": self}))
+        self.server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (Handler,), {"market": self})
+        )
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
@@ -36,26 +55,85 @@ class FakeMarket:
 
     # ---- verbs ----
     def profile(self, mint, chain="solana"):
-        self.profiles.append({"url": "https://x", "chainId": chain, "tokenAddress": mint, "links": None, "unheardOf": {"a": [1]}})
+        self.profiles.append(
+            {
+                "url": "https://x",
+                "chainId": chain,
+                "tokenAddress": mint,
+                "links": None,
+                "unheardOf": {"a": [1]},
+            }
+        )
 
     def boost(self, mint):
         self.boosts.append({"chainId": "solana", "tokenAddress": mint, "amount": 10})
 
-    def open_pool(self, mint, symbol="POOL", name="Pool Coin", usd="0.5", sol="0.0025", reserve="4000", volume="7.5"):
-        self.pools.append({"id": "solana_" + address(9), "attributes": {
-            "base_token_price_usd": usd, "base_token_price_native_currency": sol, "quote_token_price_usd": "200", "address": address(9),
-            "pool_created_at": "2026-11-20T00:00:00Z", "market_cap_usd": None, "volume_usd": {"h24": volume}, "reserve_in_usd": reserve},
-            "relationships": {"base_token": {"data": {"id": "solana_" + mint}}, "quote_token": {"data": {"id": "solana_" + SOL}}}})
-        self.included = getattr(self, "included", []) + [{"id": "solana_" + mint, "attributes": {"symbol": symbol, "name": name}}]
+    def open_pool(
+        self,
+        mint,
+        symbol="POOL",
+        name="Pool Coin",
+        usd="0.5",
+        sol="0.0025",
+        reserve="4000",
+        volume="7.5",
+    ):
+        self.pools.append(
+            {
+                "id": "solana_" + address(9),
+                "attributes": {
+                    "base_token_price_usd": usd,
+                    "base_token_price_native_currency": sol,
+                    "quote_token_price_usd": "200",
+                    "address": address(9),
+                    "pool_created_at": "2026-11-20T00:00:00Z",
+                    "market_cap_usd": None,
+                    "volume_usd": {"h24": volume},
+                    "reserve_in_usd": reserve,
+                },
+                "relationships": {
+                    "base_token": {"data": {"id": "solana_" + mint}},
+                    "quote_token": {"data": {"id": "solana_" + SOL}},
+                },
+            }
+        )
+        self.included = getattr(self, "included", []) + [
+            {"id": "solana_" + mint, "attributes": {"symbol": symbol, "name": name}}
+        ]
 
-    def price(self, mint, usd="0.5", sol="0.0025", liquidity=4000, volume=7.5, symbol="COIN", name="Coin", **more):
+    def price(
+        self,
+        mint,
+        usd="0.5",
+        sol="0.0025",
+        liquidity=4000,
+        volume=7.5,
+        symbol="COIN",
+        name="Coin",
+        **more,
+    ):
         """`liquidity` None: the object is absent, as for pump.fun's curves."""
-        pair = {"chainId": "solana", "pairAddress": address(8), "baseToken": {"address": mint, "symbol": symbol, "name": name}, "quoteToken": {"address": SOL},
-                "priceNative": sol, "priceUsd": usd, "volume": {"h24": volume}, "pairCreatedAt": 1_790_000_000_000, **more}
-        self.pairs[mint] = pair if liquidity is None else {**pair, "liquidity": {"usd": liquidity, "base": 1, "quote": 10.25}}
+        pair = {
+            "chainId": "solana",
+            "pairAddress": address(8),
+            "baseToken": {"address": mint, "symbol": symbol, "name": name},
+            "quoteToken": {"address": SOL},
+            "priceNative": sol,
+            "priceUsd": usd,
+            "volume": {"h24": volume},
+            "pairCreatedAt": 1_790_000_000_000,
+            **more,
+        }
+        self.pairs[mint] = (
+            pair
+            if liquidity is None
+            else {**pair, "liquidity": {"usd": liquidity, "base": 1, "quote": 10.25}}
+        )
 
     def answer(self, path, status=200, body=b"", headers=(), drip=0):
-        """Answer `path` so until `heal`: raw bytes, `drip` seconds between two of them; status None: the connection is cut."""
+        """Answer `path` so until `heal`: raw bytes, `drip` seconds between two of them; status
+        None: the connection is cut.
+        """
         self.replaced[path] = status, body, dict(headers), drip
 
     def break_all(self, **how):
@@ -70,7 +148,11 @@ class FakeMarket:
             mints = path.removeprefix(PRICES).split(",")
             self.most_asked = max(self.most_asked, len(mints))
             return [self.pairs[mint] for mint in mints if mint in self.pairs]
-        return {PROFILES: self.profiles, BOOSTS: self.boosts, POOLS: {"data": self.pools, "included": getattr(self, "included", [])}}[path]
+        return {
+            PROFILES: self.profiles,
+            BOOSTS: self.boosts,
+            POOLS: {"data": self.pools, "included": getattr(self, "included", [])},
+        }[path]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -83,7 +165,12 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0].removeprefix("/api/v2")
         kind = PRICES if path.startswith(PRICES) else path
         self.market.asked[kind] += 1
-        status, body, headers, drip = self.market.replaced.get(kind) or (200, json.dumps(self.market.true_answer(path)).encode(), {}, 0)
+        status, body, headers, drip = self.market.replaced.get(kind) or (
+            200,
+            json.dumps(self.market.true_answer(path)).encode(),
+            {},
+            0,
+        )
         if status is None:
             self.close_connection = True
             return
@@ -96,7 +183,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
                 time.sleep(drip)
         except OSError:
-            self.close_connection = True                      # the client had enough
+            self.close_connection = True  # the client had enough
 
 
 class FakeNode:
@@ -106,8 +193,14 @@ class FakeNode:
         self.accounts, self.fail, self.calls = dict(accounts), None, []
 
     def call(self, method, params, check=lambda result: result, avoid=None):
-        assert method == "getMultipleAccounts" and len(params[0]) <= 100 and params[1]["encoding"] == "base64"
+        assert (
+            method == "getMultipleAccounts"
+            and len(params[0]) <= 100
+            and params[1]["encoding"] == "base64"
+        )
         self.calls.append(list(params[0]))
         if self.fail:
             raise self.fail
-        return check({"context": {"slot": 1}, "value": [self.accounts.get(one) for one in params[0]]}), "endpoint 1"
+        return check(
+            {"context": {"slot": 1}, "value": [self.accounts.get(one) for one in params[0]]}
+        ), "endpoint 1"

@@ -1,8 +1,10 @@
-"""Where tests keep their instances: SQLite in a folder of their own or, with TEST_DATABASE_URL, a database of that server, made new for each folder.
-Where they count requests: a file of that folder or, with TEST_REDIS_URL, a database of that Redis.
+"""Where tests keep their instances: SQLite in a folder of their own or, with TEST_DATABASE_URL, a
+database of that server, made new for each folder. Where they count requests: a file of that folder
+or, with TEST_REDIS_URL, a database of that Redis.
 
 `tests/with-engines COMMAND` runs a command beside servers that are thrown away afterwards.
 """
+
 import hashlib
 import os
 from urllib.parse import urlsplit, urlunsplit
@@ -14,18 +16,31 @@ import models
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
-EMPTY = f"candor_migrated_{models.list_migrations()[-1]}"           # what new databases are copied from
+EMPTY = f"candor_migrated_{models.list_migrations()[-1]}"  # what new databases are copied from
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
-postgresql_only = pytest.mark.skipif(not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines")
-file_only = pytest.mark.skipif(bool(REDIS), reason="of the allowance's file alone; tests/test_redis.py has its like for Redis")
-PASSWORD = "canary-of-the-database"                           # shown nowhere
-SECRETS = {**({"the database's password": PASSWORD} if SERVER else {}), **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {})}
+postgresql_only = pytest.mark.skipif(
+    not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines"
+)
+file_only = pytest.mark.skipif(
+    bool(REDIS), reason="of the allowance's file alone; tests/test_redis.py has its like for Redis"
+)
+PASSWORD = "canary-of-the-database"  # shown nowhere
+SECRETS = {
+    **({"the database's password": PASSWORD} if SERVER else {}),
+    **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {}),
+}
 _made, _numbers = [], {}
 
 
 def environ(folder, migrated=True):
-    """The settings of an instance that lives in this folder: the same ones whenever they are asked for."""
-    return {"DATA_DIR": str(folder), **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {}), **({"RATELIMIT_STORAGE_URL": redis_of(folder)} if REDIS else {})}
+    """The settings of an instance that lives in this folder: the same ones whenever they are asked
+    for.
+    """
+    return {
+        "DATA_DIR": str(folder),
+        **({"DATABASE_URL": url_of(folder, migrated)} if SERVER else {}),
+        **({"RATELIMIT_STORAGE_URL": redis_of(folder)} if REDIS else {}),
+    }
 
 
 def settings_of(folder, **more):
@@ -55,19 +70,29 @@ def redis_of(folder):
 def url_for(name):
     """With a password, which this server asks nobody for."""
     parts = urlsplit(SERVER)
-    return urlunsplit(parts._replace(path=f"/{name}", netloc=f"{parts.username}:{PASSWORD}@{parts.hostname}:{parts.port}"))
+    return urlunsplit(
+        parts._replace(
+            path=f"/{name}", netloc=f"{parts.username}:{PASSWORD}@{parts.hostname}:{parts.port}"
+        )
+    )
 
 
 def _create(name, migrated):
-    """An empty database, in which the migrations are done already unless they are not wanted: they are the same for all. Copying files is quick."""
+    """An empty database, in which the migrations are done already unless they are not wanted: they
+    are the same for all. Copying files is quick.
+    """
     import psycopg
+
     with psycopg.connect(SERVER, autocommit=True) as server:
         if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (EMPTY,)).fetchone():
             server.execute(f"CREATE DATABASE {EMPTY}")
             made = models.open_postgresql(url_for(EMPTY))
             models.migrate(made)
             made.close_all()
-        server.execute(f"CREATE DATABASE {name} TEMPLATE {EMPTY if migrated else 'template1'} STRATEGY file_copy")
+        server.execute(
+            f"CREATE DATABASE {name} TEMPLATE {EMPTY if migrated else 'template1'} STRATEGY"
+            " file_copy"
+        )
 
 
 def hurry():
@@ -80,7 +105,10 @@ def read_all(folder):
     """Every row of the instance of this folder, as bytes."""
     made = models.make_database(settings_of(folder))
     with made.connection_context():
-        rows = [made.execute_sql(f'SELECT * FROM "{table._meta.table_name}"').fetchall() for table in models.TABLES]
+        rows = [
+            made.execute_sql(f'SELECT * FROM "{table._meta.table_name}"').fetchall()
+            for table in models.TABLES
+        ]
     made.close_all()
     return repr(rows).encode()
 
@@ -94,7 +122,7 @@ def shrink():
 def wait_no_longer(ms):
     """From now on, on this thread's connection, a locked database is refused after so many ms."""
     models.database.obj.busy_ms = ms
-    with models.database.impatient():                         # afterwards it waits as long as it is told to
+    with models.database.impatient():  # afterwards it waits as long as it is told to
         pass
 
 
@@ -111,6 +139,7 @@ def drop_since(count):
     """Drop the databases made after there were so many."""
     if len(_made) > count:
         import psycopg
+
         with psycopg.connect(SERVER, autocommit=True) as server:
             while len(_made) > count:
                 server.execute(f"DROP DATABASE {_made.pop()} WITH (FORCE)")

@@ -1,4 +1,7 @@
-"""A server as users run it, with an influencer, for what talks to it from outside: guides, examples, the MCP server."""
+"""A server as users run it, with an influencer, for what talks to it from outside: guides,
+examples, the MCP server.
+"""
+
 import json
 import os
 import subprocess
@@ -10,19 +13,36 @@ from test_worker import ROOT, SETTINGS, Server
 
 
 class Live(Server):
-    """`key` publishes for the influencer `bot`, `read_key` belongs to the same owner; `environ` is what a client is given."""
+    """`key` publishes for the influencer `bot`, `read_key` belongs to the same owner; `environ` is
+    what a client is given.
+    """
 
     def __init__(self, folder, **environ):
         super().__init__(folder, **environ)
         self.url, self.folder = f"http://127.0.0.1:{self.port}", folder
         made = self.command("bot", "create", "--name", "Ada", "--wallet", address("live"))
         self.bot, self.key = made["botId"], made["publishKey"]
-        self.read_key = self.command("key", "create", "--scope", "read", "--owner", made["ownerId"])["key"]
-        self.environ = {"PATH": os.environ["PATH"], "CANDOR_URL": self.url, "CANDOR_KEY": self.key, "CANDOR_BOT": self.bot, "PYTHONWARNINGS": "error"}
+        self.read_key = self.command(
+            "key", "create", "--scope", "read", "--owner", made["ownerId"]
+        )["key"]
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "CANDOR_URL": self.url,
+            "CANDOR_KEY": self.key,
+            "CANDOR_BOT": self.bot,
+            "PYTHONWARNINGS": "error",
+        }
 
     def command(self, *words):
         environ = {**os.environ, **SETTINGS, **ground.environ(self.folder / "data")}
-        done = subprocess.run([sys.executable, "app.py", *words, "--json"], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [sys.executable, "app.py", *words, "--json"],
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -1,4 +1,7 @@
-"""An observer over fake nodes and an empty database, with a clock that only the test moves. Everything the tests compare comes from the database."""
+"""An observer over fake nodes and an empty database, with a clock that only the test moves.
+Everything the tests compare comes from the database.
+"""
+
 import dataclasses
 
 import ground
@@ -10,8 +13,10 @@ from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
 from observer import Observer
 from web.accounts import VOICE
 
-BEGIN = 1_793_880_000_000                                     # ms, when the fake clock stands at 0
-DERIVED = [field for name, field in Trade._meta.fields.items() if name not in ("id", "wallet", "digest")]
+BEGIN = 1_793_880_000_000  # ms, when the fake clock stands at 0
+DERIVED = [
+    field for name, field in Trade._meta.fields.items() if name not in ("id", "wallet", "digest")
+]
 
 
 class Lookout:
@@ -33,7 +38,9 @@ class Lookout:
 
     def restart(self):
         """A new process: nothing is remembered but what the database holds."""
-        self.observer = Observer(self.config, connect(*self.nodes, clock=self.clock), clock=self.clock)
+        self.observer = Observer(
+            self.config, connect(*self.nodes, clock=self.clock), clock=self.clock
+        )
 
     @property
     def now(self):
@@ -50,11 +57,17 @@ class Lookout:
         """Look until three looks in a row leave no work and change nothing that is shown."""
         last, same = None, 0
         for _ in range(most):
-            more, shown = self.look(), (self.ledger(), [without_time(self.coverage(w)) for w in self.addresses])
+            more, shown = (
+                self.look(),
+                (self.ledger(), [without_time(self.coverage(w)) for w in self.addresses]),
+            )
             last, same = shown, same + 1 if shown == last and not more else 0
             if same == 3:
                 return self
-        raise AssertionError(f"not settled after {most} looks: {self.observer.problem}; {[self.coverage(w) for w in self.addresses]}")
+        raise AssertionError(
+            f"not settled after {most} looks: {self.observer.problem};"
+            f" {[self.coverage(w) for w in self.addresses]}"
+        )
 
     @property
     def addresses(self):
@@ -68,14 +81,22 @@ class Lookout:
         return self.coverage(address)["state"]
 
     def gaps(self, address=None):
-        return [(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in self.coverage(address)["gaps"]]
+        return [
+            (gap["fromSlot"], gap["toSlot"], gap["reason"])
+            for gap in self.coverage(address)["gaps"]
+        ]
 
     def results(self, address=None):
         return orjson.loads(Wallet.get(Wallet.address == (address or self.addresses[0])).results)
 
     def trades(self, address=None):
         """The trade rows of a wallet in chain order."""
-        return list(Trade.select().join(Wallet).where(Wallet.address == (address or self.addresses[0])).order_by(Trade.slot, Trade.place))
+        return list(
+            Trade.select()
+            .join(Wallet)
+            .where(Wallet.address == (address or self.addresses[0]))
+            .order_by(Trade.slot, Trade.place)
+        )
 
     def ledger(self):
         """Everything derived, as one value that equals another's byte for byte."""
@@ -83,25 +104,48 @@ class Lookout:
 
 
 def ledger_of(addresses):
-    """Trades, their mints, results and positions of wallets, without ids of the database and times of observation: bytes."""
+    """Trades, their mints, results and positions of wallets, without ids of the database and times
+    of observation: bytes.
+    """
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        trades = list(Trade.select(*DERIVED).where(Trade.wallet == wallet).order_by(Trade.slot, Trade.place, Trade.signature).tuples())
-        mints = list(TradeMint.select(Trade.signature, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place).join(Trade).where(Trade.wallet == wallet)
-                     .order_by(Trade.signature, TradeMint.mint).tuples())
+        trades = list(
+            Trade.select(*DERIVED)
+            .where(Trade.wallet == wallet)
+            .order_by(Trade.slot, Trade.place, Trade.signature)
+            .tuples()
+        )
+        mints = list(
+            TradeMint.select(
+                Trade.signature, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
+            )
+            .join(Trade)
+            .where(Trade.wallet == wallet)
+            .order_by(Trade.signature, TradeMint.mint)
+            .tuples()
+        )
         rows.append([address, trades, mints, wallet.results, wallet.positions, wallet.realized])
     return orjson.dumps(rows)
 
 
 def without_time(coverage):
-    return {name: value for name, value in coverage.items() if name not in ("checkedAt", "observedTo")}
+    return {
+        name: value for name, value in coverage.items() if name not in ("checkedAt", "observedTo")
+    }
 
 
 def watch(address, number=0):
     """A bot of an owner of its own with this wallet."""
     owner = Owner.create(uid=f"owner_{number}_{address[:8]}", created_at=BEGIN)
-    bot = Bot.create(uid=f"bot_{number}_{address[:8]}", owner=owner, handle=f"bot{number}{address[:8]}", name=f"Bot {number}", voice=orjson.dumps(VOICE).decode(), created_at=BEGIN)
+    bot = Bot.create(
+        uid=f"bot_{number}_{address[:8]}",
+        owner=owner,
+        handle=f"bot{number}{address[:8]}",
+        name=f"Bot {number}",
+        voice=orjson.dumps(VOICE).decode(),
+        created_at=BEGIN,
+    )
     wallet = Wallet.create(address=address, bot=bot, created_at=BEGIN)
     models.Address.create(wallet=wallet, address=address)
     Attachment.create(bot=bot, wallet=wallet, attached_at=BEGIN)

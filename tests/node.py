@@ -1,8 +1,10 @@
 """Solana nodes for tests.
 
-`FakeNode` answers in this process over receipts that were recorded or made up (tests/story.py), and lies on demand: verbs instead of
-mocks. `ReplayNode` runs tests/replay/replay.py, which misbehaves on the wire.
+`FakeNode` answers in this process over receipts that were recorded or made up (tests/story.py), and
+lies on demand: verbs instead of mocks. `ReplayNode` runs tests/replay/replay.py, which misbehaves
+on the wire.
 """
+
 import base64
 import copy
 import json
@@ -19,7 +21,6 @@ from corpus import HISTORY, REPLAY
 
 from chain import rpc
 from chain.receipts import TOKEN
-
 
 
 class FakeClock:
@@ -59,7 +60,11 @@ class Chain:
     def __init__(self, rows):
         self.rows = sorted(rows, key=lambda row: (row.slot, row.index))
         self.by_signature = {row.signature: row for row in self.rows}
-        self.by_address, self.owned, self._states = defaultdict(list), defaultdict(set), defaultdict(list)
+        self.by_address, self.owned, self._states = (
+            defaultdict(list),
+            defaultdict(set),
+            defaultdict(list),
+        )
         for row in self.rows:
             meta = row.receipt["meta"]
             held = {balance["accountIndex"]: balance for balance in meta["postTokenBalances"]}
@@ -71,7 +76,12 @@ class Chain:
 
     @classmethod
     def recorded(cls, history, encoding="jsonParsed"):
-        return cls([Row(t["signature"], t["slot"], t["index"], t[encoding]) for t in history["transactions"]])
+        return cls(
+            [
+                Row(t["signature"], t["slot"], t["index"], t[encoding])
+                for t in history["transactions"]
+            ]
+        )
 
     def state(self, address, slot):
         """(lamports, token balance or None) at the end of a slot."""
@@ -87,24 +97,35 @@ class Chain:
     def moving(self, wallet):
         """Of these, the rows that change a balance of the wallet or of one of its token accounts."""
         own = {wallet} | self.owned[wallet]
-        return [row for row in self.touching(wallet) if any(self._changes(row, place, key) for place, key in enumerate(row.keys) if key in own)]
+        return [
+            row
+            for row in self.touching(wallet)
+            if any(
+                self._changes(row, place, key) for place, key in enumerate(row.keys) if key in own
+            )
+        ]
 
     @staticmethod
     def _changes(row, place, key):
         meta = row.receipt["meta"]
-        amounts = [{b["accountIndex"]: b["uiTokenAmount"]["amount"] for b in meta[side]}.get(place, "0") for side in ("preTokenBalances", "postTokenBalances")]
+        amounts = [
+            {b["accountIndex"]: b["uiTokenAmount"]["amount"] for b in meta[side]}.get(place, "0")
+            for side in ("preTokenBalances", "postTokenBalances")
+        ]
         return meta["preBalances"][place] != meta["postBalances"][place] or amounts[0] != amounts[1]
 
 
 class FakeNode:
-    """One endpoint's view of a Chain. It is honest until told otherwise; `restore` makes it honest again."""
+    """One endpoint's view of a Chain. It is honest until told otherwise; `restore` makes it honest
+    again.
+    """
 
     def __init__(self, chain, tip=None):
-        self.chain, self.tip = chain, tip                 # tip None: everything is final
-        self.calls, self.asked = Counter(), Counter()     # by method; getTransaction by signature
+        self.chain, self.tip = chain, tip  # tip None: everything is final
+        self.calls, self.asked = Counter(), Counter()  # by method; getTransaction by signature
         self.restore()
 
-    # ---- verbs ----------------------------------------------------------------------------------------------------------
+    # ---- verbs -----------------------------------------------------------------------------------
     def restore(self):
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
         self._oldest, self._indexed, self._blocks = 0, True, True
@@ -140,7 +161,7 @@ class FakeNode:
         """Answer this method with an error; code None: well again."""
         self._failing[method] = code
 
-    # ---- JSON-RPC ---------------------------------------------------------------------------------------------------------
+    # ---- JSON-RPC --------------------------------------------------------------------------------
     def answer(self, method, params):
         self.calls[method] += 1
         if self._failing.get(method):
@@ -160,9 +181,19 @@ class FakeNode:
             signatures = [row.signature for row in rows]
             if config["before"] not in signatures:
                 rpc._raise_error({"code": -32020}, {})
-            rows = rows[signatures.index(config["before"]) + 1:]
-        return [{"signature": row.signature, "slot": row.slot, "err": row.receipt["meta"]["err"], "memo": None, "blockTime": row.receipt["blockTime"],
-                 "confirmationStatus": "finalized", **({"transactionIndex": row.index} if self._indexed else {})} for row in rows[:config["limit"]]]
+            rows = rows[signatures.index(config["before"]) + 1 :]
+        return [
+            {
+                "signature": row.signature,
+                "slot": row.slot,
+                "err": row.receipt["meta"]["err"],
+                "memo": None,
+                "blockTime": row.receipt["blockTime"],
+                "confirmationStatus": "finalized",
+                **({"transactionIndex": row.index} if self._indexed else {}),
+            }
+            for row in rows[: config["limit"]]
+        ]
 
     def _getTransaction(self, signature, config):
         self.asked[signature] += 1
@@ -186,7 +217,10 @@ class FakeNode:
         return max(row.receipt["blockTime"] for row in self.chain.rows if row.slot <= slot)
 
     def _getMultipleAccounts(self, addresses, config):
-        return {"context": {"slot": self._now()}, "value": [self._account(address) for address in addresses]}
+        return {
+            "context": {"slot": self._now()},
+            "value": [self._account(address) for address in addresses],
+        }
 
     def _account(self, address):
         lamports, token = self.chain.state(address, self._now())
@@ -194,14 +228,30 @@ class FakeNode:
             return None
         data, program = b"", "11111111111111111111111111111111"
         if token:
-            data = b58decode(token["mint"]) + b58decode(token["owner"]) + int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
+            data = (
+                b58decode(token["mint"])
+                + b58decode(token["owner"])
+                + int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
+            )
             program = token.get("programId", TOKEN)
-        return {"lamports": lamports, "owner": program, "data": [base64.b64encode(data).decode(), "base64"], "executable": False, "rentEpoch": 0}
+        return {
+            "lamports": lamports,
+            "owner": program,
+            "data": [base64.b64encode(data).decode(), "base64"],
+            "executable": False,
+            "rentEpoch": 0,
+        }
 
     def _getTokenAccountsByOwner(self, owner, filters, config):
         accounts = {address: self._account(address) for address in self.chain.owned.get(owner, ())}
-        return {"context": {"slot": self._now()}, "value": [{"pubkey": address, "account": account} for address, account in sorted(accounts.items())
-                                                            if account and account["owner"] == filters["programId"]]}
+        return {
+            "context": {"slot": self._now()},
+            "value": [
+                {"pubkey": address, "account": account}
+                for address, account in sorted(accounts.items())
+                if account and account["owner"] == filters["programId"]
+            ],
+        }
 
 
 class FakeEndpoint(rpc.Endpoint):
@@ -219,7 +269,10 @@ def connect(*nodes, clock=None, requests_per_second=1e9):
     """An Rpc that asks these nodes, the first one preferred."""
     clock = clock or FakeClock()
     line = rpc.Rpc([], requests_per_second, clock=clock, sleep=clock.sleep)
-    line.endpoints = [FakeEndpoint(node, f"endpoint {n}", requests_per_second, clock) for n, node in enumerate(nodes, 1)]
+    line.endpoints = [
+        FakeEndpoint(node, f"endpoint {n}", requests_per_second, clock)
+        for n, node in enumerate(nodes, 1)
+    ]
     return line
 
 
@@ -228,7 +281,18 @@ class ReplayNode:
 
     def __init__(self, folder, *options):
         ready = Path(folder) / f"node-{id(self)}.addr"
-        argv = [sys.executable, "-B", str(REPLAY), "--history", str(HISTORY), "--port", "0", "--ready-file", str(ready), *map(str, options)]
+        argv = [
+            sys.executable,
+            "-B",
+            str(REPLAY),
+            "--history",
+            str(HISTORY),
+            "--port",
+            "0",
+            "--ready-file",
+            str(ready),
+            *map(str, options),
+        ]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         line = self._process.stdout.readline().decode()
         assert line.startswith("READY "), line + self._process.stdout.read().decode()
@@ -250,4 +314,3 @@ class ReplayNode:
     def _call(self, path, body=None):
         with urllib.request.urlopen(self.url + path, data=body, timeout=10) as answer:
             return json.load(answer)
-

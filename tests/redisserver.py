@@ -1,4 +1,5 @@
 """A Redis of the tests' own, on loopback, with a password that must never be seen."""
+
 import shutil
 import signal
 import socket
@@ -25,14 +26,31 @@ class RedisServer:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--requirepass", PASSWORD, "--save", "", "--appendonly", "no"],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [
+                "redis-server",
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                str(self.port),
+                "--requirepass",
+                PASSWORD,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         end = time.monotonic() + 10
         while True:
             try:
                 return self.client.ping()
             except redis.ConnectionError:
-                assert time.monotonic() < end and self.process.poll() is None, "redis-server does not start"
+                assert time.monotonic() < end and self.process.poll() is None, (
+                    "redis-server does not start"
+                )
                 time.sleep(0.02)
 
     def stop(self):

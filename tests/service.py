@@ -1,4 +1,7 @@
-"""The whole application over an empty database, with verbs. Requests go through WSGI, everything else through the same functions the command line uses."""
+"""The whole application over an empty database, with verbs. Requests go through WSGI, everything
+else through the same functions the command line uses.
+"""
+
 import dataclasses
 import hashlib
 import time
@@ -12,9 +15,15 @@ from app import create_app
 from models import HourTotal, Trade, TradeMint, Wallet
 from web import accounts
 
-NOW = 1_793_880_000_000                                       # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
-GENEROUS = {"allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)), "posts_per_minute": 10**6, "ip_limit_per_minute": 10**6,
-            "failed_auth_per_minute": 10**6, "creations_per_minute": 10**6, "max_streams_per_owner": 10**6}
+NOW = 1_793_880_000_000  # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
+GENEROUS = {
+    "allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)),
+    "posts_per_minute": 10**6,
+    "ip_limit_per_minute": 10**6,
+    "failed_auth_per_minute": 10**6,
+    "creations_per_minute": 10**6,
+    "max_streams_per_owner": 10**6,
+}
 
 
 def address(name):
@@ -30,7 +39,7 @@ class Service:
     def __init__(self, folder, **changes):
         self.config = dataclasses.replace(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
-        self.database = models.database.obj                   # others may be bound to the models later
+        self.database = models.database.obj  # others may be bound to the models later
         models.migrate()
         self.client = self.app.test_client()
 
@@ -42,7 +51,7 @@ class Service:
         for database in (self.database, models.database):
             database.close_all()
 
-    # ---- people ---------------------------------------------------------------------------------------------------------
+    # ---- people ----------------------------------------------------------------------------------
     def make_bot(self, name="Ada", wallet=None, owner=None):
         """A NewBot; `.publish_key.text` is its key."""
         return accounts.create_bot(self.config, name, NOW, wallet, owner)
@@ -50,54 +59,118 @@ class Service:
     def make_read_key(self, owner):
         return accounts.create_key(owner, "read", NOW).text
 
-    # ---- requests -------------------------------------------------------------------------------------------------------
+    # ---- requests --------------------------------------------------------------------------------
     def get(self, path, key=None, **more):
         return self.ask("GET", path, key, **more)
 
     def post(self, body, key=None, **more):
         raw = body if isinstance(body, bytes) else orjson.dumps(body)
-        return self.ask("POST", "/api/v1/posts", key, data=raw, **{"content_type": "application/json", **more})
+        return self.ask(
+            "POST", "/api/v1/posts", key, data=raw, **{"content_type": "application/json", **more}
+        )
 
     def ask(self, method, path, key=None, headers=None, peer="127.0.0.1", **more):
         sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        return self.client.open(path, method=method, headers=sent, environ_base={"REMOTE_ADDR": peer}, **more)
+        return self.client.open(
+            path, method=method, headers=sent, environ_base={"REMOTE_ADDR": peer}, **more
+        )
 
     def pages(self, path, key, limit):
         """Every row of a list, following nextCursor."""
         rows, cursor = [], ""
         while cursor is not None:
-            page = self.get(f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor and '&cursor=' + cursor}", key).json
+            page = self.get(
+                f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor and '&cursor=' + cursor}",
+                key,
+            ).json
             rows, cursor = rows + page["data"], page["nextCursor"]
         return rows
 
-    # ---- what observation would have stored -----------------------------------------------------------------------------
-    def observe_trade(self, wallet, name, slot, place=0, kind="buy", mint=None, raw=1_000, sol=-5_000, decimals=3, **more):
+    # ---- what observation would have stored ------------------------------------------------------
+    def observe_trade(
+        self,
+        wallet,
+        name,
+        slot,
+        place=0,
+        kind="buy",
+        mint=None,
+        raw=1_000,
+        sol=-5_000,
+        decimals=3,
+        **more,
+    ):
         """A trade row as the fold writes it; `more` overrides columns."""
         wallet = Wallet.get(Wallet.address == wallet)
         mint = mint or address("mint")
-        columns = {"uid": f"trade_{name}", "wallet": wallet, "signature": signature(name), "slot": slot, "place": place, "block_time": NOW // 1000 - 3600, "kind": kind,
-                   "mint": mint, "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(), "sol_change": sol, "fee": 5000, "tip": 0, "rent": 0,
-                   "realized": "not_applicable", "matched_raw": "0", "unmatched_raw": "0", "lots": "[]", "flags": "[]", "digest": name, **more}
+        columns = {
+            "uid": f"trade_{name}",
+            "wallet": wallet,
+            "signature": signature(name),
+            "slot": slot,
+            "place": place,
+            "block_time": NOW // 1000 - 3600,
+            "kind": kind,
+            "mint": mint,
+            "token_changes": orjson.dumps([[mint, str(raw), decimals]]).decode(),
+            "sol_change": sol,
+            "fee": 5000,
+            "tip": 0,
+            "rent": 0,
+            "realized": "not_applicable",
+            "matched_raw": "0",
+            "unmatched_raw": "0",
+            "lots": "[]",
+            "flags": "[]",
+            "digest": name,
+            **more,
+        }
         trade = models.store_trades([columns])[columns["signature"]]
-        TradeMint.create(trade=trade, wallet=wallet, mint=mint, side=kind if kind in ("buy", "sell") else None, slot=slot, place=place)
+        TradeMint.create(
+            trade=trade,
+            wallet=wallet,
+            mint=mint,
+            side=kind if kind in ("buy", "sell") else None,
+            slot=slot,
+            place=place,
+        )
         sum_hours(wallet)
         return trade
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
         """Results and coverage of a wallet as the fold writes them."""
-        results = {"realizedLamports": str(realized), "realizedSol": "?", "matchedSells": matched, "partialSells": 0, "unmatchedSells": 0, "winningSells": 1,
-                   "volumeLamports": "100", "volumeSol": "?", "observedTrades": 4, "failedTransactions": 0, "failedCostLamports": "0", "overheadLamports": "0",
-                   "openPositions": 0, **more}
+        results = {
+            "realizedLamports": str(realized),
+            "realizedSol": "?",
+            "matchedSells": matched,
+            "partialSells": 0,
+            "unmatchedSells": 0,
+            "winningSells": 1,
+            "volumeLamports": "100",
+            "volumeSol": "?",
+            "observedTrades": 4,
+            "failedTransactions": 0,
+            "failedCostLamports": "0",
+            "overheadLamports": "0",
+            "openPositions": 0,
+            **more,
+        }
         coverage = {"state": "complete", "gaps": list(gaps)}
-        Wallet.update(results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()).where(Wallet.address == wallet).execute()
-
-
+        Wallet.update(
+            results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
+        ).where(Wallet.address == wallet).execute()
 
 
 def sum_hours(wallet):
     """Running totals of the trades observed so far, as the fold keeps them."""
-    sums = dict.fromkeys(("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"), 0)
-    for trade in list(Trade.select().where(Trade.wallet == wallet).order_by(Trade.block_time, Trade.slot, Trade.place)):
+    sums = dict.fromkeys(
+        ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"), 0
+    )
+    for trade in list(
+        Trade.select()
+        .where(Trade.wallet == wallet)
+        .order_by(Trade.block_time, Trade.slot, Trade.place)
+    ):
         is_trade = trade.kind in ("buy", "sell", "swap")
         sums["trades"] += is_trade
         sums["volume"] += abs(trade.sol_change) if is_trade and trade.kind != "swap" else 0
@@ -106,4 +179,6 @@ def sum_hours(wallet):
         if trade.realized != "not_applicable" and "incomplete_history" not in trade.flags:
             sums[trade.realized] += 1
         hour = {"wallet": wallet, "hour": (trade.block_time or 0) // 3600}
-        HourTotal.insert(**hour, **sums).on_conflict(conflict_target=[HourTotal.wallet, HourTotal.hour], update=sums).execute()
+        HourTotal.insert(**hour, **sums).on_conflict(
+            conflict_target=[HourTotal.wallet, HourTotal.hour], update=sums
+        ).execute()

@@ -1,4 +1,5 @@
-"""A small chain made up for tests: verbs that append transactions whose receipts have the real shape and conserve lamports.
+"""A small chain made up for tests: verbs that append transactions whose receipts have the real
+shape and conserve lamports.
 
     story = Story()
     story.fund("ada", 10_000_000)
@@ -7,6 +8,7 @@
 
 People, mints and accounts are called by words; `address(word)` is what stands in the receipts.
 """
+
 import hashlib
 from collections import defaultdict
 
@@ -15,9 +17,12 @@ from node import Chain, Row
 
 from chain.receipts import SYSTEM, TOKEN
 
-VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"      # a program of family swap
+VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"  # a program of family swap
 FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
-BEGIN, BEGIN_TIME = 300_000_000, 1_793_880_500             # slot and Unix second of the first transaction: minutes before a Lookout begins
+BEGIN, BEGIN_TIME = (
+    300_000_000,
+    1_793_880_500,
+)  # slot and Unix second of the first transaction: minutes before a Lookout begins
 PLENTY = 10**15
 
 
@@ -34,27 +39,43 @@ class Story:
     def __init__(self, slots_apart=2):
         self.rows, self.slot, self._apart, self._index = [], BEGIN - slots_apart, slots_apart, 0
         self.lamports = defaultdict(int, {"bank": PLENTY, "maker": PLENTY})
-        self.tokens = {}                                  # account word -> [mint word, owner word, amount]
+        self.tokens = {}  # account word -> [mint word, owner word, amount]
 
     def chain(self):
         return Chain(self.rows)
 
-    # ---- what happens -----------------------------------------------------------------------------------------------------
+    # ---- what happens ----------------------------------------------------------------------------
     def fund(self, person, lamports):
         return self.transact("bank", [("lamports", "bank", person, lamports)])
 
     def buy(self, person, mint, raw, lamports):
-        """`lamports` is the price; the person also pays the fee and, the first time, the rent of its account."""
-        return self.transact(person, [("lamports", person, "maker", lamports), ("tokens", mint, "maker", person, raw)], venue=VENUE)
+        """`lamports` is the price; the person also pays the fee and, the first time, the rent of
+        its account.
+        """
+        return self.transact(
+            person,
+            [("lamports", person, "maker", lamports), ("tokens", mint, "maker", person, raw)],
+            venue=VENUE,
+        )
 
     def sell(self, person, mint, raw, lamports):
-        return self.transact(person, [("tokens", mint, person, "maker", raw), ("lamports", "maker", person, lamports)], venue=VENUE)
+        return self.transact(
+            person,
+            [("tokens", mint, person, "maker", raw), ("lamports", "maker", person, lamports)],
+            venue=VENUE,
+        )
 
     def swap(self, person, mint, raw, other, other_raw):
-        return self.transact(person, [("tokens", mint, person, "maker", raw), ("tokens", other, "maker", person, other_raw)], venue=VENUE)
+        return self.transact(
+            person,
+            [("tokens", mint, person, "maker", raw), ("tokens", other, "maker", person, other_raw)],
+            venue=VENUE,
+        )
 
     def receive(self, person, mint, raw):
-        """Tokens from a stranger; the receipt names the person's token account and, once that exists, not the person."""
+        """Tokens from a stranger; the receipt names the person's token account and, once that
+        exists, not the person.
+        """
         return self.transact("maker", [("tokens", mint, "maker", person, raw)])
 
     def give(self, person, mint, raw):
@@ -62,7 +83,13 @@ class Story:
 
     def fail(self, person, mint="CAT"):
         """A swap that failed: only the fee moved."""
-        return self.transact(person, [], venue=VENUE, error={"InstructionError": [0, {"Custom": 1}]}, mentions=[account_of(person, mint)])
+        return self.transact(
+            person,
+            [],
+            venue=VENUE,
+            error={"InstructionError": [0, {"Custom": 1}]},
+            mentions=[account_of(person, mint)],
+        )
 
     def mention(self, person):
         """Somebody else's transaction that names the person and changes nothing of hers."""
@@ -73,28 +100,76 @@ class Story:
         self.slot -= self._apart
         self._index += 1
 
-    # ---- how a receipt is made ------------------------------------------------------------------------------------------------
+    # ---- how a receipt is made -------------------------------------------------------------------
     def transact(self, payer, moves, venue=None, error=None, mentions=()):
-        """One transaction; its signature. `moves`: ("lamports", source, target, amount) or ("tokens", mint, source, target, raw amount)."""
-        self.slot, self._index = self.slot + self._apart, self._index if self.rows and self.rows[-1].slot == self.slot + self._apart else 0
+        """One transaction; its signature. `moves`: ("lamports", source, target, amount) or
+        ("tokens", mint, source, target, raw amount).
+        """
+        self.slot, self._index = (
+            self.slot + self._apart,
+            self._index if self.rows and self.rows[-1].slot == self.slot + self._apart else 0,
+        )
         for move in moves:
             if move[0] == "tokens":
                 self._stock(move[1])
-        before, held = dict(self.lamports), {word: tuple(account) for word, account in self.tokens.items()}
+        before, held = (
+            dict(self.lamports),
+            {word: tuple(account) for word, account in self.tokens.items()},
+        )
         names, instructions = [payer], []
         for move in moves:
             self._move(payer, move, names, instructions)
         self.lamports[payer] -= FEE
         names = list(dict.fromkeys([*names, *mentions]))
-        assert all(self.lamports[name] >= 0 for name in names), "nobody spends what he does not have"
+        assert all(self.lamports[name] >= 0 for name in names), (
+            "nobody spends what he does not have"
+        )
         if venue:
-            instructions.append({"programId": venue, "accounts": [address(name) for name in names], "data": "", "stackHeight": None})
-        signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest()).decode()
-        meta = {"err": error, "status": {"Err": error} if error else {"Ok": None}, "fee": FEE, "innerInstructions": [], "logMessages": [], "preBalances": [before.get(n, 0) for n in names],
-                "postBalances": [self.lamports[n] for n in names], "preTokenBalances": self._balances(names, held), "postTokenBalances": self._balances(names, self.tokens)}
-        keys = [{"pubkey": address(name), "signer": name == payer, "writable": True, "source": "transaction"} for name in names]
-        receipt = {"slot": self.slot, "blockTime": BEGIN_TIME + self.slot - BEGIN, "version": "legacy", "meta": meta,
-                   "transaction": {"signatures": [signature], "message": {"accountKeys": keys, "instructions": instructions, "recentBlockhash": SYSTEM}}}
+            instructions.append(
+                {
+                    "programId": venue,
+                    "accounts": [address(name) for name in names],
+                    "data": "",
+                    "stackHeight": None,
+                }
+            )
+        signature = b58encode(
+            hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest()
+        ).decode()
+        meta = {
+            "err": error,
+            "status": {"Err": error} if error else {"Ok": None},
+            "fee": FEE,
+            "innerInstructions": [],
+            "logMessages": [],
+            "preBalances": [before.get(n, 0) for n in names],
+            "postBalances": [self.lamports[n] for n in names],
+            "preTokenBalances": self._balances(names, held),
+            "postTokenBalances": self._balances(names, self.tokens),
+        }
+        keys = [
+            {
+                "pubkey": address(name),
+                "signer": name == payer,
+                "writable": True,
+                "source": "transaction",
+            }
+            for name in names
+        ]
+        receipt = {
+            "slot": self.slot,
+            "blockTime": BEGIN_TIME + self.slot - BEGIN,
+            "version": "legacy",
+            "meta": meta,
+            "transaction": {
+                "signatures": [signature],
+                "message": {
+                    "accountKeys": keys,
+                    "instructions": instructions,
+                    "recentBlockhash": SYSTEM,
+                },
+            },
+        }
         self.rows.append(Row(signature, self.slot, self._index, receipt))
         return signature
 
@@ -104,7 +179,14 @@ class Story:
             self._send_lamports(source, target, amount)
             names += [source, target]
             info = {"source": address(source), "destination": address(target), "lamports": amount}
-            instructions.append({"programId": SYSTEM, "program": "system", "parsed": {"type": "transfer", "info": info}, "stackHeight": None})
+            instructions.append(
+                {
+                    "programId": SYSTEM,
+                    "program": "system",
+                    "parsed": {"type": "transfer", "info": info},
+                    "stackHeight": None,
+                }
+            )
             return
         _, mint, source, target, raw = move
         for owner in (source, target):
@@ -113,8 +195,20 @@ class Story:
         self.tokens[account_of(source, mint)][2] -= raw
         self.tokens[account_of(target, mint)][2] += raw
         assert self.tokens[account_of(source, mint)][2] >= 0, "nobody gives what he does not have"
-        info = {"source": address(account_of(source, mint)), "destination": address(account_of(target, mint)), "authority": address(source), "amount": str(raw)}
-        instructions.append({"programId": TOKEN, "program": "spl-token", "parsed": {"type": "transfer", "info": info}, "stackHeight": None})
+        info = {
+            "source": address(account_of(source, mint)),
+            "destination": address(account_of(target, mint)),
+            "authority": address(source),
+            "amount": str(raw),
+        }
+        instructions.append(
+            {
+                "programId": TOKEN,
+                "program": "spl-token",
+                "parsed": {"type": "transfer", "info": info},
+                "stackHeight": None,
+            }
+        )
 
     def _stock(self, mint):
         """The maker had plenty of everything before the story began."""
@@ -128,8 +222,21 @@ class Story:
             return
         self.tokens[word] = [mint, owner, 0]
         self._send_lamports(payer, word, RENT)
-        info = {"source": address(payer), "newAccount": address(word), "lamports": RENT, "owner": TOKEN, "space": 165}
-        instructions.append({"programId": SYSTEM, "program": "system", "parsed": {"type": "createAccount", "info": info}, "stackHeight": None})
+        info = {
+            "source": address(payer),
+            "newAccount": address(word),
+            "lamports": RENT,
+            "owner": TOKEN,
+            "space": 165,
+        }
+        instructions.append(
+            {
+                "programId": SYSTEM,
+                "program": "system",
+                "parsed": {"type": "createAccount", "info": info},
+                "stackHeight": None,
+            }
+        )
 
     def _send_lamports(self, source, target, amount):
         self.lamports[source] -= amount
@@ -141,6 +248,19 @@ class Story:
         for place, name in enumerate(names):
             if name in tokens:
                 mint, owner, amount = tokens[name]
-                ui = {"amount": str(amount), "decimals": DECIMALS, "uiAmount": None, "uiAmountString": str(amount)}
-                rows.append({"accountIndex": place, "mint": address(mint), "owner": address(owner), "programId": TOKEN, "uiTokenAmount": ui})
+                ui = {
+                    "amount": str(amount),
+                    "decimals": DECIMALS,
+                    "uiAmount": None,
+                    "uiAmountString": str(amount),
+                }
+                rows.append(
+                    {
+                        "accountIndex": place,
+                        "mint": address(mint),
+                        "owner": address(owner),
+                        "programId": TOKEN,
+                        "uiTokenAmount": ui,
+                    }
+                )
         return rows

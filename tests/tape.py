@@ -1,4 +1,7 @@
-"""A market written by hand, and traders that do as they are told: what the tests of the simulation share."""
+"""A market written by hand, and traders that do as they are told: what the tests of the simulation
+share.
+"""
+
 from dataclasses import dataclass, field
 
 from paper import engine
@@ -8,8 +11,11 @@ from paper.market import Market, Token, parse_snapshot
 from paper.strategies import Enter, Exit, Strategy, setting
 
 MINUTE, DAY = 60_000, 86_400_000
-START = 1_800_000_000_000              # a round moment
-PRICE, POOL = "0.001", "1000"          # SOL per token, SOL in the pool: a million tokens of six decimals beside them
+START = 1_800_000_000_000  # a round moment
+PRICE, POOL = (
+    "0.001",
+    "1000",
+)  # SOL per token, SOL in the pool: a million tokens of six decimals beside them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +30,11 @@ class Told(Strategy):
     family = "told"
 
     def enter(self, view):
-        return Enter("told", "told to") if view.token.mint in self.mints and number_of(view.last) in self.enter_at else None
+        return (
+            Enter("told", "told to")
+            if view.token.mint in self.mints and number_of(view.last) in self.enter_at
+            else None
+        )
 
     def leave(self, view, position):
         return Exit("told", self.share) if number_of(view.last) in self.leave_at else None
@@ -35,17 +45,41 @@ def number_of(snapshot):
 
 
 def token(mint="A", **more):
-    return Token(mint, f"{mint}{mint}", 6, **{"born_at": START - 30 * DAY, "discovered_at": START - 30 * DAY, "checks": (("mint_authority", "pass"),),
-                                              **more})
+    return Token(
+        mint,
+        f"{mint}{mint}",
+        6,
+        **{
+            "born_at": START - 30 * DAY,
+            "discovered_at": START - 30 * DAY,
+            "checks": (("mint_authority", "pass"),),
+            **more,
+        },
+    )
 
 
 def quote(number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume="50000", at=None):
     """A snapshot; ids rise with the rounds."""
-    return parse_snapshot(number * 10 + ord(mint[0]) - 64, mint, START + number * MINUTE if at is None else at, price, pool, liquidity, volume)
+    return parse_snapshot(
+        number * 10 + ord(mint[0]) - 64,
+        mint,
+        START + number * MINUTE if at is None else at,
+        price,
+        pool,
+        liquidity,
+        volume,
+    )
 
 
 def trader(ident=1, strategy=None, phase="standard", **more):
-    return engine.Trader(ident, f"trader-{ident}", strategy or Told(), Book(), phase=Phase(phase, since=START), **more)
+    return engine.Trader(
+        ident,
+        f"trader-{ident}",
+        strategy or Told(),
+        Book(),
+        phase=Phase(phase, since=START),
+        **more,
+    )
 
 
 @dataclass
@@ -56,7 +90,9 @@ class Tape:
     mints: str = "A"
     market: Market = None
     number: int = -1
-    quiet: dict = field(default_factory=dict)          # what a quote has where a round does not say otherwise
+    quiet: dict = field(
+        default_factory=dict
+    )  # what a quote has where a round does not say otherwise
 
     def __post_init__(self):
         self.market = self.market or Market(MINUTE, [token(mint) for mint in self.mints])
@@ -66,10 +102,16 @@ class Tape:
         return START + self.number * MINUTE
 
     def play(self, rounds=1, **quotes):
-        """Rounds in which each token is quoted as usual, or as `A={"price": ...}` says; `A=None`: no snapshot of it."""
+        """Rounds in which each token is quoted as usual, or as `A={"price": ...}` says; `A=None`:
+        no snapshot of it.
+        """
         for _ in range(rounds):
             self.number += 1
-            told = {mint: {**self.quiet, **(quotes.get(mint, {}) or {})} for mint in self.mints if quotes.get(mint, {}) is not None}
+            told = {
+                mint: {**self.quiet, **(quotes.get(mint, {}) or {})}
+                for mint in self.mints
+                if quotes.get(mint, {}) is not None
+            }
             snapshots = [quote(self.number, mint, **values) for mint, values in told.items()]
             for one in self.traders:
                 engine.beat(one, self.now)
@@ -84,7 +126,11 @@ class Tape:
 
 def said(trader, kind=None, what=None):
     """The diary's facts, of a kind or a sort."""
-    return [entry.facts for entry in trader.journal.entries if kind in (None, entry.kind) and what in (None, entry.facts.get("what"))]
+    return [
+        entry.facts
+        for entry in trader.journal.entries
+        if kind in (None, entry.kind) and what in (None, entry.facts.get("what"))
+    ]
 
 
 def fills(trader):
@@ -92,11 +138,27 @@ def fills(trader):
 
 
 def adds_up(trader):
-    """Conservation to the lamport: cash, closes, open positions and lost fees account for every lamport, and costs for the difference of gross and net."""
-    closed = [position for position in trader.journal.positions.values() if position.closed_at is not None]
+    """Conservation to the lamport: cash, closes, open positions and lost fees account for every
+    lamport, and costs for the difference of gross and net.
+    """
+    closed = [
+        position for position in trader.journal.positions.values() if position.closed_at is not None
+    ]
     held = list(trader.book.positions.values())
-    assert trader.book.cash == trader.starting_cash + sum(one.cash for one in closed + held) - trader.book.lost_fees
-    assert all(one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0 for one in closed)
-    assert all(one.cash == one.mid_sold - one.mid_bought - one.slippage - one.fees - one.rent for one in held)
-    assert all(cost >= 0 for one in closed + held for cost in (one.slippage, one.fees)) and trader.book.cash >= 0
+    assert (
+        trader.book.cash
+        == trader.starting_cash + sum(one.cash for one in closed + held) - trader.book.lost_fees
+    )
+    assert all(
+        one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0
+        for one in closed
+    )
+    assert all(
+        one.cash == one.mid_sold - one.mid_bought - one.slippage - one.fees - one.rent
+        for one in held
+    )
+    assert (
+        all(cost >= 0 for one in closed + held for cost in (one.slippage, one.fees))
+        and trader.book.cash >= 0
+    )
     return True

@@ -1,4 +1,5 @@
 """Owners, influencers and wallets: who holds what, and what a wallet field refuses."""
+
 import dataclasses
 import hashlib
 import json
@@ -22,7 +23,9 @@ SECRETS = {
     "a key of 64 bytes": signature("secret"),
     "a byte array": json.dumps(list(range(64))),
     "a byte array without brackets": ", ".join(map(str, range(64))),
-    "12 words": "abandon ability able about above absent absorb abstract absurd abuse access accident",
+    "12 words": (
+        "abandon ability able about above absent absorb abstract absurd abuse access accident"
+    ),
     "24 words over lines": "\n".join(["abandon"] * 24),
     "15 words": " ".join(["zoo"] * 15),
     "hex of 32 bytes": "ab" * 32,
@@ -35,11 +38,26 @@ def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
     with pytest.raises(Problem) as caught:
         check_wallet(SECRETS[name])
     shown = str(caught.value) + json.dumps(caught.value.errors)
-    assert "seed phrase" in shown and not any(part in shown for part in SECRETS[name].split() if len(part) > 8)
+    assert "seed phrase" in shown and not any(
+        part in shown for part in SECRETS[name].split() if len(part) > 8
+    )
 
 
-@pytest.mark.parametrize("text", ["", "hello", "0OIl" * 9, address("a") + "1" * 20, "1" * 31, base58.b58encode(bytes(range(1, 32))).decode(), "11111111111111111111111111111111",
-                                  "So11111111111111111111111111111111111111112", "name.sol", "é" * 32])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello",
+        "0OIl" * 9,
+        address("a") + "1" * 20,
+        "1" * 31,
+        base58.b58encode(bytes(range(1, 32))).decode(),
+        "11111111111111111111111111111111",
+        "So11111111111111111111111111111111111111112",
+        "name.sol",
+        "é" * 32,
+    ],
+)
 def test_what_is_no_wallet_is_refused(text):
     with pytest.raises(Problem) as caught:
         check_wallet(text)
@@ -72,8 +90,10 @@ def test_a_vault_may_be_observed_and_never_proven(service):
     key = made.publish_key.text
     shown = service.get(f"/api/v1/bots/{made.bot.uid}", key).json
     assert (shown["provable"], shown["wallet"]["ownership"]) == (False, "claimed")
-    refuse("validation_failed", lambda: accounts.attach_wallet(
-        service.config, made.bot, VAULT, NOW, ownership="proven"))
+    refuse(
+        "validation_failed",
+        lambda: accounts.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
+    )
     assert accounts.find_attachment(made.bot).ownership == "claimed"
     assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
     person = service.make_bot("Person", PERSON)
@@ -86,13 +106,26 @@ def test_an_address_may_stand_between_blanks():
     assert check_wallet(f"  {address('a')}\n") == address("a")
 
 
-@pytest.mark.parametrize("text, cleaned", [
-    ("a\u202eb\u2066c", "abc"),                               # bidi override and isolate
-    ("tag\U000e0041\U000e0042", "tag"), ("soft\u00adhyphen", "softhyphen"), ("zero\u200b\ufeffwidth", "zerowidth"),
-    ("filler\u3164\u115f", "filler"), ("smuggled\U000e0101\U000e0102", "smuggled"), ("\ufe0f\ufe0f", ""),
-    ("👩\u200d🚀 👨\u200d👩\u200d👧", "👩\u200d🚀 👨\u200d👩\u200d👧"), ("👩🏽\u200d🚀", "👩🏽\u200d🚀"),
-    ("❤\ufe0f\u200d🔥", "❤\ufe0f\u200d🔥"), ("1\ufe0f\u20e3", "1\ufe0f\u20e3"), ("1\u200d2", "12"), ("a\u200db", "ab"),
-    ("\u2028kept\u2029", "\u2028kept\u2029"), ("naïve Ελληνικά 日本語 🙂", "naïve Ελληνικά 日本語 🙂")])
+@pytest.mark.parametrize(
+    "text, cleaned",
+    [
+        ("a\u202eb\u2066c", "abc"),  # bidi override and isolate
+        ("tag\U000e0041\U000e0042", "tag"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("zero\u200b\ufeffwidth", "zerowidth"),
+        ("filler\u3164\u115f", "filler"),
+        ("smuggled\U000e0101\U000e0102", "smuggled"),
+        ("\ufe0f\ufe0f", ""),
+        ("👩\u200d🚀 👨\u200d👩\u200d👧", "👩\u200d🚀 👨\u200d👩\u200d👧"),
+        ("👩🏽\u200d🚀", "👩🏽\u200d🚀"),
+        ("❤\ufe0f\u200d🔥", "❤\ufe0f\u200d🔥"),
+        ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
+        ("1\u200d2", "12"),
+        ("a\u200db", "ab"),
+        ("\u2028kept\u2029", "\u2028kept\u2029"),
+        ("naïve Ελληνικά 日本語 🙂", "naïve Ελληνικά 日本語 🙂"),
+    ],
+)
 def test_invisible_characters_go_and_emoji_stay_whole(text, cleaned):
     assert clean_text(text) == cleaned
 
@@ -100,16 +133,27 @@ def test_invisible_characters_go_and_emoji_stay_whole(text, cleaned):
 def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
     made = service.make_bot("Äda  Löve", address("w"))
     wallet = Wallet.get()
-    assert (made.bot.handle, made.bot.name, wallet.address, wallet.bot_id, wallet.due_at) == ("ada-love", "Äda  Löve", address("w"), made.bot.id, 0)
+    assert (made.bot.handle, made.bot.name, wallet.address, wallet.bot_id, wallet.due_at) == (
+        "ada-love",
+        "Äda  Löve",
+        address("w"),
+        made.bot.id,
+        0,
+    )
     assert [row.address for row in Address.select()] == [address("w")]
     assert accounts.find_attachment(made.bot).ownership == "claimed"
-    assert len(made.recovery_code.replace("-", "")) == 26      # 128 bits in base32
+    assert len(made.recovery_code.replace("-", "")) == 26  # 128 bits in base32
     assert made.recovery_code not in str(Owner.select().dicts().get())
 
 
 def test_handles_are_unique_and_never_empty(service):
     handles = [service.make_bot(name).bot.handle for name in ("Ada", "ada!", "日本", "🤖")]
-    assert handles[0] == "ada" and handles[1].startswith("ada-") and handles[2] == "bot" and handles[3].startswith("bot-")
+    assert (
+        handles[0] == "ada"
+        and handles[1].startswith("ada-")
+        and handles[2] == "bot"
+        and handles[3].startswith("bot-")
+    )
     assert len(set(handles)) == 4
 
 
@@ -122,11 +166,13 @@ def test_a_name_that_cannot_be(service, name):
 
 def test_a_wallet_has_one_influencer_at_a_time(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
-    refuse("wallet_taken", lambda: accounts.attach_wallet(service.config, bob.bot, address("w"), NOW))
+    refuse(
+        "wallet_taken", lambda: accounts.attach_wallet(service.config, bob.bot, address("w"), NOW)
+    )
     refuse("wallet_taken", lambda: service.make_bot("Eve", address("w")))
     assert Bot.select().count() == 2 and Owner.select().count() == 2
     accounts.detach_wallet(ada.bot, NOW + 1)
-    assert Wallet.get().bot_id == ada.bot.id                   # its trades stay hers until another takes it
+    assert Wallet.get().bot_id == ada.bot.id  # its trades stay hers until another takes it
     accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
     assert Wallet.get().bot_id == bob.bot.id and accounts.find_attachment(ada.bot) is None
 
@@ -140,18 +186,31 @@ def refuse(code, act):
 def test_proof_displaces_a_claim_but_not_a_proof(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
-    assert accounts.find_attachment(ada.bot) is None and accounts.find_attachment(bob.bot).ownership == "proven"
-    refuse("wallet_taken", lambda: accounts.attach_wallet(service.config, ada.bot, address("w"), NOW + 2, ownership="proven"))
+    assert (
+        accounts.find_attachment(ada.bot) is None
+        and accounts.find_attachment(bob.bot).ownership == "proven"
+    )
+    refuse(
+        "wallet_taken",
+        lambda: accounts.attach_wallet(
+            service.config, ada.bot, address("w"), NOW + 2, ownership="proven"
+        ),
+    )
     accounts.detach_wallet(bob.bot, NOW + 3)
     accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
-    assert accounts.find_attachment(bob.bot).ownership == "claimed"      # the badge ended with detachment
+    assert (
+        accounts.find_attachment(bob.bot).ownership == "claimed"
+    )  # the badge ended with detachment
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
     bot = service.make_bot("Ada", address("one")).bot
     accounts.attach_wallet(service.config, bot, address("two"), NOW + 5)
-    accounts.attach_wallet(service.config, bot, address("two"), NOW + 6)   # again: nothing changes
-    rows = [(row.wallet.address, row.attached_at, row.detached_at) for row in Attachment.select().order_by(Attachment.id)]
+    accounts.attach_wallet(service.config, bot, address("two"), NOW + 6)  # again: nothing changes
+    rows = [
+        (row.wallet.address, row.attached_at, row.detached_at)
+        for row in Attachment.select().order_by(Attachment.id)
+    ]
     assert rows == [(address("one"), NOW, NOW + 5), (address("two"), NOW + 5, None)]
 
 
@@ -160,7 +219,9 @@ def test_an_owner_has_so_many_wallets(tmp_path):
     owner = service.make_bot("A", address("a")).owner
     second = service.make_bot("B", address("b"), owner)
     refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    accounts.attach_wallet(service.config, second.bot, address("d"), NOW)  # in place of one's own is no more than before
+    accounts.attach_wallet(
+        service.config, second.bot, address("d"), NOW
+    )  # in place of one's own is no more than before
     accounts.detach_wallet(second.bot, NOW)
     service.make_bot("C", address("c"), owner)
     service.close()
@@ -171,8 +232,15 @@ def test_retiring_revokes_and_frees(service):
     accounts.retire_bot(made.bot, NOW + 1)
     accounts.retire_bot(made.bot, NOW + 2)
     retired = Bot.get()
-    assert retired.retired_at == NOW + 1 and Key.get().revoked_at == NOW + 1 and accounts.find_attachment(retired) is None
-    refuse("bot_retired", lambda: accounts.attach_wallet(service.config, retired, address("w"), NOW + 3))
+    assert (
+        retired.retired_at == NOW + 1
+        and Key.get().revoked_at == NOW + 1
+        and accounts.find_attachment(retired) is None
+    )
+    refuse(
+        "bot_retired",
+        lambda: accounts.attach_wallet(service.config, retired, address("w"), NOW + 3),
+    )
     refuse("bot_retired", lambda: accounts.create_key(made.owner, "publish", NOW + 3, bot=retired))
     service.make_bot("Bob", address("w"))
 
@@ -189,7 +257,14 @@ def test_a_recovery_code_works_once_and_in_any_writing(service):
 def test_the_voice_takes_known_words_only(service):
     bot = service.make_bot().bot
     accounts.set_profile(bot, voice={"tone": "wry", "topics": ["mev", "memes"]}, bio="hello\nthere")
-    assert json.loads(Bot.get().voice) == {"tone": "wry", "style": [], "adjectives": [], "topics": ["mev", "memes"], "catchphrases": [], "emoji": ""}
+    assert json.loads(Bot.get().voice) == {
+        "tone": "wry",
+        "style": [],
+        "adjectives": [],
+        "topics": ["mev", "memes"],
+        "catchphrases": [],
+        "emoji": "",
+    }
     assert Bot.get().bio == "hello there"
     for voice in ({"loud": "x"}, {"tone": "x" * 61}, {"topics": ["a"] * 13}, {"topics": ["\0"]}):
         refuse("validation_failed", lambda: accounts.set_profile(bot, voice=voice))

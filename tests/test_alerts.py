@@ -1,4 +1,7 @@
-"""What deploy/ ships for Prometheus and Grafana: rules that fire when they should, panels over metrics that there are."""
+"""What deploy/ ships for Prometheus and Grafana: rules that fire when they should, panels over
+metrics that there are.
+"""
+
 import json
 import re
 import shutil
@@ -14,12 +17,24 @@ import models
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 NAMED = re.compile(r"candor_\w+")
-PANEL = {"id": int, "type": str, "title": str, "datasource": dict, "gridPos": dict, "fieldConfig": dict, "targets": list}
-promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)")
+PANEL = {
+    "id": int,
+    "type": str,
+    "title": str,
+    "datasource": dict,
+    "gridPos": dict,
+    "fieldConfig": dict,
+    "targets": list,
+}
+promtool = pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)"
+)
 
 
 def run_promtool(*args):
-    done = subprocess.run(["promtool", *args], cwd=DEPLOY, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["promtool", *args], cwd=DEPLOY, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -40,7 +55,9 @@ def list_alerts():
 def test_each_alert_is_documented_and_has_its_test():
     documented = set(re.findall(r"`(Candor\w+)`", (ROOT / "docs" / "operate.md").read_text()))
     tested = set(re.findall(r"alertname: (\w+)", (DEPLOY / "alerts_test.yml").read_text()))
-    assert documented == tested == set(list_alerts()) and len(list_alerts()) == len(set(list_alerts()))
+    assert documented == tested == set(list_alerts()) and len(list_alerts()) == len(
+        set(list_alerts())
+    )
 
 
 @pytest.fixture
@@ -64,7 +81,9 @@ def check_expression(expression, metrics):
     for name, matchers in re.findall(r"(candor_\w+)\{([^}]*)\}", expression):
         assert {label for label in re.findall(r"(\w+)\s*=", matchers)} <= metrics[name], expression
     for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", expression):
-        assert set(re.findall(r"\w+", labels)) <= set().union(*(metrics[name] for name in NAMED.findall(expression)))
+        assert set(re.findall(r"\w+", labels)) <= set().union(
+            *(metrics[name] for name in NAMED.findall(expression))
+        )
 
 
 def test_rules_ask_for_metrics_and_labels_that_there_are(metrics):
@@ -76,21 +95,31 @@ def test_rules_ask_for_metrics_and_labels_that_there_are(metrics):
 
 def test_no_label_is_prometheus_own(metrics):
     """`job` and `instance` are set by the server that scrapes: ours would arrive as exported_job."""
-    assert not [name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}]
+    assert not [
+        name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}
+    ]
 
 
 def test_the_dashboard_is_one_and_asks_for_metrics_that_there_are(metrics):
     dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
-    assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items() and dashboard["schemaVersion"] >= 36
-    sources = [one["name"] for one in dashboard["templating"]["list"] if one["type"] == "datasource"]
+    assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items() and dashboard[
+        "schemaVersion"
+    ] >= 36
+    sources = [
+        one["name"] for one in dashboard["templating"]["list"] if one["type"] == "datasource"
+    ]
     assert sources == ["datasource"]
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
-        assert all(isinstance(panel.get(name), kind) for name, kind in PANEL.items()), panel.get("title")
+        assert all(isinstance(panel.get(name), kind) for name, kind in PANEL.items()), panel.get(
+            "title"
+        )
         grid = panel["gridPos"]
         assert set(grid) == {"h", "w", "x", "y"} and grid["x"] + grid["w"] <= 24
-        assert panel["targets"] and len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        assert panel["targets"] and len({target["refId"] for target in panel["targets"]}) == len(
+            panel["targets"]
+        )
         for target in panel["targets"]:
             assert target["datasource"]["uid"] == "${datasource}"
             check_expression(target["expr"], metrics)
@@ -98,5 +127,10 @@ def test_the_dashboard_is_one_and_asks_for_metrics_that_there_are(metrics):
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
     assert len(set(places)) == len(places)
-    asked = {name for panel in panels for target in panel["targets"] for name in NAMED.findall(target["expr"])}
+    asked = {
+        name
+        for panel in panels
+        for target in panel["targets"]
+        for name in NAMED.findall(target["expr"])
+    }
     assert set(metrics) - asked <= {"candor_info", "candor_job_state"}

@@ -1,4 +1,7 @@
-"""An influencer telling its own trades: only those that arrived after its owner asked for it, once each, in words whose numbers are facts."""
+"""An influencer telling its own trades: only those that arrived after its owner asked for it, once
+each, in words whose numbers are facts.
+"""
+
 import orjson
 import pytest
 
@@ -17,7 +20,16 @@ NOW = 1_800_000_000_000
 @pytest.fixture
 def wallet(db):
     owner = Owner.create(uid="owner_1", created_at=1)
-    bot = Bot.create(uid="bot_1", owner=owner, handle="ada", name="Ada", voice=orjson.dumps({"tone": "dry"}).decode(), created_at=1, auto_post=True, auto_post_since=NOW)
+    bot = Bot.create(
+        uid="bot_1",
+        owner=owner,
+        handle="ada",
+        name="Ada",
+        voice=orjson.dumps({"tone": "dry"}).decode(),
+        created_at=1,
+        auto_post=True,
+        auto_post_since=NOW,
+    )
     wallet = Wallet.create(address="Wallet", bot=bot, created_at=1, whole=True)
     Attachment.create(bot=bot, wallet=wallet, attached_at=1)
     Address.create(wallet=wallet, address="Wallet", walks=2, walk_new=0)
@@ -26,12 +38,40 @@ def wallet(db):
 
 def trade(signature, slot, held, change, lamports, sol):
     """A buy or sale of MINT: token balance `held` before, lamports before and the SOL change."""
-    balances = (Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol), Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280))
-    return Entry(signature, slot, 0, 1_799_999_000 + slot, "buy" if change > 0 else "sell", "Pool", MINT, (), (), sol, 5000, 0, 0, ((MINT, change, 6),), balances)
+    balances = (
+        Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol),
+        Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280),
+    )
+    return Entry(
+        signature,
+        slot,
+        0,
+        1_799_999_000 + slot,
+        "buy" if change > 0 else "sell",
+        "Pool",
+        MINT,
+        (),
+        (),
+        sol,
+        5000,
+        0,
+        0,
+        ((MINT, change, 6),),
+        balances,
+    )
 
 
 def arrive(wallet, entry, seen_at, head=True):
-    Sighting.create(wallet=wallet, signature=entry.signature, slot=entry.slot, tx_index=0, head=head, state="stored", entry=entry.dump(), seen_at=seen_at)
+    Sighting.create(
+        wallet=wallet,
+        signature=entry.signature,
+        slot=entry.slot,
+        tx_index=0,
+        head=head,
+        state="stored",
+        entry=entry.dump(),
+        seen_at=seen_at,
+    )
 
 
 def publish(wallet, books=None, now=NOW + 5000):
@@ -49,11 +89,16 @@ def test_a_later_trade_is_told_with_its_result(wallet):
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     posts = publish(wallet)
-    assert [(p.source, p.status, p.signature, p.bot.uid) for p in posts] == [("observer", "verified", "buy", "bot_1"), ("observer", "verified", "sell", "bot_1")]
+    assert [(p.source, p.status, p.signature, p.bot.uid) for p in posts] == [
+        ("observer", "verified", "buy", "bot_1"),
+        ("observer", "verified", "sell", "bot_1"),
+    ]
     bought, sold = posts
     assert "2.5" in bought.body and "1.25" in bought.body
     # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and brought 0.75 SOL
-    assert not voice.find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"})
+    assert not voice.find_foreign_numbers(
+        sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"}
+    )
     assert "0.25" in sold.body
     assert sold.event_at == SELL.block_time * 1000
 
@@ -82,5 +127,14 @@ def test_nobody_is_told_for_who_did_not_ask(wallet):
 def test_a_bot_may_use_the_same_event_id(wallet):
     arrive(wallet, BUY, NOW + 1)
     told = publish(wallet)[0]
-    own = Post.create(uid="post_x", bot=told.bot, source="bot", channel="api", event_id=told.event_id, body="mine", event_at=1, created_at=1)
+    own = Post.create(
+        uid="post_x",
+        bot=told.bot,
+        source="bot",
+        channel="api",
+        event_id=told.event_id,
+        body="mine",
+        event_at=1,
+        created_at=1,
+    )
     assert own.event_id == told.event_id

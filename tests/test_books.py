@@ -1,4 +1,7 @@
-"""From stored entries to rows: whatever order receipts came in, and however often they were folded, the same bytes stand there."""
+"""From stored entries to rows: whatever order receipts came in, and however often they were folded,
+the same bytes stand there.
+"""
+
 import random
 from dataclasses import replace
 
@@ -37,18 +40,34 @@ def empty(db):
         wallet.whole, wallet.looked_at = True, BEGIN
         wallet.save()
         return wallet
+
     return make
 
 
 def entries_of(chain, indexed=True):
     rows = chain.touching(ADA)
-    return [read_entry(parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}), ADA, PROGRAMS) for row in rows]
+    return [
+        read_entry(
+            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+            ADA,
+            PROGRAMS,
+        )
+        for row in rows
+    ]
 
 
 def store(wallet, entries):
     """As fetching does; one that is stored already stays."""
     for e in entries:
-        Sighting.insert(wallet=wallet, signature=e.signature, slot=e.slot, tx_index=e.tx_index, state="stored", entry=e.dump(), seen_at=BEGIN).on_conflict_ignore().execute()
+        Sighting.insert(
+            wallet=wallet,
+            signature=e.signature,
+            slot=e.slot,
+            tx_index=e.tx_index,
+            state="stored",
+            entry=e.dump(),
+            seen_at=BEGIN,
+        ).on_conflict_ignore().execute()
 
 
 def fold(wallet, entries):
@@ -62,7 +81,9 @@ def fold(wallet, entries):
 @effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):
-    """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for byte the ledger of one fold."""
+    """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
+    byte the ledger of one fold.
+    """
     entries = entries_of(market(seed, length=30), indexed)
     truth, dice = fold(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
     wallet, books = empty(), Books()
@@ -70,11 +91,11 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     while rest:
         size = dice.randint(1, 12)
         batch, rest = rest[:size], rest[size:]
-        known = {s for s, in Sighting.select(Sighting.signature).tuples()}
+        known = {s for (s,) in Sighting.select(Sighting.signature).tuples()}
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
         new = [replace(e) for e in batch if e.signature not in known]
         if dice.random() < 0.3 or Sighting.select().count() != len(known) + len(new):
-            books.forget(wallet.id)                       # a restart, or somebody else stored some
+            books.forget(wallet.id)  # a restart, or somebody else stored some
         books.take(wallet, new)
         if dice.random() < 0.7:
             books.publish(wallet, DONE, BEGIN)
@@ -86,12 +107,28 @@ def test_fold_equals_refold(empty, seed, indexed, data):
 
 
 @effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=24), choices=st.lists(st.booleans(), min_size=80), before=st.dictionaries(st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60)),
-       missing=st.sets(st.integers(0, 24), max_size=4), seed=st.integers(0, 10**6))
-def test_fold_equals_refold_for_any_order_of_discovery(empty, steps, choices, before, missing, seed):
-    """A wallet older than its history, two accounts of each mint, gaps: whichever receipt, account or gap is found first, the ledger is that of one fold."""
+@given(
+    steps=st.lists(STEP, min_size=4, max_size=24),
+    choices=st.lists(st.booleans(), min_size=80),
+    before=st.dictionaries(st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60)),
+    missing=st.sets(st.integers(0, 24), max_size=4),
+    seed=st.integers(0, 10**6),
+)
+def test_fold_equals_refold_for_any_order_of_discovery(
+    empty, steps, choices, before, missing, seed
+):
+    """A wallet older than its history, two accounts of each mint, gaps: whichever receipt, account
+    or gap is found first, the ledger is that of one fold.
+    """
     teller, picks, dice = Teller(lamports=10**12, **before), iter(choices), random.Random(seed)
-    steps = [(verb, account(teller, mint, picks), *([more[0], account(teller, more[1], picks), *more[2:]] if verb == "swap" else more)) for verb, mint, *more in steps]
+    steps = [
+        (
+            verb,
+            account(teller, mint, picks),
+            *([more[0], account(teller, more[1], picks), *more[2:]] if verb == "swap" else more),
+        )
+        for verb, mint, *more in steps
+    ]
     for _ in play(steps, teller, Silent()):
         pass
     entries = [e for n, e in enumerate(teller.entries) if n not in missing]
@@ -113,7 +150,9 @@ def test_fold_equals_refold_for_any_order_of_discovery(empty, steps, choices, be
 
 
 def test_a_batch_is_ordered_after_what_was_held_before(empty):
-    """Ten lamports go and the same ten come back in one slot that has no order: only what was held before tells, also where that came in an earlier batch."""
+    """Ten lamports go and the same ten come back in one slot that has no order: only what was held
+    before tells, also where that came in an earlier batch.
+    """
     story = Story()
     story.fund("ada", 50)
     story.transact("bank", [("lamports", "ada", "eve", 10)])
@@ -130,7 +169,9 @@ def test_a_batch_is_ordered_after_what_was_held_before(empty):
 
 
 def test_a_refold_writes_only_what_differs(empty):
-    """Followers page by the row's id: a trade keeps it. An older receipt that arrives late changes the sales it touches and no other row."""
+    """Followers page by the row's id: a trade keeps it. An older receipt that arrives late changes
+    the sales it touches and no other row.
+    """
     story = Story()
     story.fund("ada", 10**9)
     first = story.buy("ada", "CAT", 10, 1_000_000)
@@ -147,7 +188,16 @@ def test_a_refold_writes_only_what_differs(empty):
     changed = {s for s in before if after[s] != before[s]}
     assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
     rows = [dict(t) for t in Trade.select().dicts()]
-    assert replace_trades(wallet.id, {row["signature"]: {name: value for name, value in row.items() if name != "id"} for row in rows}) == set()
+    assert (
+        replace_trades(
+            wallet.id,
+            {
+                row["signature"]: {name: value for name, value in row.items() if name != "id"}
+                for row in rows
+            },
+        )
+        == set()
+    )
 
 
 def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
@@ -165,33 +215,55 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
 @effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
-    """Receipts become unreadable and come again, newest ones too, in one life of the books: at no publication is a row missing or too many."""
-    entries, dice = entries_of(market(seed, length=14)), random.Random(data.draw(st.integers(0, 10**6)))
-    entries = [replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)]
+    """Receipts become unreadable and come again, newest ones too, in one life of the books: at no
+    publication is a row missing or too many.
+    """
+    entries, dice = (
+        entries_of(market(seed, length=14)),
+        random.Random(data.draw(st.integers(0, 10**6))),
+    )
+    entries = [
+        replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)
+    ]
     wallet, books = empty(), Books()
     store(wallet, entries)
     lost = []
-    for step in data.draw(st.lists(st.sampled_from(["lose newest", "lose", "find", "look", "publish", "restart"]), max_size=14)) + ["find", "publish"]:
+    for step in data.draw(
+        st.lists(
+            st.sampled_from(["lose newest", "lose", "find", "look", "publish", "restart"]),
+            max_size=14,
+        )
+    ) + ["find", "publish"]:
         if step.startswith("lose") and len(lost) < len(entries):
             rest = [e for e in entries if e not in lost]
             lost.append(rest[-1] if step == "lose newest" else dice.choice(rest))
-            Sighting.update(state="pending", entry=None).where(Sighting.signature == lost[-1].signature).execute()
+            Sighting.update(state="pending", entry=None).where(
+                Sighting.signature == lost[-1].signature
+            ).execute()
             books.forget(wallet.id)
         elif step == "find":
             new, lost = lost, []
             for e in new:
-                Sighting.update(state="stored", entry=e.dump()).where(Sighting.signature == e.signature).execute()
+                Sighting.update(state="stored", entry=e.dump()).where(
+                    Sighting.signature == e.signature
+                ).execute()
             books.take(wallet, new)
         elif step == "look":
             books.take(wallet)
         elif step == "publish":
             books.take(wallet)
             books.publish(wallet, DONE, BEGIN)
-            said, hours = ledger_of([ADA]), list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples())
+            said, hours = (
+                ledger_of([ADA]),
+                list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
+            )
             for model in (models.Arrival, TradeMint, Trade, models.HourTotal):
                 model.delete().execute()
             fold(wallet, [])
-            assert (ledger_of([ADA]), list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples())) == (said, hours)
+            assert (
+                ledger_of([ADA]),
+                list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
+            ) == (said, hours)
         elif step == "restart":
             books = Books()
 
@@ -203,24 +275,55 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     gone = entries[4].signature
     Sighting.delete().where(Sighting.signature == gone).execute()
     fold(wallet, [])
-    assert not Trade.select().where(Trade.signature == gone).exists() and Trade.select().count() == len(entries) - 1
+    assert (
+        not Trade.select().where(Trade.signature == gone).exists()
+        and Trade.select().count() == len(entries) - 1
+    )
     assert not TradeMint.select().where(TradeMint.trade.not_in(Trade.select())).exists()
 
 
 def test_what_a_trade_row_says(empty):
-    """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000 - 1,005,000 * 4 // 10."""
+    """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000
+    - 1,005,000 * 4 // 10.
+    """
     story = Story()
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
     story.sell("ada", "CAT", 4, 600_000)
     fold(empty(), entries_of(story.chain()))
     t = Trade.select().order_by(Trade.slot.desc()).get()
-    assert (t.kind, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw) == ("sell", "matched", 193_000, 595_000, 402_000, "4", "0")
-    assert orjson.loads(t.lots) == [[trade_uid(ADA, bought), "4", "402000"]] and t.venue == "pump.fun" and (t.sol_change, t.fee, t.rent) == (595_000, 5_000, 0)
-    assert t.uid == trade_uid(ADA, t.signature) and orjson.loads(t.token_changes) == [[address("CAT"), "-4", 6]]
+    assert (t.kind, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw) == (
+        "sell",
+        "matched",
+        193_000,
+        595_000,
+        402_000,
+        "4",
+        "0",
+    )
+    assert (
+        orjson.loads(t.lots) == [[trade_uid(ADA, bought), "4", "402000"]]
+        and t.venue == "pump.fun"
+        and (t.sol_change, t.fee, t.rent) == (595_000, 5_000, 0)
+    )
+    assert t.uid == trade_uid(ADA, t.signature) and orjson.loads(t.token_changes) == [
+        [address("CAT"), "-4", 6]
+    ]
     wallet = Wallet.get()
-    assert orjson.loads(wallet.results)["realizedSol"] == "0.000193" and wallet.realized == 193_000 and wallet.last_trade_at == t.block_time * 1000
-    assert orjson.loads(wallet.positions) == [{"mint": address("CAT"), "amountRaw": "6", "decimals": 6, "costLamports": "603000", "unknownBasisRaw": "0"}]
+    assert (
+        orjson.loads(wallet.results)["realizedSol"] == "0.000193"
+        and wallet.realized == 193_000
+        and wallet.last_trade_at == t.block_time * 1000
+    )
+    assert orjson.loads(wallet.positions) == [
+        {
+            "mint": address("CAT"),
+            "amountRaw": "6",
+            "decimals": 6,
+            "costLamports": "603000",
+            "unknownBasisRaw": "0",
+        }
+    ]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):
@@ -228,8 +331,19 @@ def test_coverage_is_said_in_the_shape_of_the_interface(empty):
     wallet = empty()
     fold(wallet, entries_of(chain))
     said, rows = orjson.loads(Wallet.get().coverage), chain.touching(ADA)
-    assert said == {"state": "complete", "observedFrom": "2026-11-05T12:08:20Z", "observedTo": said["observedTo"], "firstSlot": rows[0].slot, "lastSlot": rows[-1].slot,
-                    "checkedAt": "2026-11-05T12:00:00Z", "receipts": len(rows), "pending": 0, "gaps": [], "openingInventoryUnknown": [], "note": None}
+    assert said == {
+        "state": "complete",
+        "observedFrom": "2026-11-05T12:08:20Z",
+        "observedTo": said["observedTo"],
+        "firstSlot": rows[0].slot,
+        "lastSlot": rows[-1].slot,
+        "checkedAt": "2026-11-05T12:00:00Z",
+        "receipts": len(rows),
+        "pending": 0,
+        "gaps": [],
+        "openingInventoryUnknown": [],
+        "note": None,
+    }
 
 
 def test_an_entry_comes_back_as_it_was(empty):
@@ -239,24 +353,54 @@ def test_an_entry_comes_back_as_it_was(empty):
 
 
 def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
-    """The program table changed and seven hundred purchases are none any more: each post that named one is judged again, however many rows changed."""
+    """The program table changed and seven hundred purchases are none any more: each post that named
+    one is judged again, however many rows changed.
+    """
     wallet, story = empty(), Story()
     story.fund("ada", 10**10)
     signatures = [story.buy("ada", "CAT", 1, 1_000) for _ in range(700)]
     entries = entries_of(story.chain())
     for n in (1, 350, 699):
-        Post.create(uid=f"post_{n}", bot=wallet.bot, source="bot", channel="api", event_id=str(n), body="b", signature=signatures[n], wallet=wallet, status="pending", event_at=0, created_at=BEGIN)
+        Post.create(
+            uid=f"post_{n}",
+            bot=wallet.bot,
+            source="bot",
+            channel="api",
+            event_id=str(n),
+            body="b",
+            signature=signatures[n],
+            wallet=wallet,
+            status="pending",
+            event_at=0,
+            created_at=BEGIN,
+        )
     fold(wallet, entries)
     assert {p.status for p in Post.select()} == {"verified"}
     for e in entries[1:]:
-        Sighting.update(entry=replace(e, kind="lending").dump()).where(Sighting.signature == e.signature).execute()
+        Sighting.update(entry=replace(e, kind="lending").dump()).where(
+            Sighting.signature == e.signature
+        ).execute()
     fold(wallet, [])
     assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
 
 
 def post_of(wallet, signature, source="bot", **more):
-    return Post.create(**{"uid": f"post_{source}", "bot": wallet.bot, "source": source, "channel": "api", "event_id": "e", "body": "b", "signature": signature, "wallet": wallet,
-                          "status": "pending", "event_at": 0, "created_at": BEGIN, **more})
+    return Post.create(
+        **{
+            "uid": f"post_{source}",
+            "bot": wallet.bot,
+            "source": source,
+            "channel": "api",
+            "event_id": "e",
+            "body": "b",
+            "signature": signature,
+            "wallet": wallet,
+            "status": "pending",
+            "event_at": 0,
+            "created_at": BEGIN,
+            **more,
+        }
+    )
 
 
 def verification_of(post):
@@ -265,13 +409,26 @@ def verification_of(post):
 
 
 def told():
-    return [post for post, in models.Arrival.select(models.Arrival.post).where(models.Arrival.kind == "verification").order_by(models.Arrival.id).tuples()]
+    return [
+        post
+        for (post,) in (
+            models.Arrival.select(models.Arrival.post)
+            .where(models.Arrival.kind == "verification")
+            .order_by(models.Arrival.id)
+            .tuples()
+        )
+    ]
 
 
 @pytest.mark.parametrize("source", ["bot", "observer"])
-@pytest.mark.parametrize("mint, right", [(None, ("verified", None, True)), ("FOX", ("mismatch", "mint_not_in_trade", True))])
+@pytest.mark.parametrize(
+    "mint, right",
+    [(None, ("verified", None, True)), ("FOX", ("mismatch", "mint_not_in_trade", True))],
+)
 def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
-    """The receipt of a judged post becomes unreadable: the post waits again, and its followers hear of it; when the trade is back, so is the word."""
+    """The receipt of a judged post becomes unreadable: the post waits again, and its followers hear
+    of it; when the trade is back, so is the word.
+    """
     wallet, story = empty(), Story()
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
@@ -282,13 +439,17 @@ def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
     Sighting.update(state="pending", entry=None).where(Sighting.signature == bought).execute()
     fold(wallet, [])
     assert verification_of(post) == ("pending", None, False) and told() == [post.id] * 2
-    Sighting.update(state="stored", entry=entries[1].dump()).where(Sighting.signature == bought).execute()
+    Sighting.update(state="stored", entry=entries[1].dump()).where(
+        Sighting.signature == bought
+    ).execute()
     fold(wallet, [])
     assert verification_of(post) == right and told() == [post.id] * 3
 
 
 def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empty):
-    """Somebody deleted the row by hand while the books were in memory: the next publication takes the word back, the next fold brings both again."""
+    """Somebody deleted the row by hand while the books were in memory: the next publication takes
+    the word back, the next fold brings both again.
+    """
     wallet, story, books = empty(), Story(), Books()
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
@@ -303,9 +464,13 @@ def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empt
     assert verification_of(post) == ("verified", None, True)
 
 
-@pytest.mark.parametrize("seconds, status", [(-1, "pending"), (599, "pending"), (600, "not_found"), (601, "not_found")])
+@pytest.mark.parametrize(
+    "seconds, status", [(-1, "pending"), (599, "pending"), (600, "not_found"), (601, "not_found")]
+)
 def test_a_signature_is_not_found_ten_minutes_of_the_chain_later(empty, seconds, status):
-    """The bound of contract.md section 4: block time ten minutes past the post's creation, and nothing listed by then."""
+    """The bound of contract.md section 4: block time ten minutes past the post's creation, and
+    nothing listed by then.
+    """
     wallet = empty()
     post = post_of(wallet, "5" * 88)
     wallet.observed_to = BEGIN // 1000 + seconds
@@ -324,7 +489,7 @@ def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
     assert verification_of(post) == ("pending", None, False)
 
 
-# ---- windows of time ------------------------------------------------------------------------------------------------------------
+# ---- windows of time -----------------------------------------------------------------------------
 SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
 SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched' AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
 SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap') AND block_time >= ?"""
@@ -333,24 +498,38 @@ SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 's
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
-    """Running totals by the hour against adding up all trades: folded at once, in parts, late, and again by a new process."""
+    """Running totals by the hour against adding up all trades: folded at once, in parts, late, and
+    again by a new process.
+    """
     wallet, begin = empty(), BEGIN // 1000
-    entries = [replace(entry, block_time=begin + n * 1_700) for n, entry in enumerate(entries_of(market(seed)))]
+    entries = [
+        replace(entry, block_time=begin + n * 1_700)
+        for n, entry in enumerate(entries_of(market(seed)))
+    ]
     first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
     books = Books()
-    for part in ([e for e, early in zip(entries, first) if early], [e for e, early in zip(entries, first) if not early]):
+    for part in (
+        [e for e, early in zip(entries, first) if early],
+        [e for e, early in zip(entries, first) if not early],
+    ):
         store(wallet, part)
         books.take(wallet)
         books.publish(wallet, DONE, BEGIN)
         check_windows(begin, len(entries))
-    models.HourTotal.delete().execute()                        # as a database that has just got the table
+    models.HourTotal.delete().execute()  # as a database that has just got the table
     fold(wallet, [])
     check_windows(begin, len(entries))
 
 
 def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     wallet = empty()
-    fold(wallet, [replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries_of(market(7)))])
+    fold(
+        wallet,
+        [
+            replace(entry, block_time=BEGIN // 1000 + n * 1_700)
+            for n, entry in enumerate(entries_of(market(7)))
+        ],
+    )
     rows = models.HourTotal.select().order_by(models.HourTotal.hour)
     right = list(rows.tuples())
     assert len(right) > 5
@@ -364,6 +543,10 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
 
 
 def check_windows(begin, count):
-    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {begin - 10**6}:
-        want = tuple(int(value or 0) for value in models.database.execute_sql(SUMS, (since,)).fetchone())
+    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {
+        begin - 10**6
+    }:
+        want = tuple(
+            int(value or 0) for value in models.database.execute_sql(SUMS, (since,)).fetchone()
+        )
         assert next(iter(queries.find_totals_since(since).values()), (0,) * 7) == want

@@ -1,4 +1,7 @@
-"""What is counted over closes: pauses, lessons, the comparison. Numbers are worked out beside each test."""
+"""What is counted over closes: pauses, lessons, the comparison. Numbers are worked out beside each
+test.
+"""
+
 from dataclasses import replace
 
 import pytest
@@ -11,8 +14,21 @@ from tape import START
 SOL = 10**9
 
 
-def close(number, net=SOL // 100, at=START, mint="A", reason="told", spent=SOL, excluded=None, gross=None):
-    return Close(f"close {number}", mint, mint * 2, at - HOUR, at, reason, net if gross is None else gross, net, spent, excluded)
+def close(
+    number, net=SOL // 100, at=START, mint="A", reason="told", spent=SOL, excluded=None, gross=None
+):
+    return Close(
+        f"close {number}",
+        mint,
+        mint * 2,
+        at - HOUR,
+        at,
+        reason,
+        net if gross is None else gross,
+        net,
+        spent,
+        excluded,
+    )
 
 
 def closes(*nets, **about):
@@ -23,22 +39,29 @@ def rules_of(history, pauses=(), at=START):
     return [pause.rule for pause in guard.find_pauses(history, pauses, at, applied=True, ident=str)]
 
 
-# ---- pauses ---------------------------------------------------------------------------------------------------------------
+# ---- pauses --------------------------------------------------------------------------------------
 def test_no_rule_speaks_below_eight_eligible_closes():
     bad = closes(*[-SOL] * 7, reason="stop")
     assert rules_of(bad) == []
     assert rules_of([*bad, close(8, -SOL, reason="stop", excluded="stale_price")]) == []
-    assert rules_of([*bad, close(8, -SOL, reason="stop")]) == ["cool_down", "stop_cluster", "drawdown", "poor_mint"]
+    assert rules_of([*bad, close(8, -SOL, reason="stop")]) == [
+        "cool_down",
+        "stop_cluster",
+        "drawdown",
+        "poor_mint",
+    ]
 
 
 def test_each_rule_looks_only_at_its_own():
-    assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]                     # 5 of 8 lost is 62 %
+    assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]  # 5 of 8 lost is 62 %
     assert rules_of(closes(1, 1, 1, 1, -1, -1, -1, -1)) == []
     assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="trailing_stop")) == ["stop_cluster"]
-    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == ["drawdown"]                         # half a position under the best
+    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == [
+        "drawdown"
+    ]  # half a position under the best
     assert rules_of(closes(SOL, *[1] * 6, -SOL // 2 + 7)) == []
     others = [close(number, 1, mint="B") for number in range(20)]
-    assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]                       # 1 of 8 in A won
+    assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]  # 1 of 8 in A won
 
 
 def test_a_trailing_stop_that_won_is_no_stop():
@@ -47,7 +70,9 @@ def test_a_trailing_stop_that_won_is_no_stop():
 
 @pytest.mark.parametrize("reason", ["stop", "trailing_stop", "liquidity_gone", "price_gone"])
 def test_five_lost_stops_of_the_last_eight_are_a_cluster(reason):
-    """Four are none; five are, and a time stop that lost is none of them; a ninth close pushes the oldest out."""
+    """Four are none; five are, and a time stop that lost is none of them; a ninth close pushes the
+    oldest out.
+    """
     assert rules_of(closes(*[-1] * 4, *[1] * 4, reason=reason)) == []
     assert rules_of(closes(*[-1] * 5, *[1] * 3, reason=reason)) == ["stop_cluster"]
     assert rules_of(closes(*[-1] * 5, *[1] * 4, reason=reason)) == []
@@ -55,16 +80,33 @@ def test_five_lost_stops_of_the_last_eight_are_a_cluster(reason):
 
 
 def test_a_look_back_says_no_more_than_was_counted():
-    """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03 SOL."""
+    """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03
+    SOL.
+    """
     facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
-    said = {effect: diary.tell("pause", {**facts, "effect": effect}) for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")}
-    assert all("2 positions opened meanwhile were closed since, together -0.03 SOL." in line for line in said.values())
+    said = {
+        effect: diary.tell("pause", {**facts, "effect": effect})
+        for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
+    }
+    assert all(
+        "2 positions opened meanwhile were closed since, together -0.03 SOL." in line
+        for line in said.values()
+    )
     assert "kept out" not in "".join(said.values())
     assert "halved the size" in said["half_size"] and "cool-down" in said["long_cooldown"]
 
 
-@pytest.mark.parametrize("kind, facts", [("fill", {}), ("fill", {"what": "bought"}), ("pause", {"what": "would_have", "effect": "odd"}),
-                                         ("refusal", {"reason": None}), ("novel", {"what": "x"}), ("decision", {"what": None})])
+@pytest.mark.parametrize(
+    "kind, facts",
+    [
+        ("fill", {}),
+        ("fill", {"what": "bought"}),
+        ("pause", {"what": "would_have", "effect": "odd"}),
+        ("refusal", {"reason": None}),
+        ("novel", {"what": "x"}),
+        ("decision", {"what": None}),
+    ],
+)
 def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
     assert "cannot be read" in diary.tell(kind, facts)
 
@@ -74,70 +116,141 @@ def test_a_rule_looks_back_only_so_far_and_runs_once():
     assert "stop_cluster" not in rules_of(old) and "poor_mint" in rules_of(old)
     running = Pause("p", "poor_mint", "pause_mint", "A", START - 1, START + 1, True, 8, DAY, "")
     assert "poor_mint" not in rules_of(old, [running])
-    assert "poor_mint" in rules_of(old, [replace(running, until=START)]) and "poor_mint" in rules_of(old, [replace(running, mint="B")])
+    assert "poor_mint" in rules_of(
+        old, [replace(running, until=START)]
+    ) and "poor_mint" in rules_of(old, [replace(running, mint="B")])
 
 
 def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
-    for pause in guard.find_pauses(closes(*[-SOL] * 8, reason="stop"), [], START, applied=False, ident=str):
-        assert START < pause.until <= START + 7 * DAY and pause.n == 8 and pause.window_ms <= 7 * DAY and pause.numbers and not pause.applied
+    for pause in guard.find_pauses(
+        closes(*[-SOL] * 8, reason="stop"), [], START, applied=False, ident=str
+    ):
+        assert (
+            START < pause.until <= START + 7 * DAY
+            and pause.n == 8
+            and pause.window_ms <= 7 * DAY
+            and pause.numbers
+            and not pause.applied
+        )
 
 
 def test_pauses_only_reduce():
     def on(effect, mint=None, applied=True):
         return [Pause("p", "r", effect, mint, START, START + DAY, applied, 8, DAY, "")]
+
     standard, guarded = Phase("standard"), Phase("guarded")
-    assert guard.size_for(1000, standard, [], "A", START) == 1000 and guard.size_for(1000, guarded, [], "A", START) == 250
-    assert guard.size_for(1000, standard, on("half_size"), "A", START) == 500 and guard.size_for(1000, guarded, on("half_size"), "A", START) == 125
+    assert (
+        guard.size_for(1000, standard, [], "A", START) == 1000
+        and guard.size_for(1000, guarded, [], "A", START) == 250
+    )
+    assert (
+        guard.size_for(1000, standard, on("half_size"), "A", START) == 500
+        and guard.size_for(1000, guarded, on("half_size"), "A", START) == 125
+    )
     assert guard.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
     assert guard.size_for(1000, standard, on("half_size"), "A", START + DAY) == 1000
-    assert guard.cooldown_for(300, on("long_cooldown"), "A", START) == 1200 and guard.cooldown_for(300, [], "A", START) == 300
-    assert guard.in_force(on("pause_mint", "A"), "pause_mint", "A", START) and not guard.in_force(on("pause_mint", "A"), "pause_mint", "B", START)
-    assert guard.positions_for(4, guarded) == 2 and guard.positions_for(1, guarded) == 1 and guard.positions_for(4, standard) == 4
+    assert (
+        guard.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
+        and guard.cooldown_for(300, [], "A", START) == 300
+    )
+    assert guard.in_force(on("pause_mint", "A"), "pause_mint", "A", START) and not guard.in_force(
+        on("pause_mint", "A"), "pause_mint", "B", START
+    )
+    assert (
+        guard.positions_for(4, guarded) == 2
+        and guard.positions_for(1, guarded) == 1
+        and guard.positions_for(4, standard) == 4
+    )
 
 
 def test_guards_of_the_equity():
-    assert guard.lost_too_much(950, 1000, Phase("guarded")) and not guard.lost_too_much(951, 1000, Phase("guarded")) and not guard.lost_too_much(1,
-                                                                                                                                                 1000,
-                                                                                                                                                 Phase("standard"))
-    assert guard.is_locked(800, 1000, Phase("standard")) and not guard.is_locked(801, 1000, Phase("standard")) and not guard.is_locked(1, 1000,
-                                                                                                                                       Phase("guarded"))
+    assert (
+        guard.lost_too_much(950, 1000, Phase("guarded"))
+        and not guard.lost_too_much(951, 1000, Phase("guarded"))
+        and not guard.lost_too_much(1, 1000, Phase("standard"))
+    )
+    assert (
+        guard.is_locked(800, 1000, Phase("standard"))
+        and not guard.is_locked(801, 1000, Phase("standard"))
+        and not guard.is_locked(1, 1000, Phase("guarded"))
+    )
 
 
-# ---- lessons ----------------------------------------------------------------------------------------------------------------
+# ---- lessons -------------------------------------------------------------------------------------
 def test_below_eight_closes_it_is_a_pattern():
     pattern, *_ = brain.find_lessons(closes(*[1] * 7), START)
     lesson, *_ = brain.find_lessons(closes(*[1] * 8), START)
-    assert pattern.is_pattern and not lesson.is_pattern and brain.find_lessons(closes(1, 1), START) == []
+    assert (
+        pattern.is_pattern
+        and not lesson.is_pattern
+        and brain.find_lessons(closes(1, 1), START) == []
+    )
 
 
 def test_a_lesson_counts_what_it_says():
-    lesson = next(one for one in brain.find_lessons(closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6, reason="time_stop"),
-                                                    START) if one.key == "reason time_stop")
-    assert lesson.text == "Of 8 closes by time stop in 7 days 7 won; together -0.04 SOL, -0.5 % of what was spent."      # 0.1 - 0.2 + 0.06 of 8 SOL
-    assert lesson.close_ids == tuple(f"close {number}" for number in range(8)) and lesson.n == 8 and lesson.expires_at == START + 7 * DAY
+    lesson = next(
+        one
+        for one in brain.find_lessons(
+            closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6, reason="time_stop"), START
+        )
+        if one.key == "reason time_stop"
+    )
+    assert (
+        lesson.text
+        == "Of 8 closes by time stop in 7 days 7 won; together -0.04 SOL, -0.5 % of what was spent."
+    )  # 0.1 - 0.2 + 0.06 of 8 SOL
+    assert (
+        lesson.close_ids == tuple(f"close {number}" for number in range(8))
+        and lesson.n == 8
+        and lesson.expires_at == START + 7 * DAY
+    )
 
 
 def test_what_is_not_eligible_or_old_teaches_nothing():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
-    assert brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY), START) == [] != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY + 1),
-                                                                                                       START)
+    assert (
+        brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY), START)
+        == []
+        != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY + 1), START)
+    )
 
 
 def test_a_lesson_is_said_again_only_when_it_has_expired():
     history = closes(*[1] * 8)
-    assert [one.key for one in brain.find_new_lessons(history, {"token A": START + 1}, START)] == ["reason told"]
-    assert [one.key for one in brain.find_new_lessons(history, {"token A": START}, START)] == ["reason told", "token A"]
+    assert [one.key for one in brain.find_new_lessons(history, {"token A": START + 1}, START)] == [
+        "reason told"
+    ]
+    assert [one.key for one in brain.find_new_lessons(history, {"token A": START}, START)] == [
+        "reason told",
+        "token A",
+    ]
 
 
 def test_results_of_nothing_are_unknown():
     shown = brain.review_results(closes(1, 2, excluded="under_review"))
-    assert shown == {"closes": 2, "eligibleCloses": 0, "excluded": {"under_review": 2}, "wins": None, "netLamports": None}
+    assert shown == {
+        "closes": 2,
+        "eligibleCloses": 0,
+        "excluded": {"under_review": 2},
+        "wins": None,
+        "netLamports": None,
+    }
 
 
-# ---- the comparison -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("wins, count, low, high", [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662), (10, 10, 0.7225, 1.0)])
+# ---- the comparison ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "wins, count, low, high",
+    [
+        (0, 10, 0.0, 0.2775),
+        (5, 10, 0.2366, 0.7634),
+        (81, 263, 0.2553, 0.3662),
+        (10, 10, 0.7225, 1.0),
+    ],
+)
 def test_wilson(wins, count, low, high):
-    """81 of 263: the worked example of Newcombe, Statistics in Medicine 17 (1998), method 3; the others follow from the formula by hand."""
+    """81 of 263: the worked example of Newcombe, Statistics in Medicine 17 (1998), method 3; the
+    others follow from the formula by hand.
+    """
     assert brain.wilson(wins, count) == [low, high]
 
 
@@ -145,38 +258,75 @@ def test_wilson_of_nothing_is_unknown():
     assert brain.wilson(0, 0) is None
 
 
-@pytest.mark.parametrize("count, sample", [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")])
+@pytest.mark.parametrize(
+    "count, sample",
+    [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
+)
 def test_the_sample_is_named(count, sample):
     assert brain.compare(closes(*[1] * count))["sample"] == sample
 
 
 def test_the_comparison():
-    """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went into costs."""
-    history = [close(1, SOL * 10 // 100, gross=SOL * 12 // 100), close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY),
-               close(3, SOL // 100, gross=SOL * 2 // 100),
-               close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL), close(5, SOL, excluded="old_pipeline"),
-               close(6, SOL, excluded="under_review")]
+    """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went
+    into costs.
+    """
+    history = [
+        close(1, SOL * 10 // 100, gross=SOL * 12 // 100),
+        close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY),
+        close(3, SOL // 100, gross=SOL * 2 // 100),
+        close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL),
+        close(5, SOL, excluded="old_pipeline"),
+        close(6, SOL, excluded="under_review"),
+    ]
     shown = brain.compare(history)
-    assert (shown["eligibleCloses"], shown["excluded"], shown["daysCovered"]) == (4, {"old_pipeline": 1, "under_review": 1}, 2)
-    assert (shown["meanReturnPct"], shown["medianReturnPct"], shown["worstCloseReturnPct"], shown["winRate"]) == (2.5, 2.5, -5.0, 0.75)
+    assert (shown["eligibleCloses"], shown["excluded"], shown["daysCovered"]) == (
+        4,
+        {"old_pipeline": 1, "under_review": 1},
+        2,
+    )
+    assert (
+        shown["meanReturnPct"],
+        shown["medianReturnPct"],
+        shown["worstCloseReturnPct"],
+        shown["winRate"],
+    ) == (2.5, 2.5, -5.0, 0.75)
     assert shown["costShare"] == round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
 
 
 def test_a_comparison_of_nothing_claims_nothing():
     shown = brain.compare(closes(1, excluded="stale_price"))
-    assert {name for name, value in shown.items() if value is None} == {"meanReturnPct", "medianReturnPct", "winRate", "winRateInterval",
-                                                                        "worstCloseReturnPct", "costShare"}
+    assert {name for name, value in shown.items() if value is None} == {
+        "meanReturnPct",
+        "medianReturnPct",
+        "winRate",
+        "winRateInterval",
+        "worstCloseReturnPct",
+        "costShare",
+    }
 
 
-# ---- the diary ------------------------------------------------------------------------------------------------------------------
+# ---- the diary -----------------------------------------------------------------------------------
 def test_every_line_can_be_told():
-    facts = {name: "x" for line in diary.LINES.values() for name in line.replace("{", " {").split() for name in [name.strip("{}.,:;()%")] if name}
+    facts = {
+        name: "x"
+        for line in diary.LINES.values()
+        for name in line.replace("{", " {").split()
+        for name in [name.strip("{}.,:;()%")]
+        if name
+    }
     for key in diary.LINES:
         kind, _, what = key.partition(" ")
         assert diary.tell(kind, {**facts, "what": what or "x"})
 
 
 def test_only_news_is_posted_and_nothing_internal_is_told():
-    assert diary.find_news("fill", {"what": "failed"}) is None and diary.find_news("refusal", {"reason": "stale_snapshot"}) is None
+    assert (
+        diary.find_news("fill", {"what": "failed"}) is None
+        and diary.find_news("refusal", {"reason": "stale_snapshot"}) is None
+    )
     assert diary.find_news("pause", {"what": "observed"}) is None
-    assert diary.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {"what": "closed", "symbol": "AA", "kind": "close"}
+    assert diary.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {
+        "what": "closed",
+        "symbol": "AA",
+        "kind": "close",
+    }

@@ -1,7 +1,9 @@
-"""The pages in a real Chromium: the newcomer's way, keyboard, no script, narrow and dark, accessibility, and that nothing leaves this host.
+"""The pages in a real Chromium: the newcomer's way, keyboard, no script, narrow and dark,
+accessibility, and that nothing leaves this host.
 
 Skipped, saying so, where Debian's chromium is not installed.
 """
+
 import io
 import threading
 from pathlib import Path
@@ -20,7 +22,10 @@ CHROMIUM = Path("/usr/bin/chromium")
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
 WALLET, CAT = story.address("nell"), story.address("CAT")
 HOSTILE = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1> tail"
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium")]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium"),
+]
 
 
 class Quiet(WSGIRequestHandler):
@@ -34,14 +39,18 @@ class Site(Service):
     def __enter__(self):
         self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
         self.url = f"http://127.0.0.1:{self.server.port}"
-        self.app.config["CANDOR"] = self.config = type(self.config)(**{**vars(self.config), "base_url": self.url})
+        self.app.config["CANDOR"] = self.config = type(self.config)(
+            **{**vars(self.config), "base_url": self.url}
+        )
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         return self
 
     def take(self, environ, start_response):
         """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body does."""
-        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        environ["wsgi.input"] = io.BytesIO(
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        )
         return self.app(environ, start_response)
 
     def __exit__(self, *_):
@@ -68,15 +77,20 @@ def site(tmp_path):
 @pytest.fixture(scope="module")
 def chromium():
     from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
         yield browser
         browser.close()
 
 
 @pytest.fixture
 def open_page(chromium, site):
-    """Opens a page in a context of its own. At the end: no console error, no blocked source, no request to another host."""
+    """Opens a page in a context of its own. At the end: no console error, no blocked source, no
+    request to another host.
+    """
     wrong, contexts = [], []
 
     def open_one(**options):
@@ -86,7 +100,14 @@ def open_page(chromium, site):
         page.set_default_timeout(10_000)
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith((site.url, "data:")) else None)
+        page.on(
+            "request",
+            lambda request: (
+                wrong.append(request.url)
+                if not request.url.startswith((site.url, "data:"))
+                else None
+            ),
+        )
         return page
 
     yield open_one
@@ -125,7 +146,12 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     page.get_by_role("button", name="Send a test post").click()
     page.get_by_role("link", name="It is there").wait_for()
     told, sale = tell_story()
-    assert site.post({"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key).status_code == 201
+    assert (
+        site.post(
+            {"eventId": "1", "body": "Sold some.", "signature": sale, "mint": CAT}, key
+        ).status_code
+        == 201
+    )
     page.goto("/")
     page.get_by_text("waiting for the chain").wait_for()
     site.observe(told)
@@ -133,12 +159,18 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     post = page.locator("article", has_text="Sold some.")
     post.get_by_text("receipt verified").wait_for()
     post.get_by_role("button", name="Copy").click()
-    assert page.evaluate("navigator.clipboard.readText()") == f"Sold some.\nhttps://solscan.io/tx/{sale}"
+    assert (
+        page.evaluate("navigator.clipboard.readText()")
+        == f"Sold some.\nhttps://solscan.io/tx/{sale}"
+    )
     page.get_by_role("link", name="Nell").first.click()
     page.get_by_text("Every transaction of this wallet").wait_for()
     page.locator("details.trade-sell summary").click()
     page.get_by_text("less their cost").wait_for()
-    assert page.get_by_text("receipt verified").count() == 1 and page.get_by_text("not verified").count() == 1
+    assert (
+        page.get_by_text("receipt verified").count() == 1
+        and page.get_by_text("not verified").count() == 1
+    )
 
 
 def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
@@ -151,7 +183,9 @@ def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
 
 
 def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
-    with chromium.new_context(base_url=site.url) as context:           # the refusal itself is a 422, which Chromium's console calls an error
+    with chromium.new_context(
+        base_url=site.url
+    ) as context:  # the refusal itself is a 422, which Chromium's console calls an error
         page = context.new_page()
         page.goto("/connect")
         page.get_by_label("Name").fill("Nell")
@@ -160,7 +194,11 @@ def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
         page.get_by_label("Wallet").fill(" ".join(["abandon"] * 12))
         page.get_by_role("button", name="Create influencer").click()
         page.get_by_text("It was not stored").wait_for()
-        assert [page.get_by_label(name).input_value() for name in ("Name", "Tone", "Wallet")] == ["Nell", "dry", ""] and "abandon" not in page.content()
+        assert [page.get_by_label(name).input_value() for name in ("Name", "Tone", "Wallet")] == [
+            "Nell",
+            "dry",
+            "",
+        ] and "abandon" not in page.content()
 
 
 def test_the_preview_speaks_while_one_types(open_page):
@@ -201,7 +239,10 @@ def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_pa
     page.clock.run_for(16_000)
     page.get_by_role("link", name="1 new post").wait_for()
     page.get_by_text("receipt verified").wait_for()
-    assert page.locator("article").first.bounding_box() == before and "Something new." not in page.content()
+    assert (
+        page.locator("article").first.bounding_box() == before
+        and "Something new." not in page.content()
+    )
     page.get_by_role("link", name="1 new post").click()
     page.get_by_text("Something new.").wait_for()
 
@@ -236,20 +277,47 @@ def test_without_javascript(site, open_page):
     assert site.get("/api/v1/me", key).status_code == 401
 
 
-# ---- every page -----------------------------------------------------------------------------------------------------------
+# ---- every page ----------------------------------------------------------------------------------
 @pytest.fixture
 def full(site):
-    """An instance with a bit of everything, and the paths of its pages; `own` need the browser that made the bot."""
+    """An instance with a bit of everything, and the paths of its pages; `own` need the browser that
+    made the bot.
+    """
     told, sale = tell_story()
     made = site.make_bot("Observed Otto", WALLET)
     site.observe(told)
-    for event, more in (("1", {"signature": sale}), ("2", {"signature": told.rows[0].signature}), ("3", {"body": HOSTILE}), ("4", {"body": "lengthy remarks " * 240, "reason": "Because."})):
-        assert site.post({"eventId": event, "body": "Said.", **more}, made.publish_key.text).status_code == 201
+    for event, more in (
+        ("1", {"signature": sale}),
+        ("2", {"signature": told.rows[0].signature}),
+        ("3", {"body": HOSTILE}),
+        ("4", {"body": "lengthy remarks " * 240, "reason": "Because."}),
+    ):
+        assert (
+            site.post(
+                {"eventId": event, "body": "Said.", **more}, made.publish_key.text
+            ).status_code
+            == 201
+        )
     with models.database.connection_context():
         trader = traders.create_trader("Penny", "momentum", NOW).trader
         post = models.Post.select().order_by(models.Post.id).first()
-    return ["/", "/leaderboard", f"/bots/{made.bot.uid}", f"/posts/{post.uid}", f"/tokens/{CAT}", "/market", "/traders", f"/traders/{trader.uid}", "/strategies", "/create", "/connect",
-            "/status", "/docs", "/docs/errors", "/docs/fields"]
+    return [
+        "/",
+        "/leaderboard",
+        f"/bots/{made.bot.uid}",
+        f"/posts/{post.uid}",
+        f"/tokens/{CAT}",
+        "/market",
+        "/traders",
+        f"/traders/{trader.uid}",
+        "/strategies",
+        "/create",
+        "/connect",
+        "/status",
+        "/docs",
+        "/docs/errors",
+        "/docs/fields",
+    ]
 
 
 def visit_all(page, full):
@@ -273,13 +341,20 @@ def visit_all(page, full):
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 1100), ("dark", 360)])
-def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(site, full, open_page, scheme, width):
+def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(
+    site, full, open_page, scheme, width
+):
     page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
     for name in visit_all(page, full):
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), name
-        assert page.evaluate("typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"), name
-        page.evaluate(AXE)                                # through the debugger: the policy of the page allows no foreign script, and no inline one
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        ), name
+        assert page.evaluate(
+            "typeof window.pwned === 'undefined' && document.querySelectorAll('h1').length === 1"
+        ), name
+        # through the debugger: the policy of the page allows no foreign script, and no inline one
+        page.evaluate(AXE)
         assert find_serious(page) == [], name
     page.evaluate("document.querySelector('h1').innerHTML = '<img src=\"data:,\"><input>'")
     assert {rule for rule, *_ in find_serious(page)} >= {"image-alt", "label"}
@@ -287,14 +362,29 @@ def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(site, full, op
 
 def find_serious(page):
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-    return [(one["id"], one["nodes"][0]["html"][:160], one["nodes"][0]["failureSummary"]) for one in found if one["impact"] in ("serious", "critical")]
+    return [
+        (one["id"], one["nodes"][0]["html"][:160], one["nodes"][0]["failureSummary"])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
 
 
 def test_a_page_is_light_and_does_not_shift(site, full, open_page):
     page, sizes = open_page(), {}
-    page.on("response", lambda answer: sizes.__setitem__(answer.url, len(answer.body())) if answer.status == 200 else None)
-    page.add_init_script("window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift += e.value)).observe({type: 'layout-shift', buffered: true})")
+    page.on(
+        "response",
+        lambda answer: (
+            sizes.__setitem__(answer.url, len(answer.body())) if answer.status == 200 else None
+        ),
+    )
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
+        " e.value)).observe({type: 'layout-shift', buffered: true})"
+    )
     for path in full:
         page.goto(path, wait_until="networkidle")
         assert page.evaluate("shift") == 0, path
-        assert sum(size for url, size in sizes.items() if "/static/" in url) + sizes[site.url + path] < 100_000, path
+        assert (
+            sum(size for url, size in sizes.items() if "/static/" in url) + sizes[site.url + path]
+            < 100_000
+        ), path

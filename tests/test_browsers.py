@@ -1,12 +1,19 @@
 """What browsers and search engines ask every host for."""
+
 import re
 
 import pytest
 from service import Service
 
 
-@pytest.mark.parametrize(("path", "kind"), [("/robots.txt", "text/plain"), ("/favicon.ico", "image/x-icon"),
-                                            ("/manifest.webmanifest", "application/manifest+json")])
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/robots.txt", "text/plain"),
+        ("/favicon.ico", "image/x-icon"),
+        ("/manifest.webmanifest", "application/manifest+json"),
+    ],
+)
 def test_each_has_its_type_and_is_kept_for_a_day(service, path, kind):
     answer = service.get(path)
     assert (answer.status_code, answer.mimetype) == (200, kind)
@@ -19,7 +26,9 @@ def test_each_has_its_type_and_is_kept_for_a_day(service, path, kind):
 
 def test_crawlers_are_kept_off_the_interface_and_creators_pages_alone(service):
     lines = service.get("/robots.txt").text.splitlines()
-    assert lines[0] == "User-agent: *" and "Disallow: /api/" in lines and "Disallow: /connect" in lines
+    assert (
+        lines[0] == "User-agent: *" and "Disallow: /api/" in lines and "Disallow: /connect" in lines
+    )
     assert "Disallow: /" not in lines
 
 
@@ -40,6 +49,8 @@ def test_pages_link_the_manifest_and_their_policy_lets_it_in(service):
 def test_below_a_path_all_of_it_is_below(tmp_path):
     service = Service(tmp_path / "data", base_url="http://localhost/candor")
     shown = service.get("/candor/manifest.webmanifest").json
-    assert (shown["start_url"], shown["scope"]) == ("/candor/", "/candor/") and shown["icons"][0]["src"].startswith("/candor/static/")
+    assert (shown["start_url"], shown["scope"]) == ("/candor/", "/candor/") and shown["icons"][0][
+        "src"
+    ].startswith("/candor/static/")
     assert "Disallow: /candor/api/" in service.get("/candor/robots.txt").text
     service.close()

@@ -1,7 +1,10 @@
-"""Secrets pasted into every place a caller can reach, and those of the settings: afterwards no log, file, backup, page or error holds one.
+"""Secrets pasted into every place a caller can reach, and those of the settings: afterwards no log,
+file, backup, page or error holds one.
 
-What is shown once by intent (a key, a recovery code, the text to sign) is the answer to its own request and is the only answer not searched.
+What is shown once by intent (a key, a recovery code, the text to sign) is the answer to its own
+request and is the only answer not searched.
 """
+
 import base64
 import contextlib
 import html
@@ -27,27 +30,110 @@ from test_worker import ROOT, SETTINGS
 
 from web.fields import holds_secret
 
-PAIR = bytes(SigningKey(b"canary seed of 32 bytes, no more").encode() + SigningKey(b"canary seed of 32 bytes, no more").verify_key.encode())
-PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"              # of the bytes 7 to 22, with its checksum
-PASTED = {"a secret key in base58": base58.b58encode(PAIR).decode(), "as solana-keygen writes it": json.dumps(list(PAIR)), "without spaces": str(list(PAIR)).replace(" ", ""),
-          "in hex": PAIR.hex(), "in base64": base64.b64encode(PAIR).decode(), "a seed phrase": PHRASE, "numbered": "\n".join(f"{n}. {word}" for n, word in enumerate(PHRASE.split(), 1))}
-SETTING = {name: f"canary-{name.lower().replace('_', '-')}-5f1e" for name in ("RPC_PATH", "RPC_QUERY", "RPC_USER", "RPC_PASSWORD", "DEX", "GECKO", "LLM_BASE", "LLM_API_KEY", "SECRET_KEY")}
-POST_FIELDS, FORM_FIELDS = ("eventId", "body", "mint", "symbol", "signature", "reason", "botId"), ("name", "bio", "tone", "style", "adjectives", "topics", "catchphrases", "emoji")
-PATHS = ("/{}", "/api/{}", "/api/v1/bots/{}", "/api/v1/posts/{}", "/api/traders/{}", "/bots/{}", "/posts/{}", "/embed/{}", "/tokens/{}", "/traders/{}", "/keys/{}/revoke", "/bots/{}/manage",
-         "//api/{}", "/static/{}", "/bots/{}/feed.json", "/api/v1/feed?key={0}&cursor={0}", "/api/v1/feed?since={0}&limit={0}", "/api/v1/trades?wallet={0}", "/api/v1/trades?mint={0}",
-         "/api/v1/trades?botId={0}", "/api/v1/activity?mint={0}", "/api/v1/leaderboard?sort={0}", "/api/v1/leaderboard?window={0}", "/api/v1/market?cursor={0}", "/api/v1/stream?since={0}",
-         "/api/feed?cursor={0}", "/?mint={0}", "/?source=bot&mint={0}", "/?source={0}", "/?before={0}", "/?key={0}", "/feed.json?mint={0}", "/feed.json?key={0}", "/feed.atom?key={0}",
-         "/leaderboard?sort={0}", "/market?before={0}", "/skill.md?bot={0}", "/connect?key={0}", "/connect/preview?tone={0}&catchphrases={0}", "/docs?key={0}")
-HEADERS = ("Cookie", "User-Agent", "Referer", "Origin", "X-Request-Id", "X-Forwarded-For", "Forwarded", "Idempotency-Key", "Last-Event-ID", "If-None-Match", "Accept", "Content-Type")
+PAIR = bytes(
+    SigningKey(b"canary seed of 32 bytes, no more").encode()
+    + SigningKey(b"canary seed of 32 bytes, no more").verify_key.encode()
+)
+# of the bytes 7 to 22, with its checksum
+PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"
+PASTED = {
+    "a secret key in base58": base58.b58encode(PAIR).decode(),
+    "as solana-keygen writes it": json.dumps(list(PAIR)),
+    "without spaces": str(list(PAIR)).replace(" ", ""),
+    "in hex": PAIR.hex(),
+    "in base64": base64.b64encode(PAIR).decode(),
+    "a seed phrase": PHRASE,
+    "numbered": "\n".join(f"{n}. {word}" for n, word in enumerate(PHRASE.split(), 1)),
+}
+SETTING = {
+    name: f"canary-{name.lower().replace('_', '-')}-5f1e"
+    for name in (
+        "RPC_PATH",
+        "RPC_QUERY",
+        "RPC_USER",
+        "RPC_PASSWORD",
+        "DEX",
+        "GECKO",
+        "LLM_BASE",
+        "LLM_API_KEY",
+        "SECRET_KEY",
+    )
+}
+POST_FIELDS, FORM_FIELDS = (
+    ("eventId", "body", "mint", "symbol", "signature", "reason", "botId"),
+    ("name", "bio", "tone", "style", "adjectives", "topics", "catchphrases", "emoji"),
+)
+PATHS = (
+    "/{}",
+    "/api/{}",
+    "/api/v1/bots/{}",
+    "/api/v1/posts/{}",
+    "/api/traders/{}",
+    "/bots/{}",
+    "/posts/{}",
+    "/embed/{}",
+    "/tokens/{}",
+    "/traders/{}",
+    "/keys/{}/revoke",
+    "/bots/{}/manage",
+    "//api/{}",
+    "/static/{}",
+    "/bots/{}/feed.json",
+    "/api/v1/feed?key={0}&cursor={0}",
+    "/api/v1/feed?since={0}&limit={0}",
+    "/api/v1/trades?wallet={0}",
+    "/api/v1/trades?mint={0}",
+    "/api/v1/trades?botId={0}",
+    "/api/v1/activity?mint={0}",
+    "/api/v1/leaderboard?sort={0}",
+    "/api/v1/leaderboard?window={0}",
+    "/api/v1/market?cursor={0}",
+    "/api/v1/stream?since={0}",
+    "/api/feed?cursor={0}",
+    "/?mint={0}",
+    "/?source=bot&mint={0}",
+    "/?source={0}",
+    "/?before={0}",
+    "/?key={0}",
+    "/feed.json?mint={0}",
+    "/feed.json?key={0}",
+    "/feed.atom?key={0}",
+    "/leaderboard?sort={0}",
+    "/market?before={0}",
+    "/skill.md?bot={0}",
+    "/connect?key={0}",
+    "/connect/preview?tone={0}&catchphrases={0}",
+    "/docs?key={0}",
+)
+HEADERS = (
+    "Cookie",
+    "User-Agent",
+    "Referer",
+    "Origin",
+    "X-Request-Id",
+    "X-Forwarded-For",
+    "Forwarded",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "If-None-Match",
+    "Accept",
+    "Content-Type",
+)
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
-    """Refuses everything and repeats what it was asked, as careless providers do. `asked` is all of it."""
+    """Refuses everything and repeats what it was asked, as careless providers do. `asked` is all of
+    it.
+    """
 
     asked = []
 
     def do_POST(self):
-        self.asked.append(str(self.headers).encode() + self.path.encode() + self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        self.asked.append(
+            str(self.headers).encode()
+            + self.path.encode()
+            + self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        )
         words = f"refused {self.path} {self.headers.get('Authorization')}".encode()
         self.send_response(403, "Forbidden")
         self.send_header("Content-Length", str(len(words)))
@@ -71,15 +157,34 @@ def provider():
 
 
 class Searched(Live):
-    """A server whose answers, and the words of whose commands, are kept to be searched, each beside what was asked."""
+    """A server whose answers, and the words of whose commands, are kept to be searched, each beside
+    what was asked.
+    """
 
     def __init__(self, folder, port):
         at = f"127.0.0.1:{port}"
-        self.answers, self.cookie, self.secrets = defaultdict(bytes), "", {
-            "SOLANA_RPC_URLS": f"http://{SETTING['RPC_USER']}:{SETTING['RPC_PASSWORD']}@{at}/{SETTING['RPC_PATH']}?api-key={SETTING['RPC_QUERY']}",
-            "DEXSCREENER_URL": f"http://{at}/{SETTING['DEX']}", "GECKOTERMINAL_URL": f"http://{at}/{SETTING['GECKO']}", "LLM_BASE_URL": f"http://{at}/{SETTING['LLM_BASE']}",
-            "LLM_MODEL": "m", "LLM_API_KEY": SETTING["LLM_API_KEY"], "SECRET_KEY": SETTING["SECRET_KEY"]}
-        super().__init__(folder, OBSERVER_INTERVAL_SECONDS="0.3", SCOUT_INTERVAL_SECONDS="0.3", PAPER_INTERVAL_SECONDS="0.3", **self.secrets)
+        self.answers, self.cookie, self.secrets = (
+            defaultdict(bytes),
+            "",
+            {
+                "SOLANA_RPC_URLS": (
+                    f"http://{SETTING['RPC_USER']}:{SETTING['RPC_PASSWORD']}@{at}/{SETTING['RPC_PATH']}?api-key={SETTING['RPC_QUERY']}"
+                ),
+                "DEXSCREENER_URL": f"http://{at}/{SETTING['DEX']}",
+                "GECKOTERMINAL_URL": f"http://{at}/{SETTING['GECKO']}",
+                "LLM_BASE_URL": f"http://{at}/{SETTING['LLM_BASE']}",
+                "LLM_MODEL": "m",
+                "LLM_API_KEY": SETTING["LLM_API_KEY"],
+                "SECRET_KEY": SETTING["SECRET_KEY"],
+            },
+        )
+        super().__init__(
+            folder,
+            OBSERVER_INTERVAL_SECONDS="0.3",
+            SCOUT_INTERVAL_SECONDS="0.3",
+            PAPER_INTERVAL_SECONDS="0.3",
+            **self.secrets,
+        )
 
     def ask(self, method, path, body=None, headers=None, keep=True):
         """(status, text) of an answer."""
@@ -93,9 +198,11 @@ class Searched(Live):
             raw = answer.read() if answer.headers.get_content_type() != "text/event-stream" else b""
         if headers and headers.get("Cookie") == self.cookie and answer.headers.get("Set-Cookie"):
             self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
-            del answer.headers["Set-Cookie"]                  # where it belongs
+            del answer.headers["Set-Cookie"]  # where it belongs
         if keep:
-            self.answers[f"{method} {path.split('?')[0][:40]} {answer.status}"] += str(answer.headers).encode() + raw
+            self.answers[f"{method} {path.split('?')[0][:40]} {answer.status}"] += (
+                str(answer.headers).encode() + raw
+            )
         return answer.status, raw.decode()
 
     def open(self, path, keep=True):
@@ -105,12 +212,24 @@ class Searched(Live):
     def submit(self, path, page="/connect", keep=True, **typed):
         """A form as the page at `page` sends it: (status, text)."""
         token = re.search(r'name="csrf_token" value="([^"]+)"', self.open(page))[1]
-        return self.ask("POST", path, urllib.parse.urlencode({"csrf_token": token, **typed}).encode(), {"Cookie": self.cookie, **FORM}, keep)
+        return self.ask(
+            "POST",
+            path,
+            urllib.parse.urlencode({"csrf_token": token, **typed}).encode(),
+            {"Cookie": self.cookie, **FORM},
+            keep,
+        )
 
     def tell(self, *words):
         """Run a command, with the settings of the server: its exit code."""
         environ = {**os.environ, **SETTINGS, **self.secrets, **ground.environ(self.folder / "data")}
-        done = subprocess.run([sys.executable, "app.py", *words], cwd=ROOT, env=environ, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "app.py", *words],
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            timeout=60,
+        )
         self.answers[" ".join(words[:2])] += done.stdout + done.stderr
         return done.returncode
 
@@ -123,13 +242,35 @@ def server(tmp_path, provider):
 
 
 def test_no_secret_is_found_anywhere(server, tmp_path):
-    """Some 1,500 requests; the words of one honest post are the proof that searching finds what is there."""
+    """Some 1,500 requests; the words of one honest post are the proof that searching finds what is
+    there.
+    """
     page = server.submit("/connect", keep=False, name="Nell", wallet=address("nell"))[1]
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
     secrets = {**PASTED, "a key": key, "a recovery code": shown(page, "recovery-code")}
-    assert server.ask("POST", "/api/v1/posts", b'{"eventId": "honest", "body": "honest words of canary-honest"}', bearer(key))[0] == 201
-    later = {**SETTING, **ground.SECRETS, "another key": server.key, "a read key": server.read_key, "a read key of the form": shown(server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"),
-             "the second code": shown(server.submit("/recovery-code", keep=False, present=secrets["a recovery code"])[1], "recovery-code"), "a cookie": server.cookie.partition("=")[2]}
+    assert (
+        server.ask(
+            "POST",
+            "/api/v1/posts",
+            b'{"eventId": "honest", "body": "honest words of canary-honest"}',
+            bearer(key),
+        )[0]
+        == 201
+    )
+    later = {
+        **SETTING,
+        **ground.SECRETS,
+        "another key": server.key,
+        "a read key": server.read_key,
+        "a read key of the form": shown(
+            server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"
+        ),
+        "the second code": shown(
+            server.submit("/recovery-code", keep=False, present=secrets["a recovery code"])[1],
+            "recovery-code",
+        ),
+        "a cookie": server.cookie.partition("=")[2],
+    }
 
     for secret in (*secrets.values(), later["a cookie"]):
         paste_into_addresses_and_headers(server, secret)
@@ -137,15 +278,23 @@ def test_no_secret_is_found_anywhere(server, tmp_path):
         paste_into_posts(server, secret)
         paste_into_forms(server, uid, secret)
     later["a rotated key"] = rotate(server, uid)
-    later["the third code"] = shown(server.submit("/recover", keep=False, code=later["the second code"])[1], "recovery-code")
+    later["the third code"] = shown(
+        server.submit("/recover", keep=False, code=later["the second code"])[1], "recovery-code"
+    )
     look_at_everything(server, uid, tmp_path / "candor.backup")
     server.stop()
     check_asked(secrets, later)
     found = search({**secrets, **later, "honest words": "canary-honest"}, server, tmp_path)
-    assert found.pop("honest words") >= {"GET / 200", "all rows" if ground.SERVER else "candor.backup"} and found == {}
+    assert (
+        found.pop("honest words") >= {"GET / 200", "all rows" if ground.SERVER else "candor.backup"}
+        and found == {}
+    )
 
 
-FORM, JSON = {"Content-Type": "application/x-www-form-urlencoded"}, {"Content-Type": "application/json"}
+FORM, JSON = (
+    {"Content-Type": "application/x-www-form-urlencoded"},
+    {"Content-Type": "application/json"},
+)
 
 
 def shown(text, name):
@@ -158,15 +307,26 @@ def bearer(key):
 
 def paste_into_addresses_and_headers(server, secret):
     for path in PATHS:
-        server.ask("GET", path.format(urllib.parse.quote(secret, safe="")), headers=bearer(server.read_key))
+        server.ask(
+            "GET", path.format(urllib.parse.quote(secret, safe="")), headers=bearer(server.read_key)
+        )
     one_line = secret.replace("\n", " ")
     for name in HEADERS:
         server.ask("GET", "/api/v1/me", headers={**bearer(server.read_key), name: one_line})
-    for method, path, headers in (("GET", "/api/v1/me", {"Authorization": one_line}), ("GET", "/api/v1/me", bearer(one_line + "x")), ("GET", "/", {"Host": one_line}),
-                                  ("POST", "/connect", {"Cookie": one_line}), ("DELETE", "/api/v1/feed", {"X-Api-Key": one_line})):
+    for method, path, headers in (
+        ("GET", "/api/v1/me", {"Authorization": one_line}),
+        ("GET", "/api/v1/me", bearer(one_line + "x")),
+        ("GET", "/", {"Host": one_line}),
+        ("POST", "/connect", {"Cookie": one_line}),
+        ("DELETE", "/api/v1/feed", {"X-Api-Key": one_line}),
+    ):
         server.ask(method, path, headers=headers)
     raw = one_line.encode()
-    for line in (b"GET /%b HTTP/1.1\r\nHost: localhost\r\n%b\r\n\r\n" % (raw, raw), b"%b\r\n\r\n" % raw, b"GET / %b\r\nHost: localhost\r\n\r\n" % raw):
+    for line in (
+        b"GET /%b HTTP/1.1\r\nHost: localhost\r\n%b\r\n\r\n" % (raw, raw),
+        b"%b\r\n\r\n" % raw,
+        b"GET / %b\r\nHost: localhost\r\n\r\n" % raw,
+    ):
         server.answers["malformed"] += server.send(line)
 
 
@@ -178,7 +338,12 @@ def paste_into_posts(server, secret):
     for field in POST_FIELDS:
         for text in (secret, f"mine is {secret}, keep it"):
             assert post(json.dumps({**whole, field: text})) in (403, 422), field
-    for body in ({**whole, secret: 1}, {**whole, "body": {secret: secret}}, {**whole, "body": [secret]}, [secret]):
+    for body in (
+        {**whole, secret: 1},
+        {**whole, "body": {secret: secret}},
+        {**whole, "body": [secret]},
+        [secret],
+    ):
         assert post(json.dumps(body)) in (400, 422)
     assert [post(f'{{"{secret}"'), post(secret)] == [400, 400]
     assert post('{"body": "words"}', **{"Idempotency-Key": secret.replace("\n", " ")}) == 422
@@ -189,17 +354,42 @@ def paste_into_forms(server, uid, secret):
     for field in (*FORM_FIELDS, "wallet"):
         assert server.submit("/connect", **{"name": "Copy", field: secret})[0] == 422, field
         if field != "wallet":
-            assert server.submit(f"/bots/{uid}/profile", manage, **{"name": "Nell", field: secret})[0] == 422, field
+            assert (
+                server.submit(f"/bots/{uid}/profile", manage, **{"name": "Nell", field: secret})[0]
+                == 422
+            ), field
     for field in ("name", "bio", "family", "start", "tone"):
-        assert server.submit("/traders/new", **{"name": "Copy", "family": "flow", "start": "guarded", field: secret})[0] == 422, field
+        assert (
+            server.submit(
+                "/traders/new",
+                **{"name": "Copy", "family": "flow", "start": "guarded", field: secret},
+            )[0]
+            == 422
+        ), field
     for field in ("body", "mint", "symbol", "signature", "reason", "draft"):
-        assert server.submit(f"/bots/{uid}/posts", manage, **{"draft": "d1", "body": "words", field: secret})[0] == 422, field
-    for path, field in ((f"/bots/{uid}/wallet", "wallet"), (f"/bots/{uid}/challenge", "prove"), (f"/bots/{uid}/keys", "label"), ("/connect/keys", "label"), ("/recover", "code")):
+        assert (
+            server.submit(
+                f"/bots/{uid}/posts", manage, **{"draft": "d1", "body": "words", field: secret}
+            )[0]
+            == 422
+        ), field
+    for path, field in (
+        (f"/bots/{uid}/wallet", "wallet"),
+        (f"/bots/{uid}/challenge", "prove"),
+        (f"/bots/{uid}/keys", "label"),
+        ("/connect/keys", "label"),
+        ("/recover", "code"),
+    ):
         assert server.submit(path, manage, **{field: secret})[0] == 422, path
     server.submit(f"/bots/{uid}/challenge", manage, prove=address("nell"))
     assert server.submit(f"/bots/{uid}/proof", f"/bots/{uid}/proof", signature=secret)[0] == 422
-    assert server.submit("/connect", name="", draft=secret, unknown=secret, **{secret: secret})[0] == 422
-    stale = urllib.parse.urlencode({"csrf_token": "stale", "name": secret, "body": secret, "wallet": secret, secret: secret}).encode()
+    assert (
+        server.submit("/connect", name="", draft=secret, unknown=secret, **{secret: secret})[0]
+        == 422
+    )
+    stale = urllib.parse.urlencode(
+        {"csrf_token": "stale", "name": secret, "body": secret, "wallet": secret, secret: secret}
+    ).encode()
     assert server.ask("POST", "/connect", stale, FORM)[0] == 400
 
 
@@ -216,15 +406,46 @@ def look_at_everything(server, uid, backup):
     end = time.monotonic() + 20
     while not all(failing(server)) and time.monotonic() < end:
         time.sleep(0.2)
-    assert all(failing(server))                                # each job met the careless provider
-    for path in ("/", "/leaderboard", "/market", "/traders", "/strategies", "/status", "/docs", "/docs/errors", "/create", "/connect", f"/bots/{uid}", f"/bots/{uid}/manage", f"/bots/{server.bot}",
-                 "/feed.json", "/feed.atom", "/openapi.json", "/llms.txt", "/skill.md", "/api/health", "/api/market", "/metrics"):
+    assert all(failing(server))  # each job met the careless provider
+    for path in (
+        "/",
+        "/leaderboard",
+        "/market",
+        "/traders",
+        "/strategies",
+        "/status",
+        "/docs",
+        "/docs/errors",
+        "/create",
+        "/connect",
+        f"/bots/{uid}",
+        f"/bots/{uid}/manage",
+        f"/bots/{server.bot}",
+        "/feed.json",
+        "/feed.atom",
+        "/openapi.json",
+        "/llms.txt",
+        "/skill.md",
+        "/api/health",
+        "/api/market",
+        "/metrics",
+    ):
         server.open(path)
     for path in ("bots", f"bots/{uid}", "feed", "trades", "leaderboard", "market", "me"):
         server.ask("GET", f"/api/v1/{path}", headers=bearer(server.read_key))
     assert server.tell("backup", str(backup)) == bool(ground.SERVER)
-    for words in (("bot", "list"), ("key", "list"), ("key", "list", "--json"), ("doctor",), ("observe", "--once"), ("bot", "create", "--name", PHRASE), ("key", "revoke", server.key),
-                  ("bot", server.key), ("--rpc", SETTING["RPC_PATH"]), ("bot", "wallet", server.bot, PASTED["a secret key in base58"])):
+    for words in (
+        ("bot", "list"),
+        ("key", "list"),
+        ("key", "list", "--json"),
+        ("doctor",),
+        ("observe", "--once"),
+        ("bot", "create", "--name", PHRASE),
+        ("key", "revoke", server.key),
+        ("bot", server.key),
+        ("--rpc", SETTING["RPC_PATH"]),
+        ("bot", "wallet", server.bot, PASTED["a secret key in base58"]),
+    ):
         server.tell(*words)
 
 
@@ -234,32 +455,82 @@ def failing(server):
 
 
 def check_asked(*secrets):
-    """Providers are asked what the jobs ask, whatever callers sent; the settings' own tokens go to them alone."""
+    """Providers are asked what the jobs ask, whatever callers sent; the settings' own tokens go to
+    them alone.
+    """
     asked = b"\n".join(Provider.asked)
-    assert SETTING["RPC_QUERY"].encode() in asked and SETTING["GECKO"].encode() in asked and address("live").encode() in asked
-    assert not [name for given in secrets for name, secret in given.items() if name not in SETTING and secret.encode() in asked]
+    assert (
+        SETTING["RPC_QUERY"].encode() in asked
+        and SETTING["GECKO"].encode() in asked
+        and address("live").encode() in asked
+    )
+    assert not [
+        name
+        for given in secrets
+        for name, secret in given.items()
+        if name not in SETTING and secret.encode() in asked
+    ]
 
 
 def search(secrets, server, folder):
     """{name of a secret: where it was found, in clear or as addresses, forms and pages write it}"""
-    places = {**server.answers, **{file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()},
-              **({"all rows": ground.read_all(server.folder / "data")} if ground.SERVER else {})}
-    assert {"server.log", *([] if ground.REDIS else ["ratelimit.db"]), *([] if ground.SERVER else ["app.db", "candor.backup"])} <= set(places)
+    places = {
+        **server.answers,
+        **{file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()},
+        **({"all rows": ground.read_all(server.folder / "data")} if ground.SERVER else {}),
+    }
+    assert {
+        "server.log",
+        *([] if ground.REDIS else ["ratelimit.db"]),
+        *([] if ground.SERVER else ["app.db", "candor.backup"]),
+    } <= set(places)
     found = {}
     for name, secret in secrets.items():
-        forms = {secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret), html.escape(secret), json.dumps(secret)[1:-1]}
-        where = {place for place, content in places.items() if any(form.encode() in content for form in forms)}
+        forms = {
+            secret,
+            urllib.parse.quote(secret, safe=""),
+            urllib.parse.quote_plus(secret),
+            html.escape(secret),
+            json.dumps(secret)[1:-1],
+        }
+        where = {
+            place
+            for place, content in places.items()
+            if any(form.encode() in content for form in forms)
+        }
         found.update({name: where} if where else {})
     return found
 
 
 @pytest.mark.parametrize("text", list(PASTED.values()), ids=list(PASTED))
 def test_a_secret_is_seen_in_the_middle_of_a_text(text):
-    assert holds_secret(text) and holds_secret(f"my wallet:\n{text}\n\nbought the dip") and holds_secret(f'"{text}"')
+    assert (
+        holds_secret(text)
+        and holds_secret(f"my wallet:\n{text}\n\nbought the dip")
+        and holds_secret(f'"{text}"')
+    )
 
 
-@pytest.mark.parametrize("text", ["", "Bought 1,200 PINE for 0.5 SOL because the order book was thin and sellers had gone away for good", address("a wallet"), base58.b58encode(bytes(range(64))).decode(),
-                                  "5" * 88, "ab" * 64, " ".join(PHRASE.split()[:11]), "cnd_pub_" + "x" * 49, str(list(range(64))), "ABCDE-FGHIJ", "1 " * 2000, "9" * 4000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        (
+            "Bought 1,200 PINE for 0.5 SOL because the order book was thin and sellers had gone"
+            " away for good"
+        ),
+        address("a wallet"),
+        base58.b58encode(bytes(range(64))).decode(),
+        "5" * 88,
+        "ab" * 64,
+        " ".join(PHRASE.split()[:11]),
+        "cnd_pub_" + "x" * 49,
+        str(list(range(64))),
+        "ABCDE-FGHIJ",
+        "1 " * 2000,
+        "9" * 4000,
+    ],
+)
 def test_honest_texts_hold_none(text):
     """A signature, an address, a checksum that fits nothing, eleven words, numbers."""
     assert not holds_secret(text)

@@ -1,4 +1,5 @@
 """What other sites show: the card a link unfolds to, and the page that may be framed."""
+
 from html.parser import HTMLParser
 
 import pytest
@@ -35,68 +36,146 @@ class Page(HTMLParser):
 
 
 def post(service, bot, body, **more):
-    return service.post({"eventId": str(len(body)), "body": body, **more}, bot.publish_key.text).json["id"]
+    return service.post(
+        {"eventId": str(len(body)), "body": body, **more}, bot.publish_key.text
+    ).json["id"]
 
 
 def test_a_post_unfolds_with_its_label_first(service, bot):
     service.observe_trade(W, "buy", 10)
-    verified, plain = post(service, bot, "bought\nthe dip", signature=signature("buy")), post(service, bot, HOSTILE)
+    verified, plain = (
+        post(service, bot, "bought\nthe dip", signature=signature("buy")),
+        post(service, bot, HOSTILE),
+    )
     meta = Page(service.get(f"/posts/{verified}").text).meta
-    assert meta["og:title"] == "[receipt verified · wallet claimed, not proven] Ada: bought the dip" and meta["og:type"] == "article" and meta["og:site_name"] == "Candor"
-    assert meta["og:url"] == f"http://127.0.0.1:8000/posts/{verified}" and meta["twitter:card"] == "summary"
-    assert meta["og:description"] == f"Receipt verified · wallet claimed, not proven. {words.TRUST['claimed'].detail} bought the dip"
+    assert (
+        meta["og:title"] == "[receipt verified · wallet claimed, not proven] Ada: bought the dip"
+        and meta["og:type"] == "article"
+        and meta["og:site_name"] == "Candor"
+    )
+    assert (
+        meta["og:url"] == f"http://127.0.0.1:8000/posts/{verified}"
+        and meta["twitter:card"] == "summary"
+    )
+    assert (
+        meta["og:description"]
+        == f"Receipt verified · wallet claimed, not proven. {words.TRUST['claimed'].detail} bought"
+        " the dip"
+    )
     hostile = service.get(f"/posts/{plain}?utm=1")
-    assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(hostile.text).meta["og:url"].endswith(plain)
+    assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(
+        hostile.text
+    ).meta["og:url"].endswith(plain)
     assert HOSTILE not in hostile.text
 
 
 def test_a_card_is_short(service, bot):
-    card = cards.card_of_post(service.get(f"/api/v1/posts/{post(service, bot, 'x' * 4000)}", bot.publish_key.text).json)
-    assert card.title == "[not verified] Ada: " + "x" * 79 + "…" and card.description.endswith("x…") and len(card.description) < 400
+    card = cards.card_of_post(
+        service.get(f"/api/v1/posts/{post(service, bot, 'x' * 4000)}", bot.publish_key.text).json
+    )
+    assert (
+        card.title == "[not verified] Ada: " + "x" * 79 + "…"
+        and card.description.endswith("x…")
+        and len(card.description) < 400
+    )
 
 
 def test_an_influencer_unfolds_with_what_was_observed(service, bot):
     meta = Page(service.get(f"/bots/{bot.bot.uid}").text).meta
-    assert meta["og:title"] == "Ada on Candor" and meta["og:type"] == "profile" and meta["og:url"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}"
+    assert (
+        meta["og:title"] == "Ada on Candor"
+        and meta["og:type"] == "profile"
+        and meta["og:url"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}"
+    )
     assert meta["og:description"] == "Performance not verified: its wallet was not looked at yet."
     service.observe_results(W, 1_250_000_000, realizedSol="1.25")
     accounts.set_profile(bot.bot, bio="I am the best, trust me.")
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
-    assert card.description == "+1.25 SOL realised, from 3 sales whose cost was seen; history fully known. I am the best, trust me."
+    assert (
+        card.description
+        == "+1.25 SOL realised, from 3 sales whose cost was seen; history fully known. I am the"
+        " best, trust me."
+    )
     mute = service.make_bot("Mute")
-    assert Page(service.get(f"/bots/{mute.bot.uid}").text).meta["og:description"] == "Performance not verified: no wallet is connected."
+    assert (
+        Page(service.get(f"/bots/{mute.bot.uid}").text).meta["og:description"]
+        == "Performance not verified: no wallet is connected."
+    )
 
 
 def test_an_embedded_post_may_be_framed_by_anybody_and_nothing_else_may(service, bot):
     uid = post(service, bot, HOSTILE)
     service.client.set_cookie("session", "somebody's")
     answer = service.get(f"/embed/{uid}")
-    policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
-    assert policy["frame-ancestors"] == "*" and policy["default-src"] == "'none'" and "script-src" not in policy and policy["form-action"] == "'none'"
-    assert "X-Frame-Options" not in answer.headers and "Set-Cookie" not in answer.headers and "Cookie" not in answer.headers.get("Vary", "")
+    policy = dict(
+        part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";")
+    )
+    assert (
+        policy["frame-ancestors"] == "*"
+        and policy["default-src"] == "'none'"
+        and "script-src" not in policy
+        and policy["form-action"] == "'none'"
+    )
+    assert (
+        "X-Frame-Options" not in answer.headers
+        and "Set-Cookie" not in answer.headers
+        and "Cookie" not in answer.headers.get("Vary", "")
+    )
     for path in (f"/posts/{uid}", "/", "/embed/post_nobody", "/feed.json"):
         other = service.get(path)
-        assert "frame-ancestors 'none'" in other.headers["Content-Security-Policy"] and other.headers["X-Frame-Options"] == "DENY"
+        assert (
+            "frame-ancestors 'none'" in other.headers["Content-Security-Policy"]
+            and other.headers["X-Frame-Options"] == "DENY"
+        )
 
 
 def test_an_embedded_post_says_what_it_is(service, bot):
     Bot.update(name="Ada \u202e<b>").execute()
     uid = post(service, bot, HOSTILE)
     page = Page(service.get(f"/embed/{uid}").text)
-    assert {tag for tag, _ in page.elements} <= {"html", "head", "meta", "title", "link", "body", "article", "header", "h1", "bdi", "time", "span", "p", "footer", "a"}
+    assert {tag for tag, _ in page.elements} <= {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "link",
+        "body",
+        "article",
+        "header",
+        "h1",
+        "bdi",
+        "time",
+        "span",
+        "p",
+        "footer",
+        "a",
+    }
     assert HOSTILE in page.text and "not verified" in page.text and "Ada <b>" in page.text
-    assert [given for tag, given in page.elements if tag == "a"] == [{"href": f"http://127.0.0.1:8000/posts/{uid}", "target": "_blank", "rel": "noopener"}]
-    assert not [given for _, given in page.elements if any(name.startswith("on") or name == "style" for name in given)]
+    assert [given for tag, given in page.elements if tag == "a"] == [
+        {"href": f"http://127.0.0.1:8000/posts/{uid}", "target": "_blank", "rel": "noopener"}
+    ]
+    assert not [
+        given
+        for _, given in page.elements
+        if any(name.startswith("on") or name == "style" for name in given)
+    ]
 
 
 def test_a_hidden_post_has_no_words_anywhere(service, bot):
     uid = post(service, bot, "secret words")
     posts.hide(uid, NOW)
     for path in (f"/embed/{uid}", f"/posts/{uid}"):
-        assert "secret" not in service.get(path).text and "took these words down" in service.get(path).text
+        assert (
+            "secret" not in service.get(path).text
+            and "took these words down" in service.get(path).text
+        )
 
 
 def test_an_embedded_post_is_asked_for_conditionally(service, bot):
     path = f"/embed/{post(service, bot, 'b')}"
     again = service.get(path, headers={"If-None-Match": service.get(path).headers["ETag"]})
-    assert again.status_code == 304 and "frame-ancestors *" in again.headers["Content-Security-Policy"] and "X-Frame-Options" not in again.headers
+    assert (
+        again.status_code == 304
+        and "frame-ancestors *" in again.headers["Content-Security-Policy"]
+        and "X-Frame-Options" not in again.headers
+    )

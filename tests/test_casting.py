@@ -1,4 +1,5 @@
 """Making an influencer of paper mode in the studio."""
+
 import re
 
 import pytest
@@ -15,12 +16,29 @@ def browser(service):
 
 
 def test_a_newcomer_gets_a_trader_a_code_and_a_session(browser):
-    page = browser.send(PAGE, PAGE, name="Wren", family="breakout", start="guarded", tone="dry", bio="Calm.")
-    assert page.status_code == 200 and re.search(r'id="recovery-code">[A-Z2-7-]{20,}<', page.text) and page.headers["Cache-Control"] == "no-store"
+    page = browser.send(
+        PAGE, PAGE, name="Wren", family="breakout", start="guarded", tone="dry", bio="Calm."
+    )
+    assert (
+        page.status_code == 200
+        and re.search(r'id="recovery-code">[A-Z2-7-]{20,}<', page.text)
+        and page.headers["Cache-Control"] == "no-store"
+    )
     trader = Trader.get()
-    assert (trader.name, trader.family, trader.start_mode, trader.bio) == ("Wren", "breakout", "guarded", "Calm.") and '"tone":"dry"' in trader.voice
-    assert Period.select().where(Period.trader == trader).count() == 1 and Session.select().count() == 1
-    assert "Wren" in browser.get(f"/traders/{trader.uid}").text and "Wren" in browser.get("/traders").text
+    assert (trader.name, trader.family, trader.start_mode, trader.bio) == (
+        "Wren",
+        "breakout",
+        "guarded",
+        "Calm.",
+    ) and '"tone":"dry"' in trader.voice
+    assert (
+        Period.select().where(Period.trader == trader).count() == 1
+        and Session.select().count() == 1
+    )
+    assert (
+        "Wren" in browser.get(f"/traders/{trader.uid}").text
+        and "Wren" in browser.get("/traders").text
+    )
 
 
 def test_who_is_signed_in_keeps_the_account(browser):
@@ -32,7 +50,11 @@ def test_who_is_signed_in_keeps_the_account(browser):
 
 def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
     page = browser.send(PAGE, PAGE, name=" ", family="luck", start="soon", bio="Kept.")
-    assert page.status_code == 422 and set(errors_of(page)) == {"name", "family", "start"} and "Kept." in page.text
+    assert (
+        page.status_code == 422
+        and set(errors_of(page)) == {"name", "family", "start"}
+        and "Kept." in page.text
+    )
     assert Trader.select().count() == 0 and Owner.select().count() == 0
 
 

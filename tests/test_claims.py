@@ -1,4 +1,5 @@
 """What a bot has proven stays with it: who claims its former wallet shows what came after."""
+
 import importlib
 import time
 
@@ -50,13 +51,23 @@ class World:
     def trades_of(self, made):
         """Names of the trades that a bot shows, oldest first, by every list of them."""
         uid = made.bot.uid
-        listed = [row["id"] for row in self.service.pages(f"/api/v1/trades?botId={uid}", self.key, 1)]
-        again = [row["id"] for row in self.service.pages(
-            f"/api/v1/trades?botId={uid}&wallet={W}&mint={M}", self.key, 1)]
+        listed = [
+            row["id"] for row in self.service.pages(f"/api/v1/trades?botId={uid}", self.key, 1)
+        ]
+        again = [
+            row["id"]
+            for row in self.service.pages(
+                f"/api/v1/trades?botId={uid}&wallet={W}&mint={M}", self.key, 1
+            )
+        ]
         since = [row["id"] for row in self.since(uid)]
-        attributed = [row["id"] for row in self.get(f"trades?wallet={W}")["data"] if row["botId"] == uid]
+        attributed = [
+            row["id"] for row in self.get(f"trades?wallet={W}")["data"] if row["botId"] == uid
+        ]
         latest = [row["id"] for row in self.get(f"bots/{uid}")["latestTrades"]]
-        active = [row["tradeId"] for row in self.get(f"activity?mint={M}")["data"] if row["botId"] == uid]
+        active = [
+            row["tradeId"] for row in self.get(f"activity?mint={M}")["data"] if row["botId"] == uid
+        ]
         page = self.service.get(f"/bots/{uid}").text
         on_page = [name for name in listed if self.signature_of(name) in page]
         assert listed == again == since[::-1] == attributed == latest == active == on_page
@@ -71,10 +82,14 @@ class World:
         return [(arrival, {"id": row[3], "botId": row[4]}) for arrival, row in rows]
 
     def signature_of(self, name):
-        return next(row["signature"] for row in self.get(f"trades?wallet={W}")["data"] if row["id"] == name)
+        return next(
+            row["signature"] for row in self.get(f"trades?wallet={W}")["data"] if row["id"] == name
+        )
 
     def row_of(self, made, query=""):
-        return next(row for row in self.get(f"leaderboard{query}")["data"] if row["botId"] == made.bot.uid)
+        return next(
+            row for row in self.get(f"leaderboard{query}")["data"] if row["botId"] == made.bot.uid
+        )
 
 
 @pytest.fixture
@@ -90,8 +105,15 @@ def test_a_claim_shows_what_came_after_it(world):
 
 def test_the_stream_tells_whose_each_trade_is(world):
     told = {row["id"]: row["botId"] for _, row in world.told(None)}
-    assert told == {f"trade_{name}": made.bot.uid for name, made in (
-        ("hers", world.ada), ("between", world.ada), ("claimed", world.eve), ("timeless", world.ada))}
+    assert told == {
+        f"trade_{name}": made.bot.uid
+        for name, made in (
+            ("hers", world.ada),
+            ("between", world.ada),
+            ("claimed", world.eve),
+            ("timeless", world.ada),
+        )
+    }
 
 
 @pytest.mark.parametrize("query", ["", "?sort=volume", "?sort=trades", "?window=24h"])
@@ -102,14 +124,26 @@ def test_a_claim_takes_no_result_and_no_rank(world, query):
     shown = world.get(f"bots/{world.eve.bot.uid}")
     assert (shown["results"], shown["resultsReason"]) == (None, "proven_by_another")
     assert "another bot had proven this wallet" in world.service.get("/leaderboard").text
-    assert "another bot had proven this wallet" in world.service.get(f"/bots/{world.eve.bot.uid}").text
+    assert (
+        "another bot had proven this wallet" in world.service.get(f"/bots/{world.eve.bot.uid}").text
+    )
 
 
 def test_what_is_held_now_has_no_cost_for_a_mere_claim(world):
-    held = {"mint": M, "amountRaw": "7", "decimals": 0, "costLamports": "55", "unknownBasisRaw": "0"}
+    held = {
+        "mint": M,
+        "amountRaw": "7",
+        "decimals": 0,
+        "costLamports": "55",
+        "unknownBasisRaw": "0",
+    }
     Wallet.update(positions=orjson.dumps([held]).decode()).execute()
-    position, = world.get(f"bots/{world.eve.bot.uid}")["openPositions"]
-    assert (position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]) == ("7", None, "7")
+    (position,) = world.get(f"bots/{world.eve.bot.uid}")["openPositions"]
+    assert (position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]) == (
+        "7",
+        None,
+        "7",
+    )
 
 
 @pytest.mark.parametrize("last, shown", [(CLAIMED - 1000, None), (CLAIMED, "2026-11-05T15:00:00Z")])
@@ -170,6 +204,7 @@ def test_an_instance_of_the_first_edition_gets_the_same(world):
     database.execute_sql("ALTER TABLE wallet DROP COLUMN prover_id")
     database.execute_sql("ALTER TABLE wallet DROP COLUMN bot_since")
     from playhouse.migrate import SchemaMigrator
+
     again = importlib.import_module("migrations.0013_prover")
     again.up(SchemaMigrator.from_database(database.obj), database.obj)
     assert [(row.prover_id, row.bot_since) for row in Wallet.select()] == after
@@ -177,15 +212,24 @@ def test_an_instance_of_the_first_edition_gets_the_same(world):
 
 def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
     made = {}
-    for name, ownership, realized in (("A", "claimed", 900), ("B", "proven", 100),
-                                      ("C", "claimed", 800), ("D", "proven", 200)):
+    for name, ownership, realized in (
+        ("A", "claimed", 900),
+        ("B", "proven", 100),
+        ("C", "claimed", 800),
+        ("D", "proven", 200),
+    ):
         made[name] = service.make_bot(name, address(name))
         service.observe_results(address(name), realized)
         Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
     service.make_bot("E")
     rows = service.get("/api/v1/leaderboard", made["A"].publish_key.text).json["data"]
     assert [(row["name"], row["rank"], row["ownership"]) for row in rows] == [
-        ("D", 1, "proven"), ("B", 2, "proven"), ("A", 1, "claimed"), ("C", 2, "claimed"), ("E", None, None)]
+        ("D", 1, "proven"),
+        ("B", 2, "proven"),
+        ("A", 1, "claimed"),
+        ("C", 2, "claimed"),
+        ("E", None, None),
+    ]
     assert leaderboard.list_entries("pnl", "all", NOW)[0].name == "D"
 
 
@@ -200,21 +244,37 @@ def say(service, made, event):
 
 def labels(service, post):
     """What a reader sees beside a post, wherever it is shown."""
-    item = next(one for one in service.get("/feed.json").json["items"] if one["_candor"]["post"] == post["id"])
-    atom = next(entry for entry in service.get("/feed.atom").text.split("<entry>") if post["id"] in entry)
-    pages = [service.get(path).text for path in (f"/posts/{post['id']}", f"/embed/{post['id']}", "/")]
-    claimed = [CLAIMED_LABEL in text for text in (item["title"], item["summary"].lower(), atom, *pages)]
-    assert len(set(claimed)) == 1 and all("receipt verified" in text for text in (item["title"], *pages))
+    item = next(
+        one
+        for one in service.get("/feed.json").json["items"]
+        if one["_candor"]["post"] == post["id"]
+    )
+    atom = next(
+        entry for entry in service.get("/feed.atom").text.split("<entry>") if post["id"] in entry
+    )
+    pages = [
+        service.get(path).text for path in (f"/posts/{post['id']}", f"/embed/{post['id']}", "/")
+    ]
+    claimed = [
+        CLAIMED_LABEL in text for text in (item["title"], item["summary"].lower(), atom, *pages)
+    ]
+    assert len(set(claimed)) == 1 and all(
+        "receipt verified" in text for text in (item["title"], *pages)
+    )
     assert item["_candor"]["label"] == (CLAIMED_LABEL if claimed[0] else "receipt verified")
     return claimed[0]
 
 
 def test_a_label_says_whether_the_wallet_was_proven(service):
-    """It is the attachment's under which the post was made that counts, also when it was proven later."""
+    """It is the attachment's under which the post was made that counts, also when it was proven
+    later.
+    """
     made = service.make_bot("Ada", W)
     service.observe_trade(W, "sold", slot=1)
     post, key = say(service, made, "one"), made.publish_key.text
-    assert post["verified"] and post["provenance"]["ownership"] == "claimed" and labels(service, post)
+    assert (
+        post["verified"] and post["provenance"]["ownership"] == "claimed" and labels(service, post)
+    )
     assert service.get("/api/v1/feed", key).json["data"][0]["provenance"]["ownership"] == "claimed"
     accounts.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
     for path in ("feed", f"posts/{post['id']}"):
@@ -228,7 +288,9 @@ def test_a_post_of_a_mere_claim_stays_so_when_the_owner_comes(service):
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
     service.observe_trade(W, "sold", slot=1)
     post = say(service, eve, "one")
-    accounts.attach_wallet(service.config, ada.bot, W, int(time.time() * 1000) + 1000, ownership="proven")
+    accounts.attach_wallet(
+        service.config, ada.bot, W, int(time.time() * 1000) + 1000, ownership="proven"
+    )
     assert labels(service, post)
 
 

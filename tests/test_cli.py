@@ -1,4 +1,5 @@
 """The command line: what it prints, how it exits, and that it never repeats a secret."""
+
 import json
 import os
 import subprocess
@@ -25,7 +26,7 @@ def cli(tmp_path, monkeypatch, capsys):
 
     def run(*argv):
         if database.obj is not None:
-            database.close_all()                                # what the test itself asked is over
+            database.close_all()  # what the test itself asked is over
         try:
             code = app.main(list(argv))
         except SystemExit as left:
@@ -46,15 +47,25 @@ def shown(cli, *argv):
 
 def test_from_nothing_to_keys(cli):
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
-    assert set(made) == {"botId", "ownerId", "publishKey", "recoveryCode"} and made["publishKey"].startswith("cnd_pub_") and made["recoveryCode"]
+    assert (
+        set(made) == {"botId", "ownerId", "publishKey", "recoveryCode"}
+        and made["publishKey"].startswith("cnd_pub_")
+        and made["recoveryCode"]
+    )
     second = shown(cli, "bot", "create", "--name", "Bob", "--owner", made["ownerId"])
     assert second["recoveryCode"] is None and second["ownerId"] == made["ownerId"]
-    read = shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--name", "laptop")
+    read = shown(
+        cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--name", "laptop"
+    )
     publish = shown(cli, "key", "create", "--bot", made["botId"], "--scope", "publish")
     assert read["key"].startswith("cnd_read_") and publish["key"].startswith("cnd_pub_")
     listed = shown(cli, "key", "list")["data"]
     assert [(row["scope"], row["name"], row["botId"]) for row in listed] == [
-        ("publish", "", made["botId"]), ("publish", "", second["botId"]), ("read", "laptop", None), ("publish", "", made["botId"])]
+        ("publish", "", made["botId"]),
+        ("publish", "", second["botId"]),
+        ("read", "laptop", None),
+        ("publish", "", made["botId"]),
+    ]
     assert listed[2]["key"] == "cnd_read_..." + read["key"][-4:] and read["key"] not in str(listed)
     assert shown(cli, "key", "revoke", read["keyId"]) == {"keyId": read["keyId"], "revoked": True}
     assert Key.get(Key.uid == read["keyId"]).revoked_at
@@ -63,10 +74,20 @@ def test_from_nothing_to_keys(cli):
 
 def test_a_key_may_end_by_itself(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
-    key = Key.get(Key.uid == shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "2")["keyId"])
+    key = Key.get(
+        Key.uid
+        == shown(
+            cli, "key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "2"
+        )["keyId"]
+    )
     assert key.expires_at - key.created_at == 2 * 86_400_000
-    assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "0")[0] == 1
-    assert cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "soon")[0] == 2
+    assert (
+        cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "0")[0] == 1
+    )
+    assert (
+        cli("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days", "soon")[0]
+        == 2
+    )
 
 
 def test_the_operator_replaces_a_lost_recovery_code(cli):
@@ -94,33 +115,86 @@ def test_people_read_it_too(cli):
     assert cli("bot", "list")[1].strip().endswith("Ada") and "active" in cli("key", "list")[1]
 
 
-@pytest.mark.parametrize("argv", [("bot", "wallet", "bot_nobody", "none"), ("bot", "retire", "bot_nobody"), ("bot", "voice", "bot_nobody", "--tone", "x"), ("key", "revoke", "key_nobody"),
-                                  ("key", "create", "--scope", "read", "--owner", "owner_nobody"), ("key", "create", "--scope", "read"), ("key", "create", "--scope", "publish"),
-                                  ("post", "hide", "post_nobody"), ("bot", "create", "--name", ""), ("bot", "create", "--name", "x", "--wallet", "nonsense"), ("bot", "create", "--name", "x", "--owner", "owner_nobody")])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("bot", "wallet", "bot_nobody", "none"),
+        ("bot", "retire", "bot_nobody"),
+        ("bot", "voice", "bot_nobody", "--tone", "x"),
+        ("key", "revoke", "key_nobody"),
+        ("key", "create", "--scope", "read", "--owner", "owner_nobody"),
+        ("key", "create", "--scope", "read"),
+        ("key", "create", "--scope", "publish"),
+        ("post", "hide", "post_nobody"),
+        ("bot", "create", "--name", ""),
+        ("bot", "create", "--name", "x", "--wallet", "nonsense"),
+        ("bot", "create", "--name", "x", "--owner", "owner_nobody"),
+    ],
+)
 def test_refused_with_one_sentence(cli, argv):
     code, out, err = cli(*argv)
     assert code == 1 and out == "" and len(err.strip().splitlines()) == 1 and "Traceback" not in err
 
 
-@pytest.mark.parametrize("argv", [(), ("nonsense",), ("bot",), ("bot", "create"), ("key", "create", "--scope", "write"), ("bot", "list", "--colour"), ("bot", "wallet", "x")])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("nonsense",),
+        ("bot",),
+        ("bot", "create"),
+        ("key", "create", "--scope", "write"),
+        ("bot", "list", "--colour"),
+        ("bot", "wallet", "x"),
+    ],
+)
 def test_wrong_usage(cli, argv):
     code, out, err = cli(*argv)
     assert code == 2 and out == "" and "usage" in err
 
 
-@pytest.mark.parametrize("argv", [("--wallet", SEED), ("--wallet", *SEED.split()), ("--wallet", signature("secret")), ("--wallet", json.dumps(list(range(64)))), ("--wallet=" + SEED,), ("--walet", SEED)])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--wallet", SEED),
+        ("--wallet", *SEED.split()),
+        ("--wallet", signature("secret")),
+        ("--wallet", json.dumps(list(range(64)))),
+        ("--wallet=" + SEED,),
+        ("--walet", SEED),
+    ],
+)
 def test_a_secret_on_the_command_line_is_neither_kept_nor_repeated(cli, argv, tmp_path):
     code, out, err = cli("bot", "create", "--name", "x", *argv)
-    assert code in (1, 2) and not any(word in out + err for word in (*SEED.split()[:6], signature("secret"), "61, 62"))
+    assert code in (1, 2) and not any(
+        word in out + err for word in (*SEED.split()[:6], signature("secret"), "61, 62")
+    )
     assert Wallet.select().count() == 0
     database.close_all()
-    assert all(word.encode() not in file.read_bytes() for file in (tmp_path / "data").iterdir() for word in (SEED, signature("secret")))
+    assert all(
+        word.encode() not in file.read_bytes()
+        for file in (tmp_path / "data").iterdir()
+        for word in (SEED, signature("secret"))
+    )
 
 
 def test_hiding_a_post(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
-    Post.create(uid="post_x", bot=1, source="bot", channel="api", event_id="e", body="b", event_at=1, created_at=1)
-    assert shown(cli, "post", "hide", "post_x") == {"postId": "post_x", "hidden": True} and Post.get().hidden_at and made
+    Post.create(
+        uid="post_x",
+        bot=1,
+        source="bot",
+        channel="api",
+        event_id="e",
+        body="b",
+        event_at=1,
+        created_at=1,
+    )
+    assert (
+        shown(cli, "post", "hide", "post_x") == {"postId": "post_x", "hidden": True}
+        and Post.get().hidden_at
+        and made
+    )
 
 
 def test_a_bad_setting_is_named(cli, monkeypatch):
@@ -135,14 +209,30 @@ def test_a_database_that_was_never_migrated_says_so(tmp_path, cli, monkeypatch):
     assert code == 1 and "migrate" in err
 
 
-# What a command that neither serves nor asks a node has no use for, and what takes longest to import.
-SLOW_TO_IMPORT = {"flask_limiter", "mcp", "observer", "papertrade", "requests", "scout", "werkzeug.serving"}
+# What a command that neither serves nor asks a node has no use for, and what takes longest to
+# import.
+SLOW_TO_IMPORT = {
+    "flask_limiter",
+    "mcp",
+    "observer",
+    "papertrade",
+    "requests",
+    "scout",
+    "werkzeug.serving",
+}
 
 
 def test_a_command_imports_only_what_it_needs(tmp_path):
     """So that it starts quickly; `python -m bench speed` measures how quickly."""
     environ = {**os.environ, **ground.environ(tmp_path / "data")}
     told = "import sys, app; assert app.main(['migrate']) == 0; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, env=environ, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", told],
+        cwd=ROOT,
+        env=environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert not SLOW_TO_IMPORT & set(done.stdout.split())
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700

@@ -1,4 +1,5 @@
 """trader, review, rebuild --trader on the command line."""
+
 import pytest
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 
@@ -8,11 +9,29 @@ from models import Period, Trader
 def test_a_trader_from_nothing(cli):  # noqa: F811
     made = shown(cli, "trader", "create", "--name", "Ada Paper", "--family", "momentum")
     assert set(made) == {"traderId", "ownerId", "recoveryCode"} and made["recoveryCode"]
-    second = shown(cli, "trader", "create", "--name", "Bo", "--family", "flow", "--start", "standard", "--owner", made["ownerId"])
+    second = shown(
+        cli,
+        "trader",
+        "create",
+        "--name",
+        "Bo",
+        "--family",
+        "flow",
+        "--start",
+        "standard",
+        "--owner",
+        made["ownerId"],
+    )
     assert second["ownerId"] == made["ownerId"] and second["recoveryCode"] is None
     rows = shown(cli, "trader", "list")["data"]
-    assert [(row["name"], row["family"], row["retired"]) for row in rows] == [("Ada Paper", "momentum", False), ("Bo", "flow", False)]
-    assert shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")["tone"] == "solemn" and '"tone":"solemn"' in Trader.get(Trader.uid == made["traderId"]).voice
+    assert [(row["name"], row["family"], row["retired"]) for row in rows] == [
+        ("Ada Paper", "momentum", False),
+        ("Bo", "flow", False),
+    ]
+    assert (
+        shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")["tone"] == "solemn"
+        and '"tone":"solemn"' in Trader.get(Trader.uid == made["traderId"]).voice
+    )
 
 
 def test_a_review_on_the_command_line(cli):  # noqa: F811
@@ -23,7 +42,10 @@ def test_a_review_on_the_command_line(cli):  # noqa: F811
     assert shown(cli, "review", "clear", trader, "--reason", "fine")["review"] == "cleared"
     code, _, err = cli("review", "uphold", trader, "--reason", "late")
     assert code == 1 and "no open review" in err
-    assert shown(cli, "trader", "reset", trader, "--reason", "fresh")["period"] == 2 and Period.select().count() == 2
+    assert (
+        shown(cli, "trader", "reset", trader, "--reason", "fresh")["period"] == 2
+        and Period.select().count() == 2
+    )
 
 
 def test_rebuild_of_a_trader(cli):  # noqa: F811
@@ -32,10 +54,18 @@ def test_rebuild_of_a_trader(cli):  # noqa: F811
     assert code == 0 and "nothing changed" in out
 
 
-@pytest.mark.parametrize("argv, code", [
-    (("trader", "create", "--name", "Ada", "--family", "astrology"), 2), (("trader", "create", "--name", "", "--family", "flow"), 1),
-    (("trader", "create", "--name", "Ada"), 2),
-    (("trader", "create", "--name", "Ada", "--family", "flow", "--owner", "owner_x"), 1), (("trader", "voice", "trader_x", "--tone", "dry"), 1),
-    (("review", "clear", "trader_x", "--reason", "x"), 1), (("review", "clear", "trader_x"), 2), (("rebuild", "--trader", "trader_x"), 1)])
+@pytest.mark.parametrize(
+    "argv, code",
+    [
+        (("trader", "create", "--name", "Ada", "--family", "astrology"), 2),
+        (("trader", "create", "--name", "", "--family", "flow"), 1),
+        (("trader", "create", "--name", "Ada"), 2),
+        (("trader", "create", "--name", "Ada", "--family", "flow", "--owner", "owner_x"), 1),
+        (("trader", "voice", "trader_x", "--tone", "dry"), 1),
+        (("review", "clear", "trader_x", "--reason", "x"), 1),
+        (("review", "clear", "trader_x"), 2),
+        (("rebuild", "--trader", "trader_x"), 1),
+    ],
+)
 def test_refusals(cli, argv, code):  # noqa: F811
     assert cli(*argv)[0] == code and not Trader.select().exists()

@@ -1,4 +1,5 @@
 """Settings: defaults, what is refused, and that a refusal names the setting and never its value."""
+
 import dataclasses
 import re
 import threading
@@ -10,10 +11,28 @@ import pytest
 import config
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
-REFUSED = {"PORT": "99999", "BASE_URL": "ftp://x", "RPC_REQUESTS_PER_SECOND": "fast", "OBSERVER_INTERVAL_SECONDS": "-1", "SOLANA_RPC_URLS": "localhost:8899",
-           "EXTRA_SWAP_PROGRAMS": "not-base58!", "ALLOWANCE": "120 per minute", "REGISTRATION": "maybe", "ALLOWED_HOSTS": "http://x", "WEB_CONCURRENCY": "0",
-           "THREADS": "many", "DATABASE_URL": "mysql://x", "OBSERVERS": "shared", "RATELIMIT_STORAGE_URL": "memcached://x", "TRUSTED_PROXIES": "all", "LLM_BASE_URL": "x",
-           "MAX_WALLETS_PER_OWNER": "0", "MAX_RECEIPTS_PER_WALLET": "x", "IP_LIMIT_PER_MINUTE": "0", "DEXSCREENER_URL": "x"}
+REFUSED = {
+    "PORT": "99999",
+    "BASE_URL": "ftp://x",
+    "RPC_REQUESTS_PER_SECOND": "fast",
+    "OBSERVER_INTERVAL_SECONDS": "-1",
+    "SOLANA_RPC_URLS": "localhost:8899",
+    "EXTRA_SWAP_PROGRAMS": "not-base58!",
+    "ALLOWANCE": "120 per minute",
+    "REGISTRATION": "maybe",
+    "ALLOWED_HOSTS": "http://x",
+    "WEB_CONCURRENCY": "0",
+    "THREADS": "many",
+    "DATABASE_URL": "mysql://x",
+    "OBSERVERS": "shared",
+    "RATELIMIT_STORAGE_URL": "memcached://x",
+    "TRUSTED_PROXIES": "all",
+    "LLM_BASE_URL": "x",
+    "MAX_WALLETS_PER_OWNER": "0",
+    "MAX_RECEIPTS_PER_WALLET": "x",
+    "IP_LIMIT_PER_MINUTE": "0",
+    "DEXSCREENER_URL": "x",
+}
 
 
 def load(**environ):
@@ -22,10 +41,25 @@ def load(**environ):
 
 def test_defaults_are_those_of_the_contract():
     c = load()
-    assert (c.host, c.port, c.base_url, c.data_dir) == ("127.0.0.1", 8000, "http://127.0.0.1:8000", Path("data"))
+    assert (c.host, c.port, c.base_url, c.data_dir) == (
+        "127.0.0.1",
+        8000,
+        "http://127.0.0.1:8000",
+        Path("data"),
+    )
     assert c.allowance == (("minute", 120), ("hour", 2000), ("day", 10000))
-    assert (c.observer_interval_seconds, c.scout_interval_seconds, c.paper_interval_seconds, c.rpc_requests_per_second) == (15, 60, 30, 2)
-    assert (c.ip_limit_per_minute, c.failed_auth_per_minute, c.creations_per_minute, c.posts_per_minute) == (300, 20, 3, 20)
+    assert (
+        c.observer_interval_seconds,
+        c.scout_interval_seconds,
+        c.paper_interval_seconds,
+        c.rpc_requests_per_second,
+    ) == (15, 60, 30, 2)
+    assert (
+        c.ip_limit_per_minute,
+        c.failed_auth_per_minute,
+        c.creations_per_minute,
+        c.posts_per_minute,
+    ) == (300, 20, 3, 20)
     assert c.allowed_hosts == ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -50,12 +84,31 @@ def test_a_bad_value_is_refused_by_name_and_never_repeated(name):
     assert REFUSED[name] == "0" or REFUSED[name] not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["redis://", "redis:///0", "redis://:pw-canary@", "redis://:pw-canary@h:port", "redis://:pw-canary@h:0", "redis://:pw-canary@h:99999", "redis://h/first",
-                                 "redis://h/0?password=pw-canary", "redis://h#pw-canary", "redis://:pw/canary@h", "unix:///tmp/s", "http://h"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://",
+        "redis:///0",
+        "redis://:pw-canary@",
+        "redis://:pw-canary@h:port",
+        "redis://:pw-canary@h:0",
+        "redis://:pw-canary@h:99999",
+        "redis://h/first",
+        "redis://h/0?password=pw-canary",
+        "redis://h#pw-canary",
+        "redis://:pw/canary@h",
+        "unix:///tmp/s",
+        "http://h",
+    ],
+)
 def test_a_redis_url_says_where_and_nothing_else(url):
     with pytest.raises(config.BadSetting) as refused:
         load(RATELIMIT_STORAGE_URL=url)
-    assert "RATELIMIT_STORAGE_URL" in str(refused.value) and "canary" not in str(refused.value) and refused.value.__cause__ is None
+    assert (
+        "RATELIMIT_STORAGE_URL" in str(refused.value)
+        and "canary" not in str(refused.value)
+        and refused.value.__cause__ is None
+    )
 
 
 @pytest.mark.parametrize("url", ["redis://h", "rediss://u:p%2Fw@h:6380/15", "redis://[::1]:6379/"])
@@ -68,8 +121,16 @@ def test_allowance_in_any_order_shortest_window_first():
 
 
 def test_secrets_do_not_show_in_the_repr():
-    shown = repr(load(SOLANA_RPC_URLS="https://rpc.example/?api-key=canary1", SECRET_KEY="canary2", LLM_API_KEY="canary3", DATABASE_URL="postgresql://u:canary4@h/d",
-                      RATELIMIT_STORAGE_URL="redis://:canary5@h", LLM_BASE_URL="http://u:canary6@h"))
+    shown = repr(
+        load(
+            SOLANA_RPC_URLS="https://rpc.example/?api-key=canary1",
+            SECRET_KEY="canary2",
+            LLM_API_KEY="canary3",
+            DATABASE_URL="postgresql://u:canary4@h/d",
+            RATELIMIT_STORAGE_URL="redis://:canary5@h",
+            LLM_BASE_URL="http://u:canary6@h",
+        )
+    )
     assert "canary" not in shown
 
 
@@ -117,4 +178,8 @@ def test_all_who_start_at_once_have_the_same_secret_key(tmp_path):
 
 def test_every_setting_is_documented():
     documented = set(re.findall(r"`([A-Z_]{4,})`", DOCS.read_text()))
-    assert {f.name.upper() for f in dataclasses.fields(config.Config) if f.name.upper() in map(str.upper, config.PARSERS)} <= documented
+    assert {
+        f.name.upper()
+        for f in dataclasses.fields(config.Config)
+        if f.name.upper() in map(str.upper, config.PARSERS)
+    } <= documented

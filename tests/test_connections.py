@@ -1,4 +1,6 @@
-"""No client holds a thread by sending, reading or saying nothing, and no address holds all connections."""
+"""No client holds a thread by sending, reading or saying nothing, and no address holds all
+connections.
+"""
 
 import contextlib
 import errno
@@ -37,6 +39,7 @@ def test_a_reader_that_reads_gets_all_of_it(pair: tuple[PacedSocket, socket.sock
     def read() -> None:
         while len(got) < len(sent):
             got.extend(theirs.recv(65_536))
+
     reader = threading.Thread(target=read)
     reader.start()
     ours.sendall(sent)
@@ -45,7 +48,8 @@ def test_a_reader_that_reads_gets_all_of_it(pair: tuple[PacedSocket, socket.sock
 
 
 def test_a_reader_that_does_not_read_is_cut_off(
-        pair: tuple[PacedSocket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    pair: tuple[PacedSocket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "STALL_SECONDS", 0.01)
     ours, _ = pair
     with pytest.raises(ConnectionResetError) as cut:
@@ -72,23 +76,37 @@ def test_a_byte_now_and_then_is_not_reading(pair: tuple[PacedSocket, socket.sock
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
 
-@pytest.mark.parametrize("raw", [
-    b"GET / HTTP/1.1\r\n\r\n", HEAD + b"Content-Length: 5\r\n\r\nhello", HEAD + b"content-length:0\r\n\r\n",
-    HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=1\r\n0123456789\r\n0\r\n\r\n",
-    HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n0\r\n0\r\nTrailer: x\r\n\r\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        HEAD + b"Content-Length: 5\r\n\r\nhello",
+        HEAD + b"content-length:0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\na;x=1\r\n0123456789\r\n0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n0\r\n0\r\nTrailer: x\r\n\r\n",
+    ],
+)
 def test_a_request_is_whole_with_its_last_byte(raw: bytes) -> None:
     """However it is cut: byte by byte, and in two parts."""
     arrival = Arrival(MAX_BODY)
-    assert [arrival.is_whole(raw[:end]) for end in range(1, len(raw) + 1)] == [False] * (len(raw) - 1) + [True]
+    assert [arrival.is_whole(raw[:end]) for end in range(1, len(raw) + 1)] == [False] * (
+        len(raw) - 1
+    ) + [True]
     for cut in range(1, len(raw)):
         arrival = Arrival(MAX_BODY)
         assert not arrival.is_whole(raw[:cut]) and arrival.is_whole(raw)
     assert Arrival(MAX_BODY).is_whole(raw + b"GET / HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize("body", [
-    b"Content-Length: 999999\r\n\r\n" + b"x" * (MAX_BODY + 1), b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 2_000, b"Transfer-Encoding: chunked\r\n\r\nff\r\n" + b"x" * 200])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 999999\r\n\r\n" + b"x" * (MAX_BODY + 1),
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 2_000,
+        b"Transfer-Encoding: chunked\r\n\r\nff\r\n" + b"x" * 200,
+    ],
+)
 def test_what_no_more_bytes_make_right_is_not_waited_for(body: bytes) -> None:
     assert Arrival(MAX_BODY).is_whole(HEAD + body)
 
@@ -102,12 +120,14 @@ def test_a_head_that_does_not_end_is_too_long() -> None:
 
 def test_looking_costs_what_has_come_since() -> None:
     """A chunk a byte, 30,000 of them: what was walked over is not walked over again."""
+
     class Counted(bytes):
         found = 0
 
         def find(self, *given: object) -> int:
             Counted.found += 1
             return super().find(*given)
+
     arrival, raw = Arrival(1_000_000), HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     for _ in range(300):
         raw += b"1\r\nx\r\n" * 100
@@ -119,6 +139,7 @@ def test_looking_costs_what_has_come_since() -> None:
 def waiting(since: float | None) -> SimpleNamespace:
     class One(SimpleNamespace):
         __hash__ = object.__hash__
+
     return One(waits_since=since)
 
 
@@ -182,7 +203,9 @@ def wait_for_end(opened: list[socket.socket], count: int) -> list[socket.socket]
 def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
     """The answer to a request from this address, b"" where the connection is closed."""
     with server.connect(address) as connection, contextlib.suppress(OSError):
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        )
         return b"".join(iter(lambda: connection.recv(65_536), b""))
     return b""
 
@@ -206,8 +229,9 @@ def test_behind_a_proxy_addresses_are_not_told_apart(tmp_path: Path) -> None:
     server = Server(tmp_path, MAX_CONNECTIONS_PER_ADDRESS="5", TRUSTED_PROXIES="1")
     try:
         crowd = [server.connect() for _ in range(30)]
-        assert json.loads(ask_from(server, "127.0.0.1").partition(b"\r\n\r\n")[2])["connections"] == {
-            "maxPerAddress": None, "closed": 0}
+        assert json.loads(ask_from(server, "127.0.0.1").partition(b"\r\n\r\n")[2])[
+            "connections"
+        ] == {"maxPerAddress": None, "closed": 0}
         assert ended(crowd) == []
         for one in crowd:
             one.close()
@@ -215,8 +239,14 @@ def test_behind_a_proxy_addresses_are_not_told_apart(tmp_path: Path) -> None:
         server.stop()
 
 
-HALVES = (b"", b"G", b"GET / HT", HEAD, HEAD + b"Content-Length: 5000\r\n\r\n{",
-          HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12")
+HALVES = (
+    b"",
+    b"G",
+    b"GET / HT",
+    HEAD,
+    HEAD + b"Content-Length: 5000\r\n\r\n{",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12",
+)
 
 
 def test_half_a_request_holds_no_thread(tmp_path: Path) -> None:
@@ -240,8 +270,10 @@ def test_half_a_request_holds_no_thread(tmp_path: Path) -> None:
 
 def test_who_waits_for_our_word_before_the_body_gets_it(server: Server) -> None:
     with server.connect() as connection:
-        connection.sendall(b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
-                           b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        connection.sendall(
+            b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+            b"Expect: 100-continue\r\nConnection: close\r\n\r\n"
+        )
         assert connection.recv(100).startswith(b"HTTP/1.1 100 Continue")
         connection.sendall(b"{}")
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))

@@ -1,4 +1,5 @@
 """Order inside a slot, the closing check, and what may be said of how whole a history is."""
+
 import itertools
 import random
 
@@ -17,14 +18,27 @@ PROGRAMS = table()
 def entries_of(story, person, indexed=True):
     """The person's entries as a node with or without transactionIndex gives them."""
     rows = story.chain().touching(address(person))
-    return [read_entry(parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}), address(person), PROGRAMS) for row in rows]
+    return [
+        read_entry(
+            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+            address(person),
+            PROGRAMS,
+        )
+        for row in rows
+    ]
 
 
 def crowded():
     """Five transactions of ada in one slot, among others; their one order is told by her balances."""
     story = Story()
     story.fund("ada", 10**9)
-    for verb, *how in (("buy", "CAT", 100, 5_000), ("sell", "CAT", 40, 3_000), ("buy", "CAT", 7, 900), ("give", "CAT", 3), ("fail",)):
+    for verb, *how in (
+        ("buy", "CAT", 100, 5_000),
+        ("sell", "CAT", 40, 3_000),
+        ("buy", "CAT", 7, 900),
+        ("give", "CAT", 3),
+        ("fail",),
+    ):
         getattr(story, verb)("ada", *how)
         story.same_slot()
     story.slot += 10
@@ -32,7 +46,7 @@ def crowded():
     return story
 
 
-# ---- order ---------------------------------------------------------------------------------------------------------------
+# ---- order ---------------------------------------------------------------------------------------
 def test_transaction_index_orders_a_slot():
     entries = entries_of(crowded(), "ada")
     assert [e.tx_index for e in entries if e.slot == entries[1].slot] == [0, 1, 2, 3, 4]
@@ -47,7 +61,9 @@ def test_without_it_the_balances_do():
 
 
 def test_what_was_held_before_decides_between_two_orders():
-    """There and back again: 10 SOL go out and the same 10 come back, fees paid by others. Alone both orders join; after what was held only one does."""
+    """There and back again: 10 SOL go out and the same 10 come back, fees paid by others. Alone
+    both orders join; after what was held only one does.
+    """
     story = Story()
     story.fund("ada", 50)
     story.transact("bank", [("lamports", "ada", "eve", 10)])
@@ -70,11 +86,17 @@ def test_equal_receipts_stay_unresolved_and_flagged():
     entries = entries_of(story, "ada", indexed=False)
     ordered = order_entries(reversed(entries))
     assert [e.signature for e in ordered[1:]] == sorted(e.signature for e in entries[1:])
-    assert [e.flags for e in ordered] == [(), ("fee_only", "order_unresolved")[1:], ("order_unresolved",)]
+    assert [e.flags for e in ordered] == [
+        (),
+        ("fee_only", "order_unresolved")[1:],
+        ("order_unresolved",),
+    ]
 
 
 def test_after_a_gap_the_slot_alone_tells():
-    """What was held does not join because something is missing before: the order inside the slot is still one."""
+    """What was held does not join because something is missing before: the order inside the slot is
+    still one.
+    """
     entries = entries_of(crowded(), "ada", indexed=False)
     missing = {address("ada"): Seen(1, None, 0, 77)}
     assert order_entries(reversed(entries[1:]), missing) == entries[1:]
@@ -91,12 +113,19 @@ def test_a_slot_of_too_many_is_left_unresolved():
 
 
 def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
-    """Of the recorded slots that hold several receipts of a wallet: how many the balances alone resolve, and always rightly."""
+    """Of the recorded slots that hold several receipts of a wallet: how many the balances alone
+    resolve, and always rightly.
+    """
     told, resolved, slots = table([history["venue"]]), 0, 0
     for wallet in history["wallets"]:
         receipts = [parse_receipt(one["json"]) for one in history["transactions"]]
         index = {one["signature"]: one["index"] for one in history["transactions"]}
-        own = {a for r in receipts for a, sides in r.tokens.items() if any(s and s.owner == wallet for s in sides)} | {wallet}
+        own = {
+            a
+            for r in receipts
+            for a, sides in r.tokens.items()
+            if any(s and s.owner == wallet for s in sides)
+        } | {wallet}
         entries = [read_entry(r, wallet, told) for r in receipts if own & set(r.keys)]
         ordered = order_entries(entries)
         for _, group in itertools.groupby(ordered, key=lambda e: e.slot):
@@ -105,41 +134,76 @@ def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
                 slots += 1
                 if not any("order_unresolved" in e.flags for e in group):
                     resolved += 1
-                    assert [index[e.signature] for e in group] == sorted(index[e.signature] for e in group)
+                    assert [index[e.signature] for e in group] == sorted(
+                        index[e.signature] for e in group
+                    )
     assert slots > 100 and resolved > 0.95 * slots
 
 
-# ---- the closing check ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("seen, amount, lamports, slot, verdict", [
-    (Seen(10, "A", 5, 7), 5, 7, 10, True), (Seen(10, "A", 5, 7), 5, 7, 99, True), (Seen(10, "A", 5, 7), 6, 7, 10, False), (Seen(10, "A", 5, 7), 5, 8, 10, False),
-    (Seen(10, "A", 5, 7), 0, 0, 9, None), (Seen(10, "A", 5, 7), 5, 7, 9, None),              # the node is behind: it proves nothing either way
-    (None, 0, 0, 10, True), (None, 0, 1, 10, False), (None, 1, 0, 10, False)])
+# ---- the closing check ---------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "seen, amount, lamports, slot, verdict",
+    [
+        (Seen(10, "A", 5, 7), 5, 7, 10, True),
+        (Seen(10, "A", 5, 7), 5, 7, 99, True),
+        (Seen(10, "A", 5, 7), 6, 7, 10, False),
+        (Seen(10, "A", 5, 7), 5, 8, 10, False),
+        (Seen(10, "A", 5, 7), 0, 0, 9, None),
+        (Seen(10, "A", 5, 7), 5, 7, 9, None),  # the node is behind: it proves nothing either way
+        (None, 0, 0, 10, True),
+        (None, 0, 1, 10, False),
+        (None, 1, 0, 10, False),
+    ],
+)
 def test_a_balance_is_explained_or_not(seen, amount, lamports, slot, verdict):
     assert is_explained(seen, amount, lamports, slot) is verdict
 
 
-# ---- what is said --------------------------------------------------------------------------------------------------------------
+# ---- what is said --------------------------------------------------------------------------------
 DONE = {"looked": True, "listed": True, "confirmed": True, "closed": True}
 GAP = Gap(5, 9, "balance_break")
 
 
-@pytest.mark.parametrize("book, progress, state, gaps", [
-    (Book(), {}, "none", []),
-    (Book(), {"looked": True}, "backfilling", []),
-    (Book(), {**DONE, "pending": 1}, "backfilling", []),
-    (Book(), {**DONE, "confirmed": False}, "backfilling", []),                               # one walk proves nothing
-    (Book(), {**DONE, "closed": False}, "backfilling", []),
-    (Book(), DONE, "complete", []),
-    (Book(gaps=[GAP]), DONE, "partial", [GAP]),
-    (Book(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
-    (Book(gaps=[GAP]), {**DONE, "pending": 1}, "backfilling", []),                           # gaps before everything was fetched are none yet
-    (Book(opened=True), DONE, "partial", []),
-    (Book(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
-    (Book(), {**DONE, "pending": 1, "stuck": 1, "refused": ((7, "no meta"),)}, "partial", [Gap(7, 7, "receipt_refused: no meta")]),
-    (Book(), {**DONE, "unexplained": (("addr", 3, 8),)}, "partial", [Gap(3, 8, "closing_balance")]),
-    (Book(gaps=[GAP]), {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))}, "partial", [Gap(3, 8, "closing_balance"), GAP]),
-    (Book(), {**DONE, "capped": True}, "partial", []),
-])
+@pytest.mark.parametrize(
+    "book, progress, state, gaps",
+    [
+        (Book(), {}, "none", []),
+        (Book(), {"looked": True}, "backfilling", []),
+        (Book(), {**DONE, "pending": 1}, "backfilling", []),
+        (Book(), {**DONE, "confirmed": False}, "backfilling", []),  # one walk proves nothing
+        (Book(), {**DONE, "closed": False}, "backfilling", []),
+        (Book(), DONE, "complete", []),
+        (Book(gaps=[GAP]), DONE, "partial", [GAP]),
+        (Book(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
+        (
+            Book(gaps=[GAP]),
+            {**DONE, "pending": 1},
+            "backfilling",
+            [],
+        ),  # gaps before everything was fetched are none yet
+        (Book(opened=True), DONE, "partial", []),
+        (Book(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
+        (
+            Book(),
+            {**DONE, "pending": 1, "stuck": 1, "refused": ((7, "no meta"),)},
+            "partial",
+            [Gap(7, 7, "receipt_refused: no meta")],
+        ),
+        (
+            Book(),
+            {**DONE, "unexplained": (("addr", 3, 8),)},
+            "partial",
+            [Gap(3, 8, "closing_balance")],
+        ),
+        (
+            Book(gaps=[GAP]),
+            {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))},
+            "partial",
+            [Gap(3, 8, "closing_balance"), GAP],
+        ),
+        (Book(), {**DONE, "capped": True}, "partial", []),
+    ],
+)
 def test_the_state_that_is_said(book, progress, state, gaps):
     said, found, note = decide_state(book, Progress(**progress))
     assert (said, found) == (state, gaps)
@@ -148,10 +212,20 @@ def test_the_state_that_is_said(book, progress, state, gaps):
 
 def test_notes_can_be_read_by_anybody():
     """Each is whole sentences without the words of the trade."""
-    cases = [(Book(), {}), (Book(), {"looked": True}), (Book(gaps=[GAP]), DONE), (Book(opened=True), DONE), (Book(), {**DONE, "stuck": 1, "pending": 1}),
-             (Book(), {**DONE, "closed": False}), (Book(), {**DONE, "capped": True})]
+    cases = [
+        (Book(), {}),
+        (Book(), {"looked": True}),
+        (Book(gaps=[GAP]), DONE),
+        (Book(opened=True), DONE),
+        (Book(), {**DONE, "stuck": 1, "pending": 1}),
+        (Book(), {**DONE, "closed": False}),
+        (Book(), {**DONE, "capped": True}),
+    ]
     notes = [decide_state(book, Progress(**progress))[2] for book, progress in cases]
     assert len(set(notes)) == len(notes)
     for note in notes:
         assert note[0].isupper() and note.endswith(".") and len(note) < 160
-        assert not any(word in note.lower() for word in ("rpc", "slot", "fifo", "lamport", "null", "fold", "node"))
+        assert not any(
+            word in note.lower()
+            for word in ("rpc", "slot", "fifo", "lamport", "null", "fold", "node")
+        )

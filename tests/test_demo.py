@@ -1,4 +1,7 @@
-"""The demonstration: what was recorded adds up, it is played as of now, and everything in it says what it is."""
+"""The demonstration: what was recorded adds up, it is played as of now, and everything in it says
+what it is.
+"""
+
 import json
 import os
 import re
@@ -30,8 +33,8 @@ from providers import parse_list, parse_pairs, parse_pools
 from web import demonstration, posts
 
 ROOT = Path(__file__).resolve().parent.parent
-START = 1_793_880_000                                     # Unix seconds; service.NOW
-END = 9_100                                               # all that was recorded is over
+START = 1_793_880_000  # Unix seconds; service.NOW
+END = 9_100  # all that was recorded is over
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +62,29 @@ class AsOf:
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory, chain, recording):
-    """(folder, stage.Stage) of a demonstration that was just set up and observed, with ten minutes of paper mode behind it."""
-    folder, market = tmp_path_factory.mktemp("demonstration") / "data", Market(recording["mints"], START)
+    """(folder, stage.Stage) of a demonstration that was just set up and observed, with ten minutes
+    of paper mode behind it.
+    """
+    folder, market = (
+        tmp_path_factory.mktemp("demonstration") / "data",
+        Market(recording["mints"], START),
+    )
     stage.clear_folder(folder)
-    given = config.load({"DATA_DIR": str(folder), "EXTRA_SWAP_PROGRAMS": recording["venue"], "SCOUT_INTERVAL_SECONDS": "15"}, dotenv=None)
+    given = config.load(
+        {
+            "DATA_DIR": str(folder),
+            "EXTRA_SWAP_PROGRAMS": recording["venue"],
+            "SCOUT_INTERVAL_SECONDS": "15",
+        },
+        dotenv=None,
+    )
     lines = [line for line in cast.plan_posts(chain.rows, recording["mints"]) if line.at < 0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "PAST", 600)
         people = stage.fill_database(given, recording, lines, market)
     with models.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0)))
-        for seconds in (0, 400):                            # who slept for an hour is looked at again only after a while
+        for seconds in (0, 400):  # who slept for an hour is looked at again only after a while
             observe_once(observer, (START + seconds) * 1000)
     models.database.close_all()
     return folder, people
@@ -85,21 +100,38 @@ def show(staged):
     made.close()
 
 
-# ---- what was recorded --------------------------------------------------------------------------------------------------
+# ---- what was recorded ---------------------------------------------------------------------------
 def test_the_books_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
     from web import accounts
+
     for number, wallet in enumerate(recording["wallets"]):
         accounts.create_bot(settings, f"Bot {number}", START * 1000, wallet)
-    given = config.load({"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None)
+    given = config.load(
+        {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
+    )
     coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
-    assert [coverages[wallet]["state"] for wallet in recording["wallets"]] == ["complete", "complete", "complete", "partial"]   # the fourth has an older past
+    assert [coverages[wallet]["state"] for wallet in recording["wallets"]] == [
+        "complete",
+        "complete",
+        "complete",
+        "partial",
+    ]  # the fourth has an older past
     assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
     for wallet in models.Wallet.select():
-        held = {mint: raw for mint, raw in recording["holdings"][wallet.address]["tokens"].items() if raw != "0" and mint in recording["accounts"]}
+        held = {
+            mint: raw
+            for mint, raw in recording["holdings"][wallet.address]["tokens"].items()
+            if raw != "0" and mint in recording["accounts"]
+        }
         assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
-    kinds = Counter(kind for kind, in models.Trade.select(models.Trade.kind).tuples())
+    kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
     told = Counter(row["kind"] for row in recording["transactions"])
-    assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (told["buy"], told["sell"], told["swap"], told["failed"])
+    assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (
+        told["buy"],
+        told["sell"],
+        told["swap"],
+        told["failed"],
+    )
 
 
 def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
@@ -110,8 +142,12 @@ def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
             facts, mint = cast._read_facts(row, symbols)
             moved, _ = cast._moves_of(row)
             whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
-            if Decimal(facts["sol"]) > Decimal("0.2"):     # below, fees, tips and rent of a few thousandths of a SOL weigh
-                assert float(Decimal(facts["sol"]) / whole) == pytest.approx(price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03)
+            if Decimal(facts["sol"]) > Decimal(
+                "0.2"
+            ):  # below, fees, tips and rent of a few thousandths of a SOL weigh
+                assert float(Decimal(facts["sol"]) / whole) == pytest.approx(
+                    price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
+                )
                 seen += 1
     assert seen > 200
 
@@ -120,27 +156,39 @@ def test_the_recording_is_small():
     assert (ROOT / "demo" / "chain.json.gz").stat().st_size < 1_000_000
 
 
-# ---- how it is played ---------------------------------------------------------------------------------------------------
+# ---- how it is played ----------------------------------------------------------------------------
 def test_the_chain_grows_while_somebody_looks(chain, recording):
     wallet = recording["wallets"][0]
-    counts = [len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-10**7, 0, 600, END)]
+    counts = [
+        len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-(10**7), 0, 600, END)
+    ]
     assert counts[0] == 0 < counts[1] < counts[2] < counts[3]
     rows = [row for row in chain.rows if wallet in row.keys]
     assert rows[-1].receipt["blockTime"] == START + rows[-1].at
     assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at - 1) is None
-    assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at)["slot"] == rows[-1].slot
+    assert (
+        chain.answer("getTransaction", [rows[-1].signature], rows[-1].at)["slot"] == rows[-1].slot
+    )
 
 
 def test_pages_of_signatures_follow_each_other(chain, recording):
     wallet, listed, before = recording["wallets"][2], [], None
-    while page := chain.answer("getSignaturesForAddress", [wallet, {"limit": 17, **({"before": before} if before else {})}], END):
+    while page := chain.answer(
+        "getSignaturesForAddress",
+        [wallet, {"limit": 17, **({"before": before} if before else {})}],
+        END,
+    ):
         listed += [one["signature"] for one in page]
         before = page[-1]["signature"]
     assert listed == [row.signature for row in reversed(chain.rows) if wallet in row.keys]
 
 
 def test_a_wrong_call_is_an_error(chain):
-    for method, params in (("getRich", []), ("getTransaction", []), ("getSignaturesForAddress", ["x", {"before": "unknown"}])):
+    for method, params in (
+        ("getRich", []),
+        ("getTransaction", []),
+        ("getSignaturesForAddress", ["x", {"before": "unknown"}]),
+    ):
         with pytest.raises(BadCall):
             chain.answer(method, params, 0)
 
@@ -155,7 +203,7 @@ def test_the_market_speaks_as_its_providers_do(recording):
         assert not rows.unreadable and pools
         listed, rows = parse_list(market.show_list("profiles", at))
         assert not rows.unreadable and listed
-    assert any(token.born > 0 for token in TOKENS)         # something is discovered while you look
+    assert any(token.born > 0 for token in TOKENS)  # something is discovered while you look
 
 
 def test_every_post_is_one_the_interface_takes(chain, recording):
@@ -169,23 +217,48 @@ def test_every_post_is_one_the_interface_takes(chain, recording):
     assert len(set(bodies)) > 0.95 * len(bodies)
 
 
-# ---- what it says of itself ---------------------------------------------------------------------------------------------
-ATOM, EXPLORERS = "{http://www.w3.org/2005/Atom}", re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com")
-PAGES = ("/", "/leaderboard", "/market", "/traders", "/strategies", "/connect", "/create", "/docs", "/docs/errors", "/status", "/nothing-here")
+# ---- what it says of itself ----------------------------------------------------------------------
+ATOM, EXPLORERS = (
+    "{http://www.w3.org/2005/Atom}",
+    re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com"),
+)
+PAGES = (
+    "/",
+    "/leaderboard",
+    "/market",
+    "/traders",
+    "/strategies",
+    "/connect",
+    "/create",
+    "/docs",
+    "/docs/errors",
+    "/status",
+    "/nothing-here",
+)
 
 
 def test_every_page_says_so_and_links_to_no_explorer(show):
     key = show.stage.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]
     detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
-    paths = [*PAGES, f"/bots/{bot['id']}", f"/posts/{detail['feed'][0]['id']}", f"/embed/{detail['feed'][0]['id']}", f"/tokens/{detail['latestTrades'][0]['mint']}",
-             f"/traders/{show.get('/api/traders').json['data'][0]['id']}"]
+    paths = [
+        *PAGES,
+        f"/bots/{bot['id']}",
+        f"/posts/{detail['feed'][0]['id']}",
+        f"/embed/{detail['feed'][0]['id']}",
+        f"/tokens/{detail['latestTrades'][0]['mint']}",
+        f"/traders/{show.get('/api/traders').json['data'][0]['id']}",
+    ]
     for path in paths:
         page = show.get(path)
         text = page.get_data(as_text=True)
         assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
         assert not EXPLORERS.search(text) and "real, cached" not in text, path
-        assert text.count('<meta property="og:title" content="') == text.count('<meta property="og:title" content="[demonstration] ') == path.startswith(("/bots/", "/posts/")), path
+        assert (
+            text.count('<meta property="og:title" content="')
+            == text.count('<meta property="og:title" content="[demonstration] ')
+            == path.startswith(("/bots/", "/posts/"))
+        ), path
 
 
 def list_objects(value):
@@ -204,8 +277,22 @@ def test_every_object_says_so_and_links_to_no_explorer(show):
     bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
     trader = show.get("/api/traders").json["data"][0]["id"]
-    for path in ("/api/v1/bots", f"/api/v1/bots/{bot}", "/api/v1/feed", "/api/v1/trades", f"/api/v1/activity?mint={mint}", "/api/v1/leaderboard", "/api/v1/market", "/api/v1/me",
-                 "/api/traders", f"/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies", "/api/health"):
+    for path in (
+        "/api/v1/bots",
+        f"/api/v1/bots/{bot}",
+        "/api/v1/feed",
+        "/api/v1/trades",
+        f"/api/v1/activity?mint={mint}",
+        "/api/v1/leaderboard",
+        "/api/v1/market",
+        "/api/v1/me",
+        "/api/traders",
+        f"/api/traders/{trader}",
+        "/api/feed",
+        "/api/market",
+        "/api/strategies",
+        "/api/health",
+    ):
         answer = show.get(path, key).json
         assert answer["demonstration"] is True, path
         assert all(one["demonstration"] is True for one in list_objects(answer)), path
@@ -214,28 +301,54 @@ def test_every_object_says_so_and_links_to_no_explorer(show):
 
 def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
     bot = show.get("/api/v1/bots", show.stage.read_key).json["data"][-1]["id"]
-    for path in ("/feed.json", "/feed.atom", f"/bots/{bot}/feed.json", f"/bots/{bot}/feed.atom", "/llms.txt", "/skill.md"):
+    for path in (
+        "/feed.json",
+        "/feed.atom",
+        f"/bots/{bot}/feed.json",
+        f"/bots/{bot}/feed.atom",
+        "/llms.txt",
+        "/skill.md",
+    ):
         text = show.get(path).get_data(as_text=True)
         assert "demonstration" in text and not EXPLORERS.search(text), path
     feed = show.get("/feed.json").json
-    assert all(item["_candor"]["demonstration"] is True for item in feed["items"]) and feed["_candor"] == {"demonstration": True}
+    assert all(item["_candor"]["demonstration"] is True for item in feed["items"]) and feed[
+        "_candor"
+    ] == {"demonstration": True}
     entries = ET.fromstring(show.get("/feed.atom").get_data()).findall(ATOM + "entry")
-    assert entries and all("demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")] for entry in entries)
+    assert entries and all(
+        "demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")]
+        for entry in entries
+    )
 
 
 def test_events_of_the_stream_say_so():
     raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
-    assert demonstration.mark_event(raw) == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n: nothing new\n\n'
+    assert (
+        demonstration.mark_event(raw)
+        == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n:'
+        b" nothing new\n\n"
+    )
 
 
 def test_it_shows_both_modes_and_every_verdict(show):
     key = show.stage.read_key
     posts_shown = show.pages("/api/v1/feed", key, 100)
-    assert {post["verification"]["status"] for post in posts_shown} >= {"verified", "mismatch", "none"}
+    assert {post["verification"]["status"] for post in posts_shown} >= {
+        "verified",
+        "mismatch",
+        "none",
+    }
     assert {post["verification"]["reason"] for post in posts_shown} >= {"other_wallet", "failed"}
-    assert {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]} == {"complete", "partial", "none"}
+    assert {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]} == {
+        "complete",
+        "partial",
+        "none",
+    }
     traders = show.get("/api/traders").json["data"]
-    assert len(traders) == len(cast.TRADERS) and {trader["review"]["state"] for trader in traders} >= {"clean", "under_review"}
+    assert len(traders) == len(cast.TRADERS) and {
+        trader["review"]["state"] for trader in traders
+    } >= {"clean", "under_review"}
 
 
 def test_a_real_instance_says_nothing_of_it(service):
@@ -245,21 +358,31 @@ def test_a_real_instance_says_nothing_of_it(service):
     assert "on real, cached prices" in service.get("/traders").get_data(as_text=True)
 
 
-# ---- never mixed --------------------------------------------------------------------------------------------------------
+# ---- never mixed ---------------------------------------------------------------------------------
 def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
     models.database.close_all()
     models.leave()
     with pytest.raises(keeping.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
-    aside = service.config.database_path.rename(service.config.data_dir / "app.db.replaced-20261105T120000.000Z")       # as after an interrupted restore
+    aside = service.config.database_path.rename(
+        service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
+    )  # as after an interrupted restore
     with pytest.raises(keeping.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     assert keeping.check_database(aside).posts == 0
 
 
 def run(command, environ, **more):
-    return subprocess.run([sys.executable, "app.py", command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, **more)
+    return subprocess.run(
+        [sys.executable, "app.py", command],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **more,
+    )
 
 
 def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
@@ -276,28 +399,64 @@ def test_no_backup_replaces_a_demonstration(tmp_path, service):
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
     with pytest.raises(keeping.Refused, match="is of a demonstration"):
-        keeping.restore_backup(config.load({"DATA_DIR": str(folder)}, dotenv=None), tmp_path / "backup.db", True, START * 1000)
+        keeping.restore_backup(
+            config.load({"DATA_DIR": str(folder)}, dotenv=None),
+            tmp_path / "backup.db",
+            True,
+            START * 1000,
+        )
 
 
 def test_one_command_shows_it(tmp_path):
-    """Two minutes are not waited for here: the first page, the marks, and a chain that was observed."""
+    """Two minutes are not waited for here: the first page, the marks, and a chain that was
+    observed.
+    """
     port, folder = free_port(), tmp_path / "data"
-    environ = {**os.environ, "DATA_DIR": str(folder), "PORT": str(port), "SOLANA_RPC_URLS": "http://192.0.2.1", "LLM_BASE_URL": "http://192.0.2.1"}     # neither is asked
-    demo = subprocess.Popen([sys.executable, "app.py", "demo"], cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(folder),
+        "PORT": str(port),
+        "SOLANA_RPC_URLS": "http://192.0.2.1",
+        "LLM_BASE_URL": "http://192.0.2.1",
+    }  # neither is asked
+    demo = subprocess.Popen(
+        [sys.executable, "app.py", "demo"],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         wait_for(port, 50)
         key = re.search(r"cnd_read_\w+", demo.stdout.readline() + demo.stdout.readline())[0]
 
         def get(path):
-            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {key}"}), timeout=20) as answer:
+            with urllib.request.urlopen(
+                urllib.request.Request(
+                    f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {key}"}
+                ),
+                timeout=20,
+            ) as answer:
                 return answer.read().decode()
+
         assert "demonstration" in get("/").lower()
         end = time.monotonic() + 30
-        while not any(bot["results"] and bot["results"]["observedTrades"] for bot in json.loads(get("/api/v1/bots"))["data"]) and time.monotonic() < end:
+        while (
+            not any(
+                bot["results"] and bot["results"]["observedTrades"]
+                for bot in json.loads(get("/api/v1/bots"))["data"]
+            )
+            and time.monotonic() < end
+        ):
             time.sleep(0.5)
-        assert any(bot["results"]["observedTrades"] for bot in json.loads(get("/api/v1/bots"))["data"] if bot["results"])
+        assert any(
+            bot["results"]["observedTrades"]
+            for bot in json.loads(get("/api/v1/bots"))["data"]
+            if bot["results"]
+        )
         assert json.loads(get("/api/health"))["demonstration"] is True
-        assert run("demo", environ).returncode == 1         # there is one already
+        assert run("demo", environ).returncode == 1  # there is one already
     finally:
         demo.send_signal(signal.SIGTERM)
         assert demo.wait(20) == 0

@@ -1,4 +1,7 @@
-"""The engine: what a round does with orders and positions. Each rule of the fill model that spans rounds is held here."""
+"""The engine: what a round does with orders and positions. Each rule of the fill model that spans
+rounds is held here.
+"""
+
 from dataclasses import replace
 
 import orjson
@@ -25,11 +28,13 @@ def told(*enter, leave=(), ident=1, phase="standard", **more):
 
 @pytest.fixture(autouse=True)
 def lucky(monkeypatch):
-    """No attempt fails by chance; test_fills holds the chance, test_failed_attempts what follows from it."""
+    """No attempt fails by chance; test_fills holds the chance, test_failed_attempts what follows
+    from it.
+    """
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
 
 
-# ---- rule 1: when -------------------------------------------------------------------------------------------------------------
+# ---- rule 1: when --------------------------------------------------------------------------------
 def test_never_on_the_deciding_snapshot():
     one = told(0)
     tape = Tape([one]).play()
@@ -48,7 +53,9 @@ def test_on_the_first_snapshot_at_or_after_the_latency():
     tape = Tape([slow], market=market).play()
     order = next(iter(slow.book.orders.values()))
     assert order.due_at == START + 60_000 and order.expires_at == START + 60_000 + 3 * MINUTE
-    slow.book.orders[1] = replace(order, due_at=START + 60_001)                # a millisecond too late for the next round
+    slow.book.orders[1] = replace(
+        order, due_at=START + 60_001
+    )  # a millisecond too late for the next round
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
 
 
@@ -56,36 +63,51 @@ def test_no_snapshot_within_three_intervals_is_no_fill_and_is_said():
     one = told(0, mints=("A",))
     Tape([one], mints="AB").play().play(4, A=None).play()
     assert not fills(one) and not one.book.orders
-    assert said(one, "fill", "not_filled") == [{"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}]
+    assert said(one, "fill", "not_filled") == [
+        {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
+    ]
     last = told(0, mints=("A",))
-    Tape([last], mints="AB").play().play(2, A=None).play()                     # the third interval still counts
+    Tape([last], mints="AB").play().play(2, A=None).play()  # the third interval still counts
     assert len(fills(last)) == 1
 
 
 @pytest.mark.parametrize("latency_ms, filled", [(60_000, True), (59_999, False)])
-def test_an_order_may_fill_until_three_intervals_after_its_latency_and_no_millisecond_longer(latency_ms, filled):
-    """No snapshot in rounds 1 to 3; round 4 is 240 s after the decision: 60 s of latency and 180 s, or a millisecond too late."""
+def test_an_order_may_fill_until_three_intervals_after_its_latency_and_no_millisecond_longer(
+    latency_ms, filled
+):
+    """No snapshot in rounds 1 to 3; round 4 is 240 s after the decision: 60 s of latency and 180 s,
+    or a millisecond too late.
+    """
     one = told(0, latency_ms=latency_ms, mints=("A",))
     Tape([one], mints="AB").play().play(3, A=None).play()
     assert len(fills(one)) == filled and bool(said(one, "fill", "not_filled")) is not filled
 
 
 def test_an_order_has_eight_attempts():
-    """Ten minutes between passes, so that it does not expire; 2 % of 5 SOL a snapshot are 0.1: 0.8 of 1 SOL in eight attempts."""
+    """Ten minutes between passes, so that it does not expire; 2 % of 5 SOL a snapshot are 0.1: 0.8
+    of 1 SOL in eight attempts.
+    """
     one = told(0)
-    Tape([one], quiet={"pool": "5", "liquidity": "6000"}, market=Market(10 * MINUTE, [token()])).play(14)
+    Tape(
+        [one], quiet={"pool": "5", "liquidity": "6000"}, market=Market(10 * MINUTE, [token()])
+    ).play(14)
     assert [fill.mid + fill.slippage for fill in fills(one)] == [100_000_000] * 8
     assert one.journal.orders[1].state == "part_filled" and not one.book.orders
 
 
-# ---- rules 3 and 4: costs and the pool ----------------------------------------------------------------------------------------------
+# ---- rules 3 and 4: costs and the pool -----------------------------------------------------------
 def test_a_round_trip_costs_what_it_says():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
     position = one.journal.positions[1]
-    assert position.spent == SOL + 55_000                                      # what the buy took, its network fee; neither rent nor the sale's
+    assert (
+        position.spent == SOL + 55_000
+    )  # what the buy took, its network fee; neither rent nor the sale's
     assert said(one, "fill", "closed")[0]["returnPct"] == percent(position.cash, SOL + 55_000)
-    assert position.closed_at == START + 4 * MINUTE and position.cash < position.gross == position.mid_sold - position.mid_bought
+    assert (
+        position.closed_at == START + 4 * MINUTE
+        and position.cash < position.gross == position.mid_sold - position.mid_bought
+    )
     assert [fill.rent for fill in fills(one)] == [RENT, -RENT] and adds_up(one)
     assert said(one, "fill", "closed")[0]["resultSol"].startswith("-0.0")
 
@@ -98,37 +120,54 @@ def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
     tape.play(2)
     position = one.book.positions["A"]
     assert [fill.failed for fill in fills(one)] == [True, True, False]
-    assert position.spent == SOL + 3 * 55_000                                  # the order, and each attempt of it
-    assert one.book.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)     # 0.3 % of 1 SOL and three attempts
+    assert position.spent == SOL + 3 * 55_000  # the order, and each attempt of it
+    assert (
+        one.book.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)
+    )  # 0.3 % of 1 SOL and three attempts
 
 
 def test_an_order_that_always_fails_ends(monkeypatch):
     monkeypatch.setattr("paper.fills.is_failing", lambda order, model: True)
     one = told(0)
     Tape([one]).play(8)
-    assert len(fills(one)) == 3 and one.book.lost_fees == 3 * 55_000 and not one.book.orders and adds_up(one)      # three snapshots until it expired
+    assert (
+        len(fills(one)) == 3
+        and one.book.lost_fees == 3 * 55_000
+        and not one.book.orders
+        and adds_up(one)
+    )  # three snapshots until it expired
 
 
 def test_the_same_liquidity_is_never_used_twice():
-    """A pool of 50 SOL gives 1 SOL a snapshot, whoever asks; the earlier decision, then the older trader comes first."""
+    """A pool of 50 SOL gives 1 SOL a snapshot, whoever asks; the earlier decision, then the older
+    trader comes first.
+    """
     traders = [told(0, ident=number) for number in (1, 2, 3)]
     Tape(traders, quiet={"pool": "50", "liquidity": "15000"}).play(2)
     first = [sum(fill.mid + fill.slippage for fill in fills(one)) for one in traders]
-    assert sum(first) == SOL and first[0] == 997_000_000 and first[1] == 3_000_000 and first[2] == 0     # 1 SOL less the fee of 0.3 %
+    assert (
+        sum(first) == SOL and first[0] == 997_000_000 and first[1] == 3_000_000 and first[2] == 0
+    )  # 1 SOL less the fee of 0.3 %
 
 
 def test_a_remainder_waits_and_then_expires():
     one = told(0)
     tape = Tape([one], quiet={"pool": "20", "liquidity": "6000"}).play(2)
-    assert one.book.positions["A"].mid_bought + one.book.positions["A"].slippage == 400_000_000           # 2 % of 20 SOL
+    assert (
+        one.book.positions["A"].mid_bought + one.book.positions["A"].slippage == 400_000_000
+    )  # 2 % of 20 SOL
     tape.play(4)
-    assert len(fills(one)) == 3 and sum(fill.gross for fill in fills(one)) == SOL                         # 0.4, 0.4, 0.197 and their fees
+    assert (
+        len(fills(one)) == 3 and sum(fill.gross for fill in fills(one)) == SOL
+    )  # 0.4, 0.4, 0.197 and their fees
     small = told(0)
     Tape([small], quiet={"pool": "5", "liquidity": "6000"}).play(6)
-    assert [fill.mid + fill.slippage for fill in fills(small)] == [100_000_000] * 3 and small.journal.orders[1].state == "part_filled"
+    assert [fill.mid + fill.slippage for fill in fills(small)] == [
+        100_000_000
+    ] * 3 and small.journal.orders[1].state == "part_filled"
 
 
-# ---- rule 5: liquidity gone ---------------------------------------------------------------------------------------------------------
+# ---- rule 5: liquidity gone ----------------------------------------------------------------------
 GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
 
 
@@ -136,25 +175,37 @@ def test_a_rug_is_booked_at_once():
     one = told(0)
     Tape([one]).play(3).play(A=GONE)
     position = one.journal.positions[1]
-    assert not one.book.positions and position.reason == "liquidity_gone" and position.closed_at == START + 3 * MINUTE
-    assert position.cash == -SOL - 2 * 55_000 and adds_up(one)                                            # everything, and the fee of closing
-    assert not one.journal.alarms                                                                         # it is a loss, not a question
+    assert (
+        not one.book.positions
+        and position.reason == "liquidity_gone"
+        and position.closed_at == START + 3 * MINUTE
+    )
+    assert position.cash == -SOL - 2 * 55_000 and adds_up(one)  # everything, and the fee of closing
+    assert not one.journal.alarms  # it is a loss, not a question
 
 
 def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
-    """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as make the price."""
+    """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as
+    make the price.
+    """
     traders = [told(0, ident=number) for number in range(20)]
     Tape(traders).play(4).play(A={"price": "0.001", "pool": "0.3", "liquidity": "90"})
     last = [fills(one)[-1] for one in traders]
     received = [fill.mid - fill.slippage for fill in last]
-    assert {fill.reason for fill in last} == {"liquidity_gone"} and all(adds_up(one) for one in traders)
+    assert {fill.reason for fill in last} == {"liquidity_gone"} and all(
+        adds_up(one) for one in traders
+    )
     assert sum(received) <= SOL * 3 // 10 and received[0] > received[-1] > 0
 
 
 def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
-    assert one.journal.positions[1].reason == "liquidity_gone" and not one.journal.alarms and adds_up(one)
+    assert (
+        one.journal.positions[1].reason == "liquidity_gone"
+        and not one.journal.alarms
+        and adds_up(one)
+    )
     assert one.journal.orders[2].state == "cancelled" and one.book.cash < STARTING_CASH
 
 
@@ -165,7 +216,9 @@ def test_nothing_is_bought_where_liquidity_is_gone():
 
 
 def test_a_token_that_vanishes_is_reviewed_and_after_a_day_closed_at_nothing():
-    """Its mark is of round 2: rounds 3 to 5 are the three intervals, round 6 asks, round 1442 is a day after the mark, 1443 is over it."""
+    """Its mark is of round 2: rounds 3 to 5 are the three intervals, round 6 asks, round 1442 is a
+    day after the mark, 1443 is over it.
+    """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).play(3, A=None)
     assert not one.journal.alarms
@@ -175,29 +228,57 @@ def test_a_token_that_vanishes_is_reviewed_and_after_a_day_closed_at_nothing():
     assert tape.number == 1442 and one.book.positions
     tape.play(1, A=None)
     position = one.journal.positions[1]
-    assert not one.book.positions and position.reason == "price_gone" and position.mid_sold == position.slippage - fills(one)[0].slippage and adds_up(one)
-    assert find_exclusion(position.pipeline, position.marks, False) is None and len(one.journal.alarms) == 1
+    assert (
+        not one.book.positions
+        and position.reason == "price_gone"
+        and position.mid_sold == position.slippage - fills(one)[0].slippage
+        and adds_up(one)
+    )
+    assert (
+        find_exclusion(position.pipeline, position.marks, False) is None
+        and len(one.journal.alarms) == 1
+    )
 
 
-@pytest.mark.parametrize("price, pool, code", [(None, "1000", "missing_price"), (None, None, "missing_price"), ("0", None, "non_positive_price"),
-                                               ("NaN", "1000", "non_positive_price")])
+@pytest.mark.parametrize(
+    "price, pool, code",
+    [
+        (None, "1000", "missing_price"),
+        (None, None, "missing_price"),
+        ("0", None, "non_positive_price"),
+        ("NaN", "1000", "non_positive_price"),
+    ],
+)
 def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, pool, code):
-    """It is quoted in every round, only never in SOL: one review, no reason a snapshot, and the whole of it is lost."""
+    """It is quoted in every round, only never in SOL: one review, no reason a snapshot, and the
+    whole of it is lost.
+    """
     one = told(0)
     Tape([one]).play(3).play(4, A={"price": price, "pool": pool})
     codes = [alarm.code for alarm in one.journal.alarms]
     assert codes[0] == code and sorted(codes) == sorted({code, "missing_price"})
-    tape = Tape([one], market=Market(MINUTE, [token()]), number=6).play(1440, A={"price": price, "pool": pool})
+    tape = Tape([one], market=Market(MINUTE, [token()]), number=6).play(
+        1440, A={"price": price, "pool": pool}
+    )
     position = one.journal.positions[1]
-    assert position.reason == "price_gone" and position.closed_at == START + 1443 * MINUTE and [alarm.code for alarm in one.journal.alarms] == codes
-    assert position.cash == -SOL - 2 * 55_000 and adds_up(one) and "stale_price" not in position.marks and tape
+    assert (
+        position.reason == "price_gone"
+        and position.closed_at == START + 1443 * MINUTE
+        and [alarm.code for alarm in one.journal.alarms] == codes
+    )
+    assert (
+        position.cash == -SOL - 2 * 55_000
+        and adds_up(one)
+        and "stale_price" not in position.marks
+        and tape
+    )
 
 
 def test_what_nobody_looked_at_is_not_missing():
     """The scout was silent for two days; the first round after it has one token of the two."""
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
-    assert one.book.positions and not one.journal.alarms                        # three intervals to be quoted again
+    assert one.book.positions and not one.journal.alarms  # three intervals to be quoted again
     tape.play(1, A=None)
     assert not one.book.positions and one.journal.positions[1].reason == "price_gone"
 
@@ -210,7 +291,9 @@ def test_a_snapshot_of_the_future_closes_nothing():
 
 
 def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
-    """0, then usable again, a hundred times: one reason; after the review was cleared the next time is a reason of its own."""
+    """0, then usable again, a hundred times: one reason; after the review was cleared the next time
+    is a reason of its own.
+    """
     one = told(0)
     tape = Tape([one]).play(3)
     for _ in range(100):
@@ -221,41 +304,63 @@ def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
     assert len(one.journal.alarms) == 2
 
 
-# ---- rule 6: prices that can't be believed --------------------------------------------------------------------------------------------
+# ---- rule 6: prices that can't be believed -------------------------------------------------------
 ABSURD = {"price": "1"}
 
 
 def test_an_absurd_jump_is_refused_and_reviewed():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A=ABSURD)
-    assert one.book.positions and [alarm.code for alarm in one.journal.alarms] == ["price_jump"] and one.reviewed
-    assert one.book.positions["A"].price == one.book.positions["A"].high and one.book.equity < STARTING_CASH       # not marked at it
-    assert one.journal.orders[2].state == "refused" and said(one, "refusal")[-1]["reason"] == "price_jump"
+    assert (
+        one.book.positions
+        and [alarm.code for alarm in one.journal.alarms] == ["price_jump"]
+        and one.reviewed
+    )
+    assert (
+        one.book.positions["A"].price == one.book.positions["A"].high
+        and one.book.equity < STARTING_CASH
+    )  # not marked at it
+    assert (
+        one.journal.orders[2].state == "refused"
+        and said(one, "refusal")[-1]["reason"] == "price_jump"
+    )
 
 
 def test_who_only_watched_is_not_reviewed_and_who_ordered_is():
     watching, ordering = told(9), told(3, ident=2)
     Tape([watching, ordering]).play(4).play(A=ABSURD)
-    assert not watching.journal.alarms and [alarm.code for alarm in ordering.journal.alarms] == ["price_jump"] and not fills(ordering)
+    assert (
+        not watching.journal.alarms
+        and [alarm.code for alarm in ordering.journal.alarms] == ["price_jump"]
+        and not fills(ordering)
+    )
 
 
 def test_a_jump_does_not_poison_what_follows():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
-    assert [alarm.key for alarm in one.journal.alarms] == ["price_jump:position 1:21 up"]                 # one question, there and back
+    assert [alarm.key for alarm in one.journal.alarms] == [
+        "price_jump:position 1:21 up"
+    ]  # one question, there and back
     window = tape.play().market.windows["A"]
-    assert len({snapshot.price for snapshot in window}) == 1 and [(snapshot.at - START) // MINUTE for snapshot in window] == [0, 1, 2, 5]
+    assert len({snapshot.price for snapshot in window}) == 1 and [
+        (snapshot.at - START) // MINUTE for snapshot in window
+    ] == [0, 1, 2, 5]
 
 
 @pytest.mark.parametrize("price", ["0", "-1", "NaN"])
 def test_a_price_that_is_none_is_reviewed(price):
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={"price": price})
-    assert [alarm.code for alarm in one.journal.alarms] == ["non_positive_price"] and one.book.positions
+    assert [alarm.code for alarm in one.journal.alarms] == [
+        "non_positive_price"
+    ] and one.book.positions
 
 
 def test_a_position_counts_the_snapshots_that_marked_it():
-    """Bought in round 1, marked in rounds 2 and 3, not in round 4 whose price is none, and in round 5."""
+    """Bought in round 1, marked in rounds 2 and 3, not in round 4 whose price is none, and in round
+    5.
+    """
     one = told(0)
     tape = Tape([one]).play(4)
     assert one.book.positions["A"].held == 2
@@ -264,7 +369,9 @@ def test_a_position_counts_the_snapshots_that_marked_it():
 
 def test_the_same_reason_opens_nothing_twice():
     one = told(0)
-    one.alarmed = {"price_jump:position 1:21 up"}                                                         # marked on the snapshot of round 2, decided before
+    one.alarmed = {
+        "price_jump:position 1:21 up"
+    }  # marked on the snapshot of round 2, decided before
     Tape([one]).play(3).play(A=ABSURD)
     assert not one.journal.alarms and not one.reviewed
 
@@ -272,10 +379,12 @@ def test_the_same_reason_opens_nothing_twice():
 def test_a_long_silence_while_holding_is_reviewed():
     one = told(0)
     Tape([one]).play(3).skip(29).play()
-    assert [alarm.code for alarm in one.journal.alarms] == ["stale_snapshot"] and "stale_price" in one.book.positions["A"].marks
+    assert [alarm.code for alarm in one.journal.alarms] == [
+        "stale_snapshot"
+    ] and "stale_price" in one.book.positions["A"].marks
 
 
-# ---- rule 8: a restart ------------------------------------------------------------------------------------------------------------------
+# ---- rule 8: a restart ---------------------------------------------------------------------------
 def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(4)
@@ -284,16 +393,26 @@ def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     tape.play(1, A=None)
     engine.drop_orders(one, tape.now)
     tape.play(3, A=None)
-    assert not one.book.orders and one.book.positions == {"A": mark} and mark.marked_at == START + 3 * MINUTE
-    assert said(one, "fill", "not_filled") == [{"what": "not_filled", "side": "buy", "symbol": "BB", "why": "restart"}] and len(fills(one)) == 1
+    assert (
+        not one.book.orders
+        and one.book.positions == {"A": mark}
+        and mark.marked_at == START + 3 * MINUTE
+    )
+    assert (
+        said(one, "fill", "not_filled")
+        == [{"what": "not_filled", "side": "buy", "symbol": "BB", "why": "restart"}]
+        and len(fills(one)) == 1
+    )
 
 
-# ---- Guarded Start ------------------------------------------------------------------------------------------------------------------------
+# ---- Guarded Start -------------------------------------------------------------------------------
 def test_guarded_start_takes_a_quarter_and_two_positions():
     one = told(0, phase="guarded")
     Tape([one], mints="ABCD").play(2)
     assert [fill.mid + fill.slippage + fill.pool_fee for fill in fills(one)] == [SOL // 4] * 2
-    assert len(one.book.positions) == 2 and {facts["reason"] for facts in said(one, "refusal")} == {"position_limit"}
+    assert len(one.book.positions) == 2 and {facts["reason"] for facts in said(one, "refusal")} == {
+        "position_limit"
+    }
     free = told(0)
     Tape([free], mints="ABCD").play(2)
     assert len(free.book.positions) == 4 and fills(free)[0].gross == SOL
@@ -302,29 +421,42 @@ def test_guarded_start_takes_a_quarter_and_two_positions():
 def test_guarded_start_stops_for_the_day_after_a_loss():
     one = told(0, 5, 1440, phase="guarded", mints=("A", "B"), size_bps=2500)
     tape = Tape([one], mints="AB").play(2).play(A=GONE, B=GONE).play(3)
-    assert one.book.cash < STARTING_CASH * 95 // 100 and said(one, "refusal")[-1]["reason"] == "daily_loss"
-    tape.skip(1440 - 6).play(2)                                                                           # the next UTC day
+    assert (
+        one.book.cash < STARTING_CASH * 95 // 100
+        and said(one, "refusal")[-1]["reason"] == "daily_loss"
+    )
+    tape.skip(1440 - 6).play(2)  # the next UTC day
     assert len(fills(one)) == 6
 
 
 def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_review():
-    assert not Phase(closes=19, days=14).is_over and not Phase(closes=20, days=13).is_over and Phase(closes=20, days=14).is_over
+    assert (
+        not Phase(closes=19, days=14).is_over
+        and not Phase(closes=20, days=13).is_over
+        and Phase(closes=20, days=14).is_over
+    )
     one = told(phase="guarded")
     one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
     engine.beat(one, START + DAY - START % DAY - 1)
-    assert one.phase.name == "guarded"                                                                    # the same day
+    assert one.phase.name == "guarded"  # the same day
     one.reviewed = True
     engine.beat(one, START + DAY)
     assert one.phase.days == 14 and one.phase.name == "guarded"
     one.reviewed = False
     engine.beat(one, START + DAY + 1)
-    assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith("not of profit")
+    assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
+        "not of profit"
+    )
 
 
 def test_closes_that_do_not_count_bring_no_progress():
     one = told(0, leave=(3,), phase="guarded")
     Tape([one], quiet={"pool": None, "liquidity": None}).play(6)
-    assert one.journal.positions[1].closed_at and one.closes[0].excluded == "liquidity_unknown" and one.phase.closes == 0
+    assert (
+        one.journal.positions[1].closed_at
+        and one.closes[0].excluded == "liquidity_unknown"
+        and one.phase.closes == 0
+    )
     two = told(0, leave=(3,), phase="guarded")
     Tape([two]).play(6)
     assert two.phase.closes == 1
@@ -333,36 +465,61 @@ def test_closes_that_do_not_count_bring_no_progress():
 def test_a_drawdown_leads_back():
     one = told(0, size_bps=2500, mints=("A", "B"))
     Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
-    assert one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE                          # 2.5 of 10 SOL are gone
+    assert (
+        one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE
+    )  # 2.5 of 10 SOL are gone
     assert one.peak < STARTING_CASH and "lock" in said(one, "phase", "guarded")[0]["why"]
 
 
-# ---- cash ---------------------------------------------------------------------------------------------------------------
+# ---- cash ----------------------------------------------------------------------------------------
 def test_cash_is_kept_for_what_orders_may_still_cost():
-    """Ten positions at once out of 10 SOL, each with rent and eight attempts of 55,000 lamports: 0.02 SOL stay whatever fails."""
+    """Ten positions at once out of 10 SOL, each with rent and eight attempts of 55,000 lamports:
+    0.02 SOL stay whatever fails.
+    """
     one = told(0, size_bps=2_500, max_positions=10)
     mints = "ABCDEFGHIJ"
     one.strategy = replace(one.strategy, mints=tuple(mints))
     tape = Tape([one], mints=mints).play()
     wanted = [order.amount for order in one.book.orders.values()]
     worst = sum(wanted) + len(wanted) * (RENT + 8 * 55_000)
-    assert len(wanted) == 4 and STARTING_CASH - worst == 20_000_000                 # 3 of 2.5 SOL, the fourth takes what is left
+    assert (
+        len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
+    )  # 3 of 2.5 SOL, the fourth takes what is left
     assert one.book.free_cash == 20_000_000
     tape.play(2)
     assert one.book.cash == STARTING_CASH - sum(wanted) - 4 * (RENT + 55_000) and adds_up(one)
-    assert one.book.free_cash == one.book.cash                                      # nothing is on its way any more
+    assert one.book.free_cash == one.book.cash  # nothing is on its way any more
 
 
 def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
-    """34,958,560 lamports beside an order for B: twice 2,479,280 for rent and eight attempts, 20,000,000 kept, 10,000,000 left for A."""
+    """34,958,560 lamports beside an order for B: twice 2,479,280 for rent and eight attempts,
+    20,000,000 kept, 10,000,000 left for A.
+    """
     one = told()
-    one.book.place(handle=one.handle, mint="B", symbol="BB", decimals=6, side="buy", amount=STARTING_CASH - 34_958_560, reason="told", decided_on=1,
-                   decided_at=START, due_at=START, expires_at=START)
-    assert engine.size_entry(one, "A", START) == 10_000_000 == 34_958_560 - 2 * (2_039_280 + 8 * 55_000) - 20_000_000
+    one.book.place(
+        handle=one.handle,
+        mint="B",
+        symbol="BB",
+        decimals=6,
+        side="buy",
+        amount=STARTING_CASH - 34_958_560,
+        reason="told",
+        decided_on=1,
+        decided_at=START,
+        due_at=START,
+        expires_at=START,
+    )
+    assert (
+        engine.size_entry(one, "A", START)
+        == 10_000_000
+        == 34_958_560 - 2 * (2_039_280 + 8 * 55_000) - 20_000_000
+    )
 
 
 def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
-    """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the second."""
+    """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the
+    second.
+    """
     monkeypatch.setattr("paper.fills.is_failing", lambda order, model: True)
     one = told(0, leave=(3,))
     tape = Tape([one])
@@ -371,7 +528,11 @@ def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
     one.starting_cash -= one.book.cash - 100_000
     one.book.cash = 100_000
     tape.play(3)
-    assert one.book.cash == 45_000 and adds_up(one) and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
+    assert (
+        one.book.cash == 45_000
+        and adds_up(one)
+        and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
+    )
     assert one.journal.orders[2].state == "refused" and one.book.positions
 
 
@@ -380,57 +541,83 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
     tape = Tape([one]).play(3)
     one.book.cash = 54_999
     tape.play(65)
-    assert [facts["reason"] for facts in said(one, "refusal")] == ["no_cash_for_fees"] * 2 and len(one.journal.orders) == 1
+    assert [facts["reason"] for facts in said(one, "refusal")] == ["no_cash_for_fees"] * 2 and len(
+        one.journal.orders
+    ) == 1
 
 
-# ---- limits, refusals, pauses -----------------------------------------------------------------------------------------------------------
+# ---- limits, refusals, pauses --------------------------------------------------------------------
 def test_the_cool_down_after_a_close():
     one = told(0, 4, 5, 6, leave=(2,), cooldown_seconds=180)
-    Tape([one]).play(8)                                                                                    # closed in round 3
-    assert [fill.decided_at for fill in fills(one) if fill.side == "buy"] == [START, START + 6 * MINUTE]
+    Tape([one]).play(8)  # closed in round 3
+    assert [fill.decided_at for fill in fills(one) if fill.side == "buy"] == [
+        START,
+        START + 6 * MINUTE,
+    ]
     assert said(one, "refusal")[0]["reason"] == "cooldown"
 
 
 def test_a_refusal_is_said_once_an_hour():
     one = told(*range(200), mints=("A",))
     Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
-    assert [facts["reason"] for facts in said(one, "refusal")] == ["decimals_unknown"] * 3               # rounds 0, 60 and 120
+    assert [facts["reason"] for facts in said(one, "refusal")] == [
+        "decimals_unknown"
+    ] * 3  # rounds 0, 60 and 120
 
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop"):
-    return [engine.Close(f"close {n}", mint, mint * 2, at - MINUTE, at, reason, -SOL // 100, -SOL // 100, SOL) for n in range(count)]
+    return [
+        engine.Close(
+            f"close {n}", mint, mint * 2, at - MINUTE, at, reason, -SOL // 100, -SOL // 100, SOL
+        )
+        for n in range(count)
+    ]
 
 
 @pytest.mark.parametrize("adaptive, entered", [("on", 0), ("observe", 1), ("off", 1)])
 def test_only_adaptive_on_keeps_anything_out(adaptive, entered):
     one = told(0, 4, leave=(2,), adaptive=adaptive)
     one.closes = losses(7)
-    tape = Tape([one]).play(6)                                                                             # the eighth loss closes in round 3
+    tape = Tape([one]).play(6)  # the eighth loss closes in round 3
     assert len([fill for fill in fills(one) if fill.side == "buy"]) == 1 + entered
     begun = {"on": "begun", "observe": "observed"}.get(adaptive)
     assert {facts["what"] for facts in said(one, "pause")} == ({begun} if begun else set())
     if adaptive != "off":
-        assert {facts["rule"] for facts in said(one, "pause")} == {"cool_down", "stop_cluster",
-                                                                   "poor_mint"} and all(facts["n"] == 8 for facts in said(one, "pause"))
+        assert {facts["rule"] for facts in said(one, "pause")} == {
+            "cool_down",
+            "stop_cluster",
+            "poor_mint",
+        } and all(facts["n"] == 8 for facts in said(one, "pause"))
     assert tape and adds_up(one)
 
 
 def test_a_pause_never_stops_an_exit():
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3)
-    one.pauses = [guard.Pause("p", "stop_cluster", "pause_family", None, START, START + DAY, True, 8, DAY, "")]
+    one.pauses = [
+        guard.Pause("p", "stop_cluster", "pause_family", None, START, START + DAY, True, 8, DAY, "")
+    ]
     tape.play(3)
     assert not one.book.positions
 
 
 def test_a_pause_is_looked_back_on():
     one = told(leave=(), adaptive="observe")
-    one.pauses = [guard.Pause("p", "stop_cluster", "pause_family", None, START - DAY, START, False, 8, DAY, "")]
+    one.pauses = [
+        guard.Pause(
+            "p", "stop_cluster", "pause_family", None, START - DAY, START, False, 8, DAY, ""
+        )
+    ]
     one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
     engine.beat(one, START)
     (facts,) = said(one, "pause")
-    assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == ("would_have", "p", 3, "-0.03") and not one.pauses
-    assert facts["windowMs"] == DAY                                                                       # as long as it ran
+    assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
+        "would_have",
+        "p",
+        3,
+        "-0.03",
+    ) and not one.pauses
+    assert facts["windowMs"] == DAY  # as long as it ran
 
 
 def test_what_changed_under_an_open_position_is_reviewed():
@@ -440,8 +627,14 @@ def test_what_changed_under_an_open_position_is_reviewed():
     one.starting_cash = 1
     engine.check_account(one, START)
     engine.check_account(one, START)
-    assert [alarm.code for alarm in one.journal.alarms] == ["starting_cash_changed", "pipeline_changed"]
-    assert find_exclusion("paper/0", (), False) == "old_pipeline" and find_exclusion(PIPELINE, (), False) is None
+    assert [alarm.code for alarm in one.journal.alarms] == [
+        "starting_cash_changed",
+        "pipeline_changed",
+    ]
+    assert (
+        find_exclusion("paper/0", (), False) == "old_pipeline"
+        and find_exclusion(PIPELINE, (), False) is None
+    )
 
 
 def test_a_sale_of_nothing_is_a_double_exit():
@@ -452,21 +645,64 @@ def test_a_sale_of_nothing_is_a_double_exit():
     assert [alarm.code for alarm in one.journal.alarms] == ["double_exit"] and len(fills(one)) == 1
 
 
-# ---- what always holds --------------------------------------------------------------------------------------------------------------------
-MOVES = st.sampled_from(["0.001", "0.00105", "0.0011", "0.0012", "0.0014", "0.0009", "0.0008", "0.0005", "0.01", "0.5", "0", None])
+# ---- what always holds ---------------------------------------------------------------------------
+MOVES = st.sampled_from(
+    [
+        "0.001",
+        "0.00105",
+        "0.0011",
+        "0.0012",
+        "0.0014",
+        "0.0009",
+        "0.0008",
+        "0.0005",
+        "0.01",
+        "0.5",
+        "0",
+        None,
+    ]
+)
 POOLS = st.sampled_from(["1000", "1000", "1000", "200", "5", "0.3", "0", None])
-ROUND = st.fixed_dictionaries({mint: st.one_of(st.none(), st.fixed_dictionaries({"price": MOVES, "pool": POOLS,
-                                                                                 "volume": st.sampled_from(["50000", "120000", "400000", None])}))
-                               for mint in "AB"})
+ROUND = st.fixed_dictionaries(
+    {
+        mint: st.one_of(
+            st.none(),
+            st.fixed_dictionaries(
+                {
+                    "price": MOVES,
+                    "pool": POOLS,
+                    "volume": st.sampled_from(["50000", "120000", "400000", None]),
+                }
+            ),
+        )
+        for mint in "AB"
+    }
+)
 
 
 def play(rounds, chance=0):
-    traders = [trader(number, strategy(), phase) for number, (strategy, phase) in enumerate(zip(FAMILIES.values(), ("standard", "guarded") * 2))]
-    traders += [trader(9, Told(enter_at=tuple(range(0, 60, 3)), leave_at=tuple(range(2, 60, 5)), share=7_000)),
-                trader(10, Told(enter_at=tuple(range(60)), leave_at=tuple(range(60))))]
+    traders = [
+        trader(number, strategy(), phase)
+        for number, (strategy, phase) in enumerate(
+            zip(FAMILIES.values(), ("standard", "guarded") * 2)
+        )
+    ]
+    traders += [
+        trader(
+            9, Told(enter_at=tuple(range(0, 60, 3)), leave_at=tuple(range(2, 60, 5)), share=7_000)
+        ),
+        trader(10, Told(enter_at=tuple(range(60)), leave_at=tuple(range(60)))),
+    ]
     tape = Tape(traders, mints="AB", quiet={"liquidity": "200000"}).play(13)
     for quotes in rounds:
-        tape.play(**{mint: None if told is None else {**told, "liquidity": told["pool"] and str(int(float(told["pool"]) * 300))} for mint, told in quotes.items()})
+        tape.play(
+            **{
+                mint: None
+                if told is None
+                else {**told, "liquidity": told["pool"] and str(int(float(told["pool"]) * 300))}
+                for mint, told in quotes.items()
+            }
+        )
         assert all(adds_up(one) for one in traders)
     return traders
 
@@ -480,28 +716,67 @@ def test_every_lamport_is_accounted_for(rounds, failing):
     shared = {}
     for one in traders:
         for fill in fills(one):
-            assert fill.reason in ("liquidity_gone", "price_gone") or fill.at >= fill.decided_at + 6_000 and fill.snapshot != fill.decided_on
-            if not fill.failed and fill.reason not in ("liquidity_gone", "price_gone") and not fill.marks:
-                shared[fill.snapshot] = shared.get(fill.snapshot, 0) + (fill.mid + fill.slippage if fill.side == "buy" else fill.mid - fill.slippage)
-    assert all(moved <= 20 * SOL for moved in shared.values())                                            # 2 % of the deepest pool
+            assert (
+                fill.reason in ("liquidity_gone", "price_gone")
+                or fill.at >= fill.decided_at + 6_000
+                and fill.snapshot != fill.decided_on
+            )
+            if (
+                not fill.failed
+                and fill.reason not in ("liquidity_gone", "price_gone")
+                and not fill.marks
+            ):
+                shared[fill.snapshot] = shared.get(fill.snapshot, 0) + (
+                    fill.mid + fill.slippage if fill.side == "buy" else fill.mid - fill.slippage
+                )
+    assert all(moved <= 20 * SOL for moved in shared.values())  # 2 % of the deepest pool
 
 
-WILD_PRICE = st.one_of(st.none(), st.sampled_from(["0", "NaN", "-1", "Infinity", "nonsense", "1e-15", "100000000000"]),
-                       st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10)))
-WILD_POOL = st.one_of(st.none(), st.sampled_from(["0", "NaN", "0.01", "240", "1000000"]), st.decimals("0.01", "1000000", places=9).map(str))
-WILD_QUOTE = st.fixed_dictionaries({"price": WILD_PRICE, "pool": WILD_POOL, "liquidity": st.sampled_from(["72000", "99", None, "NaN", "90000000"]),
-                                    "volume": st.sampled_from(["50000", "900000", None, "NaN"])})
+WILD_PRICE = st.one_of(
+    st.none(),
+    st.sampled_from(["0", "NaN", "-1", "Infinity", "nonsense", "1e-15", "100000000000"]),
+    st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10)),
+)
+WILD_POOL = st.one_of(
+    st.none(),
+    st.sampled_from(["0", "NaN", "0.01", "240", "1000000"]),
+    st.decimals("0.01", "1000000", places=9).map(str),
+)
+WILD_QUOTE = st.fixed_dictionaries(
+    {
+        "price": WILD_PRICE,
+        "pool": WILD_POOL,
+        "liquidity": st.sampled_from(["72000", "99", None, "NaN", "90000000"]),
+        "volume": st.sampled_from(["50000", "900000", None, "NaN"]),
+    }
+)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(st.none(), WILD_QUOTE), min_size=4, max_size=40), st.integers(0, 18), st.booleans())
+@given(
+    st.lists(st.one_of(st.none(), WILD_QUOTE), min_size=4, max_size=40),
+    st.integers(0, 18),
+    st.booleans(),
+)
 def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
-    """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and what is no number at all."""
-    traders = [trader(1, Told(enter_at=tuple(range(0, 80, 2)), leave_at=tuple(range(3, 80, 3)), share=6_000)),
-               trader(2, Told(enter_at=tuple(range(80)))), trader(3, FAMILIES["breakout"](), "guarded"), trader(4, FAMILIES["momentum"]())]
-    tape = Tape(traders, mints="AB", market=Market(MINUTE, [replace(token("A"), decimals=decimals), token("B")])).play(14)
+    """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and what is no
+    number at all.
+    """
+    traders = [
+        trader(
+            1, Told(enter_at=tuple(range(0, 80, 2)), leave_at=tuple(range(3, 80, 3)), share=6_000)
+        ),
+        trader(2, Told(enter_at=tuple(range(80)))),
+        trader(3, FAMILIES["breakout"](), "guarded"),
+        trader(4, FAMILIES["momentum"]()),
+    ]
+    tape = Tape(
+        traders,
+        mints="AB",
+        market=Market(MINUTE, [replace(token("A"), decimals=decimals), token("B")]),
+    ).play(14)
     for told in rounds:
-        for _ in range(1 + 2 * steady):                   # a price that stays is one that is traded on
+        for _ in range(1 + 2 * steady):  # a price that stays is one that is traded on
             tape.play(A=told)
         assert all(adds_up(one) and one.book.equity >= 0 for one in traders)
 
@@ -510,7 +785,17 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
 @given(st.lists(ROUND, min_size=5, max_size=30))
 def test_the_same_snapshots_give_the_same_journal(rounds):
     def journal():
-        return [orjson.dumps([one.journal.entries, [fill for fill, _ in one.journal.fills], list(one.journal.positions.values())], default=str,
-                             option=orjson.OPT_PASSTHROUGH_DATACLASS)
-                for one in play(rounds)]
+        return [
+            orjson.dumps(
+                [
+                    one.journal.entries,
+                    [fill for fill, _ in one.journal.fills],
+                    list(one.journal.positions.values()),
+                ],
+                default=str,
+                option=orjson.OPT_PASSTHROUGH_DATACLASS,
+            )
+            for one in play(rounds)
+        ]
+
     assert journal() == journal()

@@ -1,4 +1,7 @@
-"""The examples, run as their users run them: one file, the standard library, against a running server, and against one that fails."""
+"""The examples, run as their users run them: one file, the standard library, against a running
+server, and against one that fails.
+"""
+
 import ast
 import http.client
 import importlib.util
@@ -23,20 +26,43 @@ EXAMPLES = ROOT / "examples"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_is_one_file_of_the_standard_library(path):
-    names = {alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+    names = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    names |= {
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+    }
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
-# ---- bot.py -----------------------------------------------------------------------------------------------------------------
+# ---- bot.py --------------------------------------------------------------------------------------
 def run_bot(folder, environ):
-    return subprocess.run([sys.executable, EXAMPLES / "bot.py", "--once"], cwd=folder, env=environ, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, EXAMPLES / "bot.py", "--once"],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def observe(live, name, slot, **more):
     """A trade of the live influencer's wallet, as observation stores it beside the server."""
     with models.connect(ground.settings_of(live.folder / "data")).connection_context():
-        Service.observe_trade(None, address("live"), name, slot, uid=trade_uid(address("live"), signature(name)), **more)
+        Service.observe_trade(
+            None,
+            address("live"),
+            name,
+            slot,
+            uid=trade_uid(address("live"), signature(name)),
+            **more,
+        )
     models.database.close_all()
 
 
@@ -45,14 +71,31 @@ def test_the_bot_tells_each_later_trade_once_and_is_verified(live, tmp_path):
     assert run_bot(tmp_path, live.environ).stdout == ""
     observe(live, "bought", 2, sol=-1_500_000_000, raw=2_500, decimals=2)
     observe(live, "gift", 3, kind="transfer_in")
-    observe(live, "sold", 4, kind="sell", sol=2_000_000_000, raw=-2_500, decimals=2, realized="matched", result=500_000_000)
+    observe(
+        live,
+        "sold",
+        4,
+        kind="sell",
+        sol=2_000_000_000,
+        raw=-2_500,
+        decimals=2,
+        realized="matched",
+        result=500_000_000,
+    )
     first = run_bot(tmp_path, live.environ)
     assert first.returncode == 0 and len(first.stdout.split()) == 2, first.stderr
     assert run_bot(tmp_path, live.environ).stdout == ""
     sold, bought = live.feed("?limit=2")["data"]
     assert [sold["id"], bought["id"]] == first.stdout.split()[::-1]
-    assert bought["body"] == f"Bought 25 of {address('mint')} for 1.5 SOL." and bought["verified"] and bought["signature"] == signature("bought")
-    assert sold["body"] == f"Sold 25 of {address('mint')} for 2 SOL. Result: 0.5 SOL." and sold["verified"]
+    assert (
+        bought["body"] == f"Bought 25 of {address('mint')} for 1.5 SOL."
+        and bought["verified"]
+        and bought["signature"] == signature("bought")
+    )
+    assert (
+        sold["body"] == f"Sold 25 of {address('mint')} for 2 SOL. Result: 0.5 SOL."
+        and sold["verified"]
+    )
 
 
 def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
@@ -60,7 +103,7 @@ def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
     place = (tmp_path / "bot.cursor").read_text()
     observe(live, "crash", 5)
     told = run_bot(tmp_path, live.environ).stdout
-    (tmp_path / "bot.cursor").write_text(place)               # as if it had died before it noted how far it came
+    (tmp_path / "bot.cursor").write_text(place)  # as if it had died before it noted how far it came
     assert told and run_bot(tmp_path, live.environ).stdout == told
 
 
@@ -68,7 +111,11 @@ def test_the_bot_says_what_is_wrong(live, tmp_path):
     assert "CANDOR_KEY is not set" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": ""}).stderr
     assert "read key" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.read_key}).stderr
     refused = run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.key[:-1] + "-"})
-    assert refused.returncode == 1 and "invalid_key" in refused.stderr and live.key[:-1] not in refused.stderr + refused.stdout
+    assert (
+        refused.returncode == 1
+        and "invalid_key" in refused.stderr
+        and live.key[:-1] not in refused.stderr + refused.stdout
+    )
 
 
 class Weak(BaseHTTPRequestHandler):
@@ -77,7 +124,15 @@ class Weak(BaseHTTPRequestHandler):
     moods, heard, heard_at, wait = [], [], [], "0"
 
     def do_GET(self):
-        self.answer(200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2", "data": [TRADE] if "since=c1" in self.path else []})
+        self.answer(
+            200,
+            {
+                "kind": "publish",
+                "botId": "bot_x",
+                "newestCursor": "c2",
+                "data": [TRADE] if "since=c1" in self.path else [],
+            },
+        )
 
     def do_POST(self):
         self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -85,7 +140,11 @@ class Weak(BaseHTTPRequestHandler):
         mood = self.moods.pop(0) if self.moods else 201
         if mood is None:
             return self.connection.close()
-        shown = {"id": "post_x"} if mood != 409 else {"code": "event_conflict", "existingPostId": "post_old"}
+        shown = (
+            {"id": "post_x"}
+            if mood != 409
+            else {"code": "event_conflict", "existingPostId": "post_old"}
+        )
         self.answer(mood, shown, {"Retry-After": self.wait})
 
     def answer(self, status, shown, headers=()):
@@ -99,7 +158,15 @@ class Weak(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-TRADE = {"id": "trade_x", "kind": "buy", "mint": "M", "signature": "S", "solChange": "-1", "tokenChanges": [{"mint": "M", "change": "5"}], "realized": {"status": "not_applicable", "resultSol": None}}
+TRADE = {
+    "id": "trade_x",
+    "kind": "buy",
+    "mint": "M",
+    "signature": "S",
+    "solChange": "-1",
+    "tokenChanges": [{"mint": "M", "change": "5"}],
+    "realized": {"status": "not_applicable", "resultSol": None},
+}
 
 
 @pytest.fixture
@@ -115,11 +182,25 @@ def test_the_bot_sends_the_very_same_again(weak, tmp_path):
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [None, 429, 503]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    assert done.stdout == "post_x\n" and Weak.heard == [{"eventId": "trade-trade_x", "body": "Bought 5 of M for 1 SOL.", "signature": "S", "mint": "M"}] * 4
+    assert (
+        done.stdout == "post_x\n"
+        and Weak.heard
+        == [
+            {
+                "eventId": "trade-trade_x",
+                "body": "Bought 5 of M for 1 SOL.",
+                "signature": "S",
+                "mint": "M",
+            }
+        ]
+        * 4
+    )
 
 
 def test_what_was_told_in_other_words_is_told(weak, tmp_path):
-    """A result that was derived anew changes the words; the bot must not stop at that trade for ever."""
+    """A result that was derived anew changes the words; the bot must not stop at that trade for
+    ever.
+    """
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [409]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
@@ -129,23 +210,43 @@ def test_what_was_told_in_other_words_is_told(weak, tmp_path):
 
 def test_the_bot_tells_a_partial_result_as_one(live, tmp_path):
     run_bot(tmp_path, live.environ)
-    observe(live, "part", 9, kind="sell", sol=2_000_000_000, raw=-2_500, decimals=2, realized="partial", result=500_000_000)
+    observe(
+        live,
+        "part",
+        9,
+        kind="sell",
+        sol=2_000_000_000,
+        raw=-2_500,
+        decimals=2,
+        realized="partial",
+        result=500_000_000,
+    )
     assert run_bot(tmp_path, live.environ).returncode == 0
     body = live.feed("?limit=1")["data"][0]["body"]
     assert body.endswith(" for 2 SOL. Result of the part whose cost was observed: 0.5 SOL.")
 
 
-# ---- freqtrade_webhook.py ---------------------------------------------------------------------------------------------------
+# ---- freqtrade_webhook.py ------------------------------------------------------------------------
 class Hook:
     """The webhook as a process; send() is what freqtrade does."""
 
     def __init__(self, environ):
-        self.process = subprocess.Popen([sys.executable, EXAMPLES / "freqtrade_webhook.py"], env={**environ, "PORT": "0"}, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, EXAMPLES / "freqtrade_webhook.py"],
+            env={**environ, "PORT": "0"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.port = int(self.process.stdout.readline().split("/ for")[0].rpartition(":")[2])
 
     def send(self, message, kind="application/json", method="POST"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        connection.request(method, "/", message if isinstance(message, bytes) else json.dumps(message), {"Content-Type": kind})
+        connection.request(
+            method,
+            "/",
+            message if isinstance(message, bytes) else json.dumps(message),
+            {"Content-Type": kind},
+        )
         status = connection.getresponse().status
         connection.close()
         return status
@@ -166,22 +267,48 @@ def hook(live):
 def read_configuration():
     """The webhook section the example asks its user to paste."""
     text = ast.get_docstring(ast.parse((EXAMPLES / "freqtrade_webhook.py").read_text()))
-    return json.loads("{" + text[text.index('"webhook"'):text.rindex("}") + 1] + "}")["webhook"]
+    return json.loads("{" + text[text.index('"webhook"') : text.rindex("}") + 1] + "}")["webhook"]
 
 
-# As freqtrade 2026.9 sends them (freqtradebot._notify_enter, _notify_exit; rpc_types): values, not texts.
+# As freqtrade 2026.9 sends them (freqtradebot._notify_enter, _notify_exit; rpc_types): values, not
+# texts.
 TRADED = {
-    "trade_id": 7, "exchange": "Binance", "pair": "SOL/USDT", "base_currency": "SOL",
-    "quote_currency": "USDT", "leverage": None, "direction": "Long", "order_rate": 142.25,
-    "open_rate": 142.25, "order_type": "limit", "stake_amount": 1778.125, "stake_currency": "USDT",
-    "fiat_currency": "USD", "amount": 12.5, "enter_tag": None, "current_rate": None,
-    "open_date": datetime(2026, 11, 20, 10, tzinfo=UTC), "sub_trade": False}
+    "trade_id": 7,
+    "exchange": "Binance",
+    "pair": "SOL/USDT",
+    "base_currency": "SOL",
+    "quote_currency": "USDT",
+    "leverage": None,
+    "direction": "Long",
+    "order_rate": 142.25,
+    "open_rate": 142.25,
+    "order_type": "limit",
+    "stake_amount": 1778.125,
+    "stake_currency": "USDT",
+    "fiat_currency": "USD",
+    "amount": 12.5,
+    "enter_tag": None,
+    "current_rate": None,
+    "open_date": datetime(2026, 11, 20, 10, tzinfo=UTC),
+    "sub_trade": False,
+}
 LEFT = {
-    **TRADED, "close_rate": 150.0, "profit_amount": 96.875, "profit_ratio": 0.05448, "gain": "profit",
-    "exit_reason": "roi", "close_date": datetime(2026, 11, 20, 11, 0, 0, 123, tzinfo=UTC),
-    "cumulative_profit": 0.0, "final_profit_ratio": 0.05448, "is_final_exit": True}
-SENT = {"entry_fill": TRADED, "exit_fill": LEFT,
-        "strategy_msg": {"msg": "volume is \x07 thin\nand falling"}}
+    **TRADED,
+    "close_rate": 150.0,
+    "profit_amount": 96.875,
+    "profit_ratio": 0.05448,
+    "gain": "profit",
+    "exit_reason": "roi",
+    "close_date": datetime(2026, 11, 20, 11, 0, 0, 123, tzinfo=UTC),
+    "cumulative_profit": 0.0,
+    "final_profit_ratio": 0.05448,
+    "is_final_exit": True,
+}
+SENT = {
+    "entry_fill": TRADED,
+    "exit_fill": LEFT,
+    "strategy_msg": {"msg": "volume is \x07 thin\nand falling"},
+}
 
 
 def fill(event, dry_run="false", **changes):
@@ -207,12 +334,15 @@ def test_fills_and_messages_become_posts(hook, live):
 def test_a_partial_exit_is_told_as_partial_and_an_addition_as_one(hook, live):
     later = datetime(2026, 11, 21, tzinfo=UTC)
     hook.send(fill("entry_fill", sub_trade=True, stake_amount=3556.25, amount=12.5))
-    hook.send(fill("exit_fill", sub_trade=True, is_final_exit=False, final_profit_ratio=None, amount=6.25))
+    hook.send(
+        fill("exit_fill", sub_trade=True, is_final_exit=False, final_profit_ratio=None, amount=6.25)
+    )
     hook.send(fill("exit_fill", close_date=later))
     closed, part, added = live.feed("?limit=3")["data"]
     assert added["body"] == "Added to long SOL/USDT: 12.5 at 142.25."
-    assert part["body"] == ("Closed part of long SOL/USDT: 6.25 at 150.0, 5.45% by its own count; "
-                            "the rest stays open.")
+    assert part["body"] == (
+        "Closed part of long SOL/USDT: 6.25 at 150.0, 5.45% by its own count; the rest stays open."
+    )
     assert closed["body"].startswith("Closed long") and closed["eventId"] != part["eventId"]
     assert "-7-20261121" in closed["eventId"]
 
@@ -220,13 +350,22 @@ def test_a_partial_exit_is_told_as_partial_and_an_addition_as_one(hook, live):
 def test_a_dry_run_says_so(hook, live):
     for event in SENT:
         assert hook.send(fill(event, dry_run="true")) == 204
-    assert all(post["body"].startswith("Dry run, no real money: ") for post in live.feed("?limit=3")["data"])
+    assert all(
+        post["body"].startswith("Dry run, no real money: ")
+        for post in live.feed("?limit=3")["data"]
+    )
     unsaid = fill("exit_fill", trade_id=8)
     del unsaid["dry_run"]
     hook.send(unsaid)
-    assert live.feed("?limit=1")["data"][0]["body"].startswith("(Whether this is a dry run was not said.) ")
+    assert live.feed("?limit=1")["data"][0]["body"].startswith(
+        "(Whether this is a dry run was not said.) "
+    )
     # as it stands in the docstring: nobody who pastes it tells play money as money
-    assert all(part["dry_run"] == "true" for part in read_configuration().values() if isinstance(part, dict))
+    assert all(
+        part["dry_run"] == "true"
+        for part in read_configuration().values()
+        if isinstance(part, dict)
+    )
     assert read_configuration()["allow_custom_messages"] is True
 
 
@@ -236,7 +375,7 @@ def test_the_same_words_on_another_day_are_news(monkeypatch):
     heard = webhook.Heard()
     times = [0, 5_000, 59_000, 70_000, day]
     ids = [webhook.write_post(said, heard.date(said, at))["eventId"] for at in times]
-    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3      # retries are one, later ones are not
+    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3  # retries are one, later ones are not
     assert all(len(one) <= 128 for one in ids)
 
 
@@ -282,14 +421,26 @@ def test_freqtrade_does_not_wait_for_long(weak):
 
 def test_what_is_no_news_is_dropped_and_what_is_no_message_refused(hook, live):
     newest = live.feed("?limit=1")["newestCursor"]
-    assert hook.send({"event": "status", "status": "running"}) == hook.send({}) == hook.send([1]) == 204
-    assert hook.send(b"not json") == 400 and hook.send(fill("entry_fill"), kind="text/plain") == 415 and hook.send(b"x" * 70_000) == 413
+    assert (
+        hook.send({"event": "status", "status": "running"})
+        == hook.send({})
+        == hook.send([1])
+        == 204
+    )
+    assert (
+        hook.send(b"not json") == 400
+        and hook.send(fill("entry_fill"), kind="text/plain") == 415
+        and hook.send(b"x" * 70_000) == 413
+    )
     assert hook.send(b"", method="OPTIONS") == 501
     assert live.feed("?limit=1")["newestCursor"] == newest
 
 
 def test_a_refusal_reaches_freqtrade(live):
-    for environ, status in (({"CANDOR_KEY": live.read_key}, 403), ({"CANDOR_URL": "http://127.0.0.1:9"}, 502)):
+    for environ, status in (
+        ({"CANDOR_KEY": live.read_key}, 403),
+        ({"CANDOR_URL": "http://127.0.0.1:9"}, 502),
+    ):
         hook = Hook({**live.environ, **environ})
         try:
             assert hook.send(fill("exit_fill")) == status

@@ -1,4 +1,7 @@
-"""The short way in front of Flask says what the long way says, and what is kept is never out of date."""
+"""The short way in front of Flask says what the long way says, and what is kept is never out of
+date.
+"""
+
 import concurrent.futures
 import logging
 import threading
@@ -13,8 +16,23 @@ from models import Bot, Post, Token, Trade, Wallet
 from web import accounts, express, kept, posts
 
 WALLET, MINT = address("wallet"), address("mint")
-LISTS = ["/api/v1/feed", "/api/v1/feed?limit=2", "/api/v1/trades?limit=1", f"/api/v1/trades?wallet={WALLET}", f"/api/v1/activity?mint={MINT}", "/api/v1/leaderboard?sort=volume&window=7d", "/api/v1/bots"]
-REFUSED = ["/api/v1/feed?limit=0", "/api/v1/feed?cursor=x", "/api/v1/activity", "/api/v1/leaderboard?sort=luck", "/api/v1/trades?wallet=x", "/api/v1/feed?since=x&cursor=y"]
+LISTS = [
+    "/api/v1/feed",
+    "/api/v1/feed?limit=2",
+    "/api/v1/trades?limit=1",
+    f"/api/v1/trades?wallet={WALLET}",
+    f"/api/v1/activity?mint={MINT}",
+    "/api/v1/leaderboard?sort=volume&window=7d",
+    "/api/v1/bots",
+]
+REFUSED = [
+    "/api/v1/feed?limit=0",
+    "/api/v1/feed?cursor=x",
+    "/api/v1/activity",
+    "/api/v1/leaderboard?sort=luck",
+    "/api/v1/trades?wallet=x",
+    "/api/v1/feed?since=x&cursor=y",
+]
 
 
 @pytest.fixture
@@ -23,7 +41,15 @@ def bot(service):
     service.observe_trade(WALLET, "one", 10)
     service.observe_trade(WALLET, "two", 11, kind="sell", raw=-500)
     for number in range(3):
-        service.post({"eventId": str(number), "body": f"post {number}", "signature": signature("one"), "mint": MINT}, made.publish_key.text)
+        service.post(
+            {
+                "eventId": str(number),
+                "body": f"post {number}",
+                "signature": signature("one"),
+                "mint": MINT,
+            },
+            made.publish_key.text,
+        )
     return made
 
 
@@ -48,15 +74,26 @@ def go_the_long_way(service, monkeypatch):
 def describe(answer):
     """All of an answer but what belongs to its moment."""
     changing = ("X-Request-Id", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After")
-    shown = {name: value for name, value in (answer.json or {}).items() if name not in ("asOf", "requestId")}
-    return answer.status_code, shown, sorted((name, value) for name, value in answer.headers if name not in changing)
+    shown = {
+        name: value
+        for name, value in (answer.json or {}).items()
+        if name not in ("asOf", "requestId")
+    }
+    return (
+        answer.status_code,
+        shown,
+        sorted((name, value) for name, value in answer.headers if name not in changing),
+    )
 
 
 def remaining(service, key):
-    return {window["window"]: window["remaining"] for window in service.get("/api/v1/me", key).json["windows"]}
+    return {
+        window["window"]: window["remaining"]
+        for window in service.get("/api/v1/me", key).json["windows"]
+    }
 
 
-# ---- the same as the long way ---------------------------------------------------------------------------------------------------
+# ---- the same as the long way --------------------------------------------------------------------
 @pytest.mark.parametrize("path", LISTS + REFUSED)
 def test_both_ways_answer_count_and_log_alike(service, key, monkeypatch, caplog, path):
     caplog.set_level(logging.INFO, "candor.access")
@@ -68,14 +105,36 @@ def test_both_ways_answer_count_and_log_alike(service, key, monkeypatch, caplog,
         before = remaining(service, key)
         answer = service.get(path, key)
         after = remaining(service, key)
-        line = {name: value for name, value in caplog.records[-2].shown.items() if name not in ("ms", "requestId")}
-        assert caplog.records[-2].shown["requestId"] == answer.headers["X-Request-Id"] and int(answer.headers["RateLimit-Remaining"]) == after["minute"]
+        line = {
+            name: value
+            for name, value in caplog.records[-2].shown.items()
+            if name not in ("ms", "requestId")
+        }
+        assert (
+            caplog.records[-2].shown["requestId"] == answer.headers["X-Request-Id"]
+            and int(answer.headers["RateLimit-Remaining"]) == after["minute"]
+        )
         seen.append((describe(answer), {name: before[name] - after[name] for name in before}, line))
-    assert seen[0] == seen[1] == seen[2] and seen[0][1] == {"minute": 1, "hour": 1, "day": 1, "posts_minute": 0}
+    assert seen[0] == seen[1] == seen[2] and seen[0][1] == {
+        "minute": 1,
+        "hour": 1,
+        "day": 1,
+        "posts_minute": 0,
+    }
 
 
-POSTS = [b'{"eventId":"new","body":"hello"}', b'{"eventId":"0","body":"post 0","signature":"%b","mint":"%b"}' % (signature("one").encode(), MINT.encode()), b'{"eventId":"0","body":"another"}',
-         b"{", b"[]", b'{"body":"no event"}', b'{"eventId":"x","body":"","extra":1}', b'{"eventId":"x","body":"b","botId":"bot_other"}', b'"' + b"x" * 70_000 + b'"']
+POSTS = [
+    b'{"eventId":"new","body":"hello"}',
+    b'{"eventId":"0","body":"post 0","signature":"%b","mint":"%b"}'
+    % (signature("one").encode(), MINT.encode()),
+    b'{"eventId":"0","body":"another"}',
+    b"{",
+    b"[]",
+    b'{"body":"no event"}',
+    b'{"eventId":"x","body":"","extra":1}',
+    b'{"eventId":"x","body":"b","botId":"bot_other"}',
+    b'"' + b"x" * 70_000 + b'"',
+]
 
 
 @pytest.mark.parametrize("number", range(len(POSTS)))
@@ -85,14 +144,27 @@ def test_both_ways_take_posts_alike(service, key, monkeypatch, number, headers):
     for way in ("short", "long"):
         if way == "long":
             go_the_long_way(service, monkeypatch)
-            models.Arrival.delete().where(models.Arrival.post.in_(Post.select().where(Post.event_id == "new"))).execute()
+            models.Arrival.delete().where(
+                models.Arrival.post.in_(Post.select().where(Post.event_id == "new"))
+            ).execute()
             Post.delete().where(Post.event_id == "new").execute()
         before = remaining(service, key)
         answer = service.post(POSTS[number], key, headers=headers)
         after = remaining(service, key)
         status, shown, told = describe(answer)
         told = [pair for pair in told if pair[0] != "Content-Length"]
-        seen.append((status, {name: value for name, value in shown.items() if name not in ("id", "createdAt", "eventAt")}, told, {name: before[name] - after[name] for name in before}))
+        seen.append(
+            (
+                status,
+                {
+                    name: value
+                    for name, value in shown.items()
+                    if name not in ("id", "createdAt", "eventAt")
+                },
+                told,
+                {name: before[name] - after[name] for name in before},
+            )
+        )
     assert seen[0] == seen[1] and set(seen[0][3].values()) == {1}
 
 
@@ -103,7 +175,15 @@ def test_a_read_key_posts_neither_way(service, bot, monkeypatch):
     assert short == describe(service.post(POSTS[0], key)) and short[0] == 403
 
 
-@pytest.mark.parametrize("sent", [{}, {"Authorization": "Bearer cnd_read_x"}, {"Authorization": "Basic eA=="}, {"Host": "evil.example"}])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"Authorization": "Bearer cnd_read_x"},
+        {"Authorization": "Basic eA=="},
+        {"Host": "evil.example"},
+    ],
+)
 def test_whoever_is_not_let_in_meets_the_same_refusal(service, key, monkeypatch, sent):
     ask = {"Authorization": f"Bearer {key}", **sent} if "Host" in sent else sent
     short = describe(service.get("/api/v1/feed", headers=ask))
@@ -113,10 +193,22 @@ def test_whoever_is_not_let_in_meets_the_same_refusal(service, key, monkeypatch,
 
 def test_a_used_up_allowance_uses_nothing_up(tmp_path):
     from service import Service
+
     service = Service(tmp_path / "data", allowance=(("minute", 3), ("hour", 100), ("day", 100)))
     key = service.make_bot().publish_key.text
-    assert [service.get("/api/v1/feed", key).status_code for _ in range(5)] == [200, 200, 200, 429, 429]
-    assert remaining(service, key) | {"posts_minute": 0} == {"minute": 0, "hour": 97, "day": 97, "posts_minute": 0}
+    assert [service.get("/api/v1/feed", key).status_code for _ in range(5)] == [
+        200,
+        200,
+        200,
+        429,
+        429,
+    ]
+    assert remaining(service, key) | {"posts_minute": 0} == {
+        "minute": 0,
+        "hour": 97,
+        "day": 97,
+        "posts_minute": 0,
+    }
     service.close()
 
 
@@ -124,8 +216,13 @@ def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monke
     monkeypatch.setattr("web.queries.list_bots", lambda *_: {}["canary"])
     before = remaining(service, key)["hour"]
     answer = service.get("/api/v1/bots", key)
-    assert (answer.status_code, answer.json["code"]) == (500, "internal_error") and before - remaining(service, key)["hour"] == 1
-    assert [record.shown["requestId"] for record in caplog.records if record.levelname == "ERROR"] == [answer.json["requestId"]]
+    assert (answer.status_code, answer.json["code"]) == (
+        500,
+        "internal_error",
+    ) and before - remaining(service, key)["hour"] == 1
+    assert [
+        record.shown["requestId"] for record in caplog.records if record.levelname == "ERROR"
+    ] == [answer.json["requestId"]]
 
 
 def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
@@ -134,7 +231,7 @@ def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 401
 
 
-# ---- never out of date --------------------------------------------------------------------------------------------------------
+# ---- never out of date ---------------------------------------------------------------------------
 def change_name():
     Bot.update(name="Grace").execute()
     return "botName", "Grace"
@@ -142,7 +239,12 @@ def change_name():
 
 def judge():
     Post.update(status="mismatch", status_reason="another token", checked_at=NOW + 5).execute()
-    return "verification", {"status": "mismatch", "tradeId": "trade_one", "checkedAt": "2026-11-05T12:00:00.005Z", "reason": "another token"}
+    return "verification", {
+        "status": "mismatch",
+        "tradeId": "trade_one",
+        "checkedAt": "2026-11-05T12:00:00.005Z",
+        "reason": "another token",
+    }
 
 
 def hide():
@@ -156,7 +258,9 @@ def learn_the_symbol():
 
 
 def fold_again():
-    Trade.update(token_changes=orjson.dumps([[MINT, "1", 3], [address("other"), "2", 3]]).decode()).where(Trade.uid == "trade_one").execute()
+    Trade.update(
+        token_changes=orjson.dumps([[MINT, "1", 3], [address("other"), "2", 3]]).decode()
+    ).where(Trade.uid == "trade_one").execute()
     return "tokenAddresses", [MINT, address("other")]
 
 
@@ -170,14 +274,17 @@ def test_a_change_shows_at_once(service, key, change):
 
 def test_every_post_says_what_reading_it_alone_says(service, key):
     for _ in range(2):
-        assert service.get("/api/v1/feed", key).json["data"] == [service.get(f"/api/v1/posts/{uid}", key).json for uid, in Post.select(Post.uid).order_by(Post.id.desc()).tuples()]
+        assert service.get("/api/v1/feed", key).json["data"] == [
+            service.get(f"/api/v1/posts/{uid}", key).json
+            for (uid,) in Post.select(Post.uid).order_by(Post.id.desc()).tuples()
+        ]
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------------------
+# ---- what is kept --------------------------------------------------------------------------------
 def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
     versions = [models.database.data_version()]
     assert models.database.data_version() == versions[0]
-    Wallet.update(looked_at=1).execute()                       # our own
+    Wallet.update(looked_at=1).execute()  # our own
     versions.append(models.database.data_version())
     stranger = models.make_database(service.config)
     stranger.execute_sql("UPDATE wallet SET looked_at = 2")
@@ -188,17 +295,38 @@ def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
 
 def test_kept_until_the_version_changes_and_no_longer():
     reads, store = iter("abc"), kept.Kept(2)
-    assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == ["a", "a", "b", "b", "c"]
+    assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
+        "a",
+        "a",
+        "b",
+        "b",
+        "c",
+    ]
 
 
 def test_the_least_used_goes_first():
     store = kept.Kept(2)
-    assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == ["x!", "y!", "x!", "z!", "x!"]
-    assert store.find("x", 1, lambda: "again") == "x!" and store.find("y", 1, lambda: "again") == "again"
+    assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
+        "x!",
+        "y!",
+        "x!",
+        "z!",
+        "x!",
+    ]
+    assert (
+        store.find("x", 1, lambda: "again") == "x!"
+        and store.find("y", 1, lambda: "again") == "again"
+    )
 
 
 def test_who_waits_takes_the_reading_that_began_after_it_came():
-    store, entered, go_on, got, readings = kept.Kept(2), threading.Event(), threading.Event(), [], []
+    store, entered, go_on, got, readings = (
+        kept.Kept(2),
+        threading.Event(),
+        threading.Event(),
+        [],
+        [],
+    )
 
     def slowly():
         entered.set()
@@ -208,10 +336,19 @@ def test_who_waits_takes_the_reading_that_began_after_it_came():
     crew = [threading.Thread(target=lambda: got.append(store.find("x", "version 1", slowly)))]
     crew[0].start()
     assert entered.wait(5)
-    crew += [threading.Thread(target=lambda n=n: got.append(store.find("x", f"version {n}", lambda: readings.append(n) or "quick"))) for n in (2, 3, 4)]
+    crew += [
+        threading.Thread(
+            target=lambda n=n: got.append(
+                store.find("x", f"version {n}", lambda: readings.append(n) or "quick")
+            )
+        )
+        for n in (2, 3, 4)
+    ]
     [thread.start() for thread in crew[1:]]
     deadline = time.monotonic() + 5
-    while repr(store._turns) != "count(5)" and time.monotonic() < deadline:           # until each has come: a turn for every one of them and for the reading
+    while (
+        repr(store._turns) != "count(5)" and time.monotonic() < deadline
+    ):  # until each has come: a turn for every one of them and for the reading
         time.sleep(0.001)
     go_on.set()
     [thread.join() for thread in crew]
@@ -240,7 +377,9 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
     assert begun.wait(5)
     assert store.find("waited for in vain", 1, lambda: list(done)) == []
     monkeypatch.setattr(kept, "WAIT_SECONDS", 5)
-    assert kept.Kept(9).find("another's", 1, lambda: list(done)) == []              # at once: nobody writes what it keeps
+    assert (
+        kept.Kept(9).find("another's", 1, lambda: list(done)) == []
+    )  # at once: nobody writes what it keeps
     threading.Timer(0.02, go_on.set).start()
     assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
     with pytest.raises(ZeroDivisionError), store.writing():
@@ -251,30 +390,46 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
 
 def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
     asked = []
-    written = kept.Written(3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids})
-    assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list([(2, "as it was"), (3, "as it was")]) == ["<2>", "<3>"]
-    assert written.list([(9, "changed since")]) == ["<9>"] and asked == [[1, 2], [3], [9]] and len(written._kept) <= 3
+    written = kept.Written(
+        3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids}
+    )
+    assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list(
+        [(2, "as it was"), (3, "as it was")]
+    ) == ["<2>", "<3>"]
+    assert (
+        written.list([(9, "changed since")]) == ["<9>"]
+        and asked == [[1, 2], [3], [9]]
+        and len(written._kept) <= 3
+    )
 
 
 def test_what_another_request_pushed_out_meanwhile_is_shown_all_the_same():
-    """Two requests page at once: while one writes what it lacks, the other fills the places with its own."""
+    """Two requests page at once: while one writes what it lacks, the other fills the places with
+    its own.
+    """
+
     def write(ids):
         if ids == [2]:
             written.list([(3, "state")])
         return {(number, "state"): f"<{number}>" for number in ids}
+
     written = kept.Written(1, write)
     assert written.list([(1, "state")]) == ["<1>"]
     assert written.list([(1, "state"), (2, "state")]) == ["<1>", "<2>"]
 
 
 def test_many_requests_page_at_once():
-    written, wrong = kept.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}), []
+    written, wrong = (
+        kept.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
+        [],
+    )
 
     def page(first):
         for number in range(first, first + 2000):
             asked = [(n % 40, "state") for n in range(number, number + 5)]
             if written.list(asked) != [f"<{n}>" for n, _ in asked]:
                 wrong.append(number)
+
     with concurrent.futures.ThreadPoolExecutor(8) as crew:
         for done in [crew.submit(page, 5 * number) for number in range(8)]:
             done.result()

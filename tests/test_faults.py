@@ -1,4 +1,7 @@
-"""Samples of what the benches do in full: the replay node's faults on the wire, and receipts of the recorded history withheld."""
+"""Samples of what the benches do in full: the replay node's faults on the wire, and receipts of the
+recorded history withheld.
+"""
+
 import dataclasses
 
 import pytest
@@ -15,9 +18,15 @@ def trial(tmp_path_factory):
         yield made
 
 
-@pytest.mark.parametrize("names, seed", [(faults.NAMES, 1), (faults.NAMES, 2), (LISTS, 3), (RECEIPTS, 3)], ids=["all", "all again", "lists", "receipts"])
+@pytest.mark.parametrize(
+    "names, seed",
+    [(faults.NAMES, 1), (faults.NAMES, 2), (LISTS, 3), (RECEIPTS, 3)],
+    ids=["all", "all again", "lists", "receipts"],
+)
 def test_a_fifth_of_all_calls_misbehaves_and_the_ledger_is_the_same(trial, names, seed, capsys):
-    """And no reader sees a 5xx meanwhile. `python -m bench faults` gives each of the 33 alone and all together, three seeds, three wallets."""
+    """And no reader sees a 5xx meanwhile. `python -m bench faults` gives each of the 33 alone and
+    all together, three seeds, three wallets.
+    """
     assert not trial.tell(names, 0.2, seed), capsys.readouterr().out
     assert not [status for status in trial.answers if status >= 500]
 
@@ -26,4 +35,6 @@ def test_a_fifth_of_all_calls_misbehaves_and_the_ledger_is_the_same(trial, names
 def test_a_withheld_receipt_is_named_and_heals(settings, db, history, number, capsys):
     """Every sixtieth of the recorded receipts. `python -m bench withheld` tries every one."""
     told = dataclasses.replace(settings, extra_swap_programs=(history["venue"],))
-    assert withheld.try_wallet(told, history, history["wallets"][number - 1], number, every=60) == 0, capsys.readouterr().out
+    assert (
+        withheld.try_wallet(told, history, history["wallets"][number - 1], number, every=60) == 0
+    ), capsys.readouterr().out

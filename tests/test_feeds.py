@@ -1,4 +1,7 @@
-"""Atom and JSON Feed: held to RFC 4287 and JSON Feed 1.1 by validators written here from those documents; labels, hostile text, conditional requests."""
+"""Atom and JSON Feed: held to RFC 4287 and JSON Feed 1.1 by validators written here from those
+documents; labels, hostile text, conditional requests.
+"""
+
 import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
@@ -25,52 +28,134 @@ def bot(service):
 
 @pytest.fixture
 def paths(bot):
-    return {"atom": ("/feed.atom", f"/bots/{bot.bot.uid}/feed.atom"), "json": ("/feed.json", f"/bots/{bot.bot.uid}/feed.json")}
+    return {
+        "atom": ("/feed.atom", f"/bots/{bot.bot.uid}/feed.atom"),
+        "json": ("/feed.json", f"/bots/{bot.bot.uid}/feed.json"),
+    }
 
 
-# ---- validators ---------------------------------------------------------------------------------------------------------------
+# ---- validators ----------------------------------------------------------------------------------
 def is_url(text):
-    return isinstance(text, str) and urlsplit(text).scheme in ("http", "https") and bool(urlsplit(text).netloc)
+    return (
+        isinstance(text, str)
+        and urlsplit(text).scheme in ("http", "https")
+        and bool(urlsplit(text).netloc)
+    )
 
 
 def find_atom_faults(raw):
-    """What RFC 4287 forbids, as sentences; [] for a valid feed. Sections: 3.2, 3.3, 4.1.1, 4.1.2, 4.2.6, 4.2.7."""
+    """What RFC 4287 forbids, as sentences; [] for a valid feed. Sections: 3.2, 3.3, 4.1.1, 4.1.2,
+    4.2.6, 4.2.7.
+    """
     root = ET.fromstring(raw)
     faults = [] if root.tag == ATOM + "feed" else ["the document element is no feed"]
     authored = bool(root.findall(ATOM + "author"))
-    for place, element in [("feed", root), *((f"entry {n}", entry) for n, entry in enumerate(root.findall(ATOM + "entry")))]:
-        faults += [f"{place}: {fault}" for fault in _find_element_faults(element, authored or element is root and bool(root.findall(ATOM + "entry")))]
+    for place, element in [
+        ("feed", root),
+        *((f"entry {n}", entry) for n, entry in enumerate(root.findall(ATOM + "entry"))),
+    ]:
+        faults += [
+            f"{place}: {fault}"
+            for fault in _find_element_faults(
+                element, authored or element is root and bool(root.findall(ATOM + "entry"))
+            )
+        ]
     ids = [entry.findtext(ATOM + "id") for entry in root.findall(ATOM + "entry")]
     return faults + (["two entries have one id"] if len(set(ids)) < len(ids) else [])
 
 
 KNOWN = {
-    "feed": {"author", "category", "contributor", "generator", "icon", "id", "link", "logo", "rights", "subtitle", "title", "updated", "entry"},
-    "entry": {"author", "category", "content", "contributor", "id", "link", "published", "rights", "source", "summary", "title", "updated"}}
-ONCE = {"generator", "icon", "id", "logo", "rights", "subtitle", "title", "updated", "content", "published", "source", "summary"}
+    "feed": {
+        "author",
+        "category",
+        "contributor",
+        "generator",
+        "icon",
+        "id",
+        "link",
+        "logo",
+        "rights",
+        "subtitle",
+        "title",
+        "updated",
+        "entry",
+    },
+    "entry": {
+        "author",
+        "category",
+        "content",
+        "contributor",
+        "id",
+        "link",
+        "published",
+        "rights",
+        "source",
+        "summary",
+        "title",
+        "updated",
+    },
+}
+ONCE = {
+    "generator",
+    "icon",
+    "id",
+    "logo",
+    "rights",
+    "subtitle",
+    "title",
+    "updated",
+    "content",
+    "published",
+    "source",
+    "summary",
+}
 
 
 def _find_element_faults(element, authored):
     names = [child.tag.removeprefix(ATOM) for child in element]
     yield from (f"unknown {name}" for name in set(names) - KNOWN[element.tag.removeprefix(ATOM)])
     yield from (f"{name} more than once" for name in ONCE if names.count(name) > 1)
-    yield from (f"no {name}" for name in ("id", "title", "updated") if not (element.findtext(ATOM + name) or "").strip())
+    yield from (
+        f"no {name}"
+        for name in ("id", "title", "updated")
+        if not (element.findtext(ATOM + name) or "").strip()
+    )
     if not authored and "author" not in names:
         yield "no author"
     if not re.match(r"[a-z][a-z0-9+.-]*:", element.findtext(ATOM + "id") or ""):
         yield "id is no IRI"
-    yield from (f"{name} is no RFC 3339 moment" for name in ("updated", "published") if name in names and not MOMENT.fullmatch(element.findtext(ATOM + name)))
+    yield from (
+        f"{name} is no RFC 3339 moment"
+        for name in ("updated", "published")
+        if name in names and not MOMENT.fullmatch(element.findtext(ATOM + name))
+    )
     for person in element.findall(ATOM + "author"):
         if len(person.findall(ATOM + "name")) != 1 or not person.findtext(ATOM + "name"):
             yield "an author without one name"
-        yield from ("an author's uri is none" for uri in person.findall(ATOM + "uri") if not is_url(uri.text))
-    yield from ("a link without absolute href" for link in element.findall(ATOM + "link") if not is_url(link.get("href")))
-    alternates = [(link.get("type"), link.get("hreflang")) for link in element.findall(ATOM + "link") if link.get("rel", "alternate") == "alternate"]
+        yield from (
+            "an author's uri is none"
+            for uri in person.findall(ATOM + "uri")
+            if not is_url(uri.text)
+        )
+    yield from (
+        "a link without absolute href"
+        for link in element.findall(ATOM + "link")
+        if not is_url(link.get("href"))
+    )
+    alternates = [
+        (link.get("type"), link.get("hreflang"))
+        for link in element.findall(ATOM + "link")
+        if link.get("rel", "alternate") == "alternate"
+    ]
     if len(set(alternates)) < len(alternates):
         yield "two alternates of one type"
     if not alternates and "content" not in names and element.tag == ATOM + "entry":
         yield "neither content nor alternate link"
-    yield from ("a category without term" for category in element.findall(ATOM + "category") if not category.get("term"))
+    yield from (
+        "a category without term"
+        for category in element.findall(ATOM + "category")
+        if not category.get("term")
+    )
     for name in ("title", "subtitle", "summary", "content", "rights"):
         for text in element.findall(ATOM + name):
             if text.get("type", "text") not in ("text", "html", "xhtml"):
@@ -79,22 +164,60 @@ def _find_element_faults(element, authored):
                 yield f"{name} of type text holds elements"
 
 
-FEED_MEMBERS = {"version", "title", "home_page_url", "feed_url", "description", "user_comment", "next_url", "icon", "favicon", "authors", "language", "expired", "hubs", "items"}
-ITEM_MEMBERS = {"id", "url", "external_url", "title", "content_html", "content_text", "summary", "image", "banner_image", "date_published", "date_modified", "authors", "tags",
-                "language", "attachments"}
+FEED_MEMBERS = {
+    "version",
+    "title",
+    "home_page_url",
+    "feed_url",
+    "description",
+    "user_comment",
+    "next_url",
+    "icon",
+    "favicon",
+    "authors",
+    "language",
+    "expired",
+    "hubs",
+    "items",
+}
+ITEM_MEMBERS = {
+    "id",
+    "url",
+    "external_url",
+    "title",
+    "content_html",
+    "content_text",
+    "summary",
+    "image",
+    "banner_image",
+    "date_published",
+    "date_modified",
+    "authors",
+    "tags",
+    "language",
+    "attachments",
+}
 
 
 def find_json_faults(feed):
     """What JSON Feed 1.1 forbids, as sentences; [] for a valid feed."""
     faults = [] if feed.get("version") == "https://jsonfeed.org/version/1.1" else ["version"]
     faults += [] if isinstance(feed.get("title"), str) and feed["title"] else ["title"]
-    faults += [name for name in ("home_page_url", "feed_url", "icon") if name in feed and not is_url(feed[name])]
+    faults += [
+        name
+        for name in ("home_page_url", "feed_url", "icon")
+        if name in feed and not is_url(feed[name])
+    ]
     faults += _find_foreign_members(feed, FEED_MEMBERS)
     if not isinstance(feed.get("items"), list):
         return [*faults, "items"]
     for number, item in enumerate(feed["items"]):
         faults += [f"item {number}: {fault}" for fault in _find_item_faults(item)]
-    return faults + (["two items have one id"] if len({item.get("id") for item in feed["items"]}) < len(feed["items"]) else [])
+    return faults + (
+        ["two items have one id"]
+        if len({item.get("id") for item in feed["items"]}) < len(feed["items"])
+        else []
+    )
 
 
 def _find_item_faults(item):
@@ -103,60 +226,152 @@ def _find_item_faults(item):
         yield "id"
     if not any(isinstance(item.get(name), str) for name in ("content_html", "content_text")):
         yield "no content"
-    yield from (name for name in ("url", "external_url", "image") if name in item and not is_url(item[name]))
-    yield from (name for name in ("title", "summary", "content_text") if name in item and not isinstance(item[name], str))
-    yield from (name for name in ("date_published", "date_modified") if name in item and not MOMENT.fullmatch(item[name]))
+    yield from (
+        name for name in ("url", "external_url", "image") if name in item and not is_url(item[name])
+    )
+    yield from (
+        name
+        for name in ("title", "summary", "content_text")
+        if name in item and not isinstance(item[name], str)
+    )
+    yield from (
+        name
+        for name in ("date_published", "date_modified")
+        if name in item and not MOMENT.fullmatch(item[name])
+    )
     if not all(isinstance(tag, str) and tag for tag in item.get("tags", [])):
         yield "tags"
-    yield from ("an author without any of name, url, avatar" for author in item.get("authors", []) if not author.keys() & {"name", "url", "avatar"} or not author.keys() <= {"name", "url", "avatar"})
+    yield from (
+        "an author without any of name, url, avatar"
+        for author in item.get("authors", [])
+        if not author.keys() & {"name", "url", "avatar"}
+        or not author.keys() <= {"name", "url", "avatar"}
+    )
 
 
 def _find_foreign_members(value, known):
     """Own members begin with an underscore and a letter and hold an object."""
-    yield from (f"foreign member {name}" for name, held in value.items() if name not in known and not (re.match(r"_[A-Za-z]", name) and "." not in name and isinstance(held, dict)))
+    yield from (
+        f"foreign member {name}"
+        for name, held in value.items()
+        if name not in known
+        and not (re.match(r"_[A-Za-z]", name) and "." not in name and isinstance(held, dict))
+    )
 
 
-GOOD_ATOM = ('<feed xmlns="http://www.w3.org/2005/Atom"><id>urn:a</id><title>T</title><updated>2026-01-01T00:00:00Z</updated><author><name>A</name></author>'
-             '<entry><id>urn:b</id><title>E</title><updated>2026-01-01T00:00:00.5+01:00</updated><content type="text">c</content></entry></feed>')
+GOOD_ATOM = (
+    "<feed"
+    ' xmlns="http://www.w3.org/2005/Atom"><id>urn:a</id><title>T</title><updated>2026-01-01T00:00:00Z</updated><author><name>A</name></author><entry><id>urn:b</id><title>E</title><updated>2026-01-01T00:00:00.5+01:00</updated><content'
+    ' type="text">c</content></entry></feed>'
+)
 
 
-@pytest.mark.parametrize("change", [
-    ("<title>T</title>", ""), ("<id>urn:a</id>", "<id>a</id>"), ("2026-01-01T00:00:00Z", "2026-01-01"), ("<author><name>A</name></author>", ""), ("<name>A</name>", ""),
-    ('type="text"', 'type="markdown"'), (">c<", "><b>c</b><"), ("<id>urn:b</id>", "<id>urn:b</id><id>urn:c</id>"), ("<title>E</title>", "<title>E</title><body>x</body>"),
-    ('<content type="text">c</content>', ""), ("<title>E</title>", '<title>E</title><link href="/relative"/>'), ("<title>E</title>", '<title>E</title><category label="x"/>'),
-    ("</entry>", '</entry><entry><id>urn:b</id><title>E</title><updated>2026-01-01T00:00:00Z</updated><content>c</content></entry>')])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("<title>T</title>", ""),
+        ("<id>urn:a</id>", "<id>a</id>"),
+        ("2026-01-01T00:00:00Z", "2026-01-01"),
+        ("<author><name>A</name></author>", ""),
+        ("<name>A</name>", ""),
+        ('type="text"', 'type="markdown"'),
+        (">c<", "><b>c</b><"),
+        ("<id>urn:b</id>", "<id>urn:b</id><id>urn:c</id>"),
+        ("<title>E</title>", "<title>E</title><body>x</body>"),
+        ('<content type="text">c</content>', ""),
+        ("<title>E</title>", '<title>E</title><link href="/relative"/>'),
+        ("<title>E</title>", '<title>E</title><category label="x"/>'),
+        (
+            "</entry>",
+            "</entry><entry><id>urn:b</id><title>E</title><updated>2026-01-01T00:00:00Z</updated><content>c</content></entry>",
+        ),
+    ],
+)
 def test_a_faulty_atom_feed_would_be_seen(change):
     assert find_atom_faults(GOOD_ATOM) == []
     assert change[0] in GOOD_ATOM and find_atom_faults(GOOD_ATOM.replace(*change))
 
 
-@pytest.mark.parametrize("change", [{"version": "1.1"}, {"title": None}, {"items": {}}, {"feed_url": "/feed.json"}, {"colour": "red"}, {"_own": 5},
-                                    *({"items": [{"id": "a", "content_text": "c", **item}]} for item in (
-                                        {"id": 5}, {"content_text": None}, {"url": "x"}, {"date_published": "today"}, {"tags": [None]}, {"authors": [{}]}, {"body": "b"})),
-                                    {"items": [{"id": "a", "content_text": "c"}] * 2}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": "1.1"},
+        {"title": None},
+        {"items": {}},
+        {"feed_url": "/feed.json"},
+        {"colour": "red"},
+        {"_own": 5},
+        *(
+            {"items": [{"id": "a", "content_text": "c", **item}]}
+            for item in (
+                {"id": 5},
+                {"content_text": None},
+                {"url": "x"},
+                {"date_published": "today"},
+                {"tags": [None]},
+                {"authors": [{}]},
+                {"body": "b"},
+            )
+        ),
+        {"items": [{"id": "a", "content_text": "c"}] * 2},
+    ],
+)
 def test_a_faulty_json_feed_would_be_seen(change):
-    good = {"version": "https://jsonfeed.org/version/1.1", "title": "T", "items": [{"id": "a", "content_text": "c", "_own": {}}]}
+    good = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "T",
+        "items": [{"id": "a", "content_text": "c", "_own": {}}],
+    }
     assert find_json_faults(good) == [] and find_json_faults({**good, **change})
 
 
-# ---- the feeds --------------------------------------------------------------------------------------------------------------
-HOSTILE = ["<script>alert(1)</script> & ]]> <b>bold</b>", "right\u202eleft", "emoji 🙂\nand a second line", "\"quotes' & entities &amp; &#0;", "x" * 4000, "<![CDATA[ <?pi ?> <!-- -->"]
+# ---- the feeds -----------------------------------------------------------------------------------
+HOSTILE = [
+    "<script>alert(1)</script> & ]]> <b>bold</b>",
+    "right\u202eleft",
+    "emoji 🙂\nand a second line",
+    "\"quotes' & entities &amp; &#0;",
+    "x" * 4000,
+    "<![CDATA[ <?pi ?> <!-- -->",
+]
 
 
 def fill(service, bot):
-    """One post of every verification, hostile ones, a hidden one and one whose author's name and words hold what no check would let in."""
+    """One post of every verification, hostile ones, a hidden one and one whose author's name and
+    words hold what no check would let in.
+    """
     key = bot.publish_key.text
     service.observe_trade(W, "buy", 10)
     service.observe_trade(W, "gift", 11, kind="transfer_in")
-    made = [service.post({"eventId": name, "body": name, "signature": signature(name), "reason": f"because of {name}"}, key).json["id"] for name in ("buy", "gift", "lost", "later")]
+    made = [
+        service.post(
+            {
+                "eventId": name,
+                "body": name,
+                "signature": signature(name),
+                "reason": f"because of {name}",
+            },
+            key,
+        ).json["id"]
+        for name in ("buy", "gift", "lost", "later")
+    ]
     Wallet.update(observed_to=NOW // 1000 + 10**9).execute()
     books.verify_posts(Wallet.get(Wallet.address == W), {signature("lost")}, NOW)
     Post.update(status="pending").where(Post.uid == made[3]).execute()
-    made += [service.post({"eventId": f"h{n}", "body": body, "symbol": "<i>"}, key).json["id"] for n, body in enumerate(HOSTILE)]
-    made.append(service.post({"eventId": "gone", "body": "secret words", "reason": "secret reason"}, key).json["id"])
+    made += [
+        service.post({"eventId": f"h{n}", "body": body, "symbol": "<i>"}, key).json["id"]
+        for n, body in enumerate(HOSTILE)
+    ]
+    made.append(
+        service.post(
+            {"eventId": "gone", "body": "secret words", "reason": "secret reason"}, key
+        ).json["id"]
+    )
     posts.hide(made[-1], NOW)
     made.append(service.post({"eventId": "raw", "body": "raw"}, key).json["id"])
-    Post.update(body="bell \x07 null \x00 escape \x1b[31m lone \x0b\x0c \ufffe\uffff end", reason="\x08").where(Post.uid == made[-1]).execute()
+    Post.update(
+        body="bell \x07 null \x00 escape \x1b[31m lone \x0b\x0c \ufffe\uffff end", reason="\x08"
+    ).where(Post.uid == made[-1]).execute()
     Bot.update(name="Ada \x00\x07]]> <x>").execute()
     return made[::-1]
 
@@ -165,50 +380,104 @@ def test_feeds_are_valid_whatever_is_in_them(service, bot, paths):
     made = fill(service, bot)
     for path in paths["atom"]:
         answer = service.get(path)
-        assert answer.content_type.startswith("application/atom+xml") and find_atom_faults(answer.data) == []
+        assert (
+            answer.content_type.startswith("application/atom+xml")
+            and find_atom_faults(answer.data) == []
+        )
         root = ET.fromstring(answer.data)
-        assert [entry.findtext(ATOM + "id").rpartition("/")[2] for entry in root.findall(ATOM + "entry")] == made
+        assert [
+            entry.findtext(ATOM + "id").rpartition("/")[2] for entry in root.findall(ATOM + "entry")
+        ] == made
         assert root.find(f"{ATOM}link[@rel='self']").get("href") == "http://127.0.0.1:8000" + path
     for path in paths["json"]:
         answer = service.get(path)
-        assert answer.content_type == "application/feed+json" and find_json_faults(answer.json) == []
-        assert [item["_candor"]["post"] for item in answer.json["items"]] == made and answer.json["feed_url"] == "http://127.0.0.1:8000" + path
+        assert (
+            answer.content_type == "application/feed+json" and find_json_faults(answer.json) == []
+        )
+        assert [item["_candor"]["post"] for item in answer.json["items"]] == made and answer.json[
+            "feed_url"
+        ] == "http://127.0.0.1:8000" + path
 
 
 def test_each_title_begins_with_the_label(service, bot):
     fill(service, bot)
-    wanted = {"buy": "receipt verified · wallet claimed, not proven", "gift": "does not match", "lost": "not verified", "later": "waiting for the chain"}
-    items = {item["content_text"].partition("\n")[0]: item for item in service.get("/feed.json").json["items"]}
-    entries = {entry.findtext(ATOM + "content").partition("\n")[0]: entry for entry in ET.fromstring(service.get("/feed.atom").data).findall(ATOM + "entry")}
+    wanted = {
+        "buy": "receipt verified · wallet claimed, not proven",
+        "gift": "does not match",
+        "lost": "not verified",
+        "later": "waiting for the chain",
+    }
+    items = {
+        item["content_text"].partition("\n")[0]: item
+        for item in service.get("/feed.json").json["items"]
+    }
+    entries = {
+        entry.findtext(ATOM + "content").partition("\n")[0]: entry
+        for entry in ET.fromstring(service.get("/feed.atom").data).findall(ATOM + "entry")
+    }
     for name, label in wanted.items():
-        assert items[name]["title"] == entries[name].findtext(ATOM + "title") and items[name]["title"].startswith(f"[{label}] Ada") and items[name]["title"].endswith(f": {name}")
-        assert items[name]["tags"] == [category.get("term") for category in entries[name].findall(ATOM + "category")] == [label, "untrusted content"]
-        assert items[name]["content_text"] == entries[name].findtext(ATOM + "content") == f"{name}\n\nReason: because of {name}"
-        assert items[name]["summary"] == entries[name].findtext(ATOM + "summary") and items[name]["summary"].lower().startswith(label)
-        assert items[name]["external_url"] == entries[name].find(f"{ATOM}link[@rel='related']").get("href") == "https://solscan.io/tx/" + signature(name)
+        assert (
+            items[name]["title"] == entries[name].findtext(ATOM + "title")
+            and items[name]["title"].startswith(f"[{label}] Ada")
+            and items[name]["title"].endswith(f": {name}")
+        )
+        assert (
+            items[name]["tags"]
+            == [category.get("term") for category in entries[name].findall(ATOM + "category")]
+            == [label, "untrusted content"]
+        )
+        assert (
+            items[name]["content_text"]
+            == entries[name].findtext(ATOM + "content")
+            == f"{name}\n\nReason: because of {name}"
+        )
+        assert items[name]["summary"] == entries[name].findtext(ATOM + "summary") and items[name][
+            "summary"
+        ].lower().startswith(label)
+        assert (
+            items[name]["external_url"]
+            == entries[name].find(f"{ATOM}link[@rel='related']").get("href")
+            == "https://solscan.io/tx/" + signature(name)
+        )
     assert all(item["title"].startswith("[") for item in items.values())
 
 
 def test_words_are_text_and_hidden_ones_are_gone(service, bot):
     fill(service, bot)
-    texts = [entry.findtext(ATOM + "content") for entry in ET.fromstring(service.get("/feed.atom").data).findall(ATOM + "entry")]
+    texts = [
+        entry.findtext(ATOM + "content")
+        for entry in ET.fromstring(service.get("/feed.atom").data).findall(ATOM + "entry")
+    ]
     assert HOSTILE[0] in texts and "rightleft" in texts
     raw, hidden = texts[0], texts[1]
-    assert raw == "bell \ufffd null \ufffd escape \ufffd[31m lone \ufffd\ufffd \ufffd\ufffd end\n\nReason: \ufffd" and "took these words down" in hidden
+    assert (
+        raw
+        == "bell \ufffd null \ufffd escape \ufffd[31m lone \ufffd\ufffd \ufffd\ufffd end\n\nReason:"
+        " \ufffd"
+        and "took these words down" in hidden
+    )
     for path in ("/feed.atom", "/feed.json"):
         assert b"secret" not in service.get(path).data
 
 
 def test_a_feed_changes_when_a_verification_moves(service, bot):
-    uid = service.post({"eventId": "e", "body": "b", "signature": signature("t")}, bot.publish_key.text).json["id"]
+    uid = service.post(
+        {"eventId": "e", "body": "b", "signature": signature("t")}, bot.publish_key.text
+    ).json["id"]
     before = ET.fromstring(service.get("/feed.atom").data).findtext(f"{ATOM}entry/{ATOM}updated")
     service.observe_trade(W, "t", 10)
     later = Post.get(Post.uid == uid).created_at + 60_000
     books.verify_posts(Wallet.get(Wallet.address == W), {signature("t")}, later)
     root = ET.fromstring(service.get("/feed.atom").data)
-    assert root.findtext(ATOM + "updated") == root.findtext(f"{ATOM}entry/{ATOM}updated") and datetime.fromisoformat(root.findtext(ATOM + "updated")) - datetime.fromisoformat(before) == timedelta(minutes=1)
+    assert root.findtext(ATOM + "updated") == root.findtext(
+        f"{ATOM}entry/{ATOM}updated"
+    ) and datetime.fromisoformat(root.findtext(ATOM + "updated")) - datetime.fromisoformat(
+        before
+    ) == timedelta(minutes=1)
     assert root.findtext(f"{ATOM}entry/{ATOM}published") == before
-    assert service.get("/feed.json").json["items"][0]["date_modified"] == root.findtext(ATOM + "updated")
+    assert service.get("/feed.json").json["items"][0]["date_modified"] == root.findtext(
+        ATOM + "updated"
+    )
 
 
 def test_what_did_not_change_is_not_sent_again(service, bot, paths):
@@ -216,10 +485,36 @@ def test_what_did_not_change_is_not_sent_again(service, bot, paths):
     for path in (*paths["atom"], *paths["json"]):
         first = service.get(path)
         changed = parsedate_to_datetime(first.headers["Last-Modified"])
-        assert service.get(path, headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
-        assert service.get(path, headers={"If-Modified-Since": format_datetime(changed, usegmt=True)}).status_code == 304
-        assert service.get(path, headers={"If-Modified-Since": format_datetime(changed - timedelta(seconds=1), usegmt=True)}).status_code == 200
-        assert service.get(path, headers={"If-None-Match": '"other"', "If-Modified-Since": format_datetime(changed, usegmt=True)}).status_code == 200
+        assert (
+            service.get(path, headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+        )
+        assert (
+            service.get(
+                path, headers={"If-Modified-Since": format_datetime(changed, usegmt=True)}
+            ).status_code
+            == 304
+        )
+        assert (
+            service.get(
+                path,
+                headers={
+                    "If-Modified-Since": format_datetime(
+                        changed - timedelta(seconds=1), usegmt=True
+                    )
+                },
+            ).status_code
+            == 200
+        )
+        assert (
+            service.get(
+                path,
+                headers={
+                    "If-None-Match": '"other"',
+                    "If-Modified-Since": format_datetime(changed, usegmt=True),
+                },
+            ).status_code
+            == 200
+        )
     etag = service.get("/feed.atom").headers["ETag"]
     accounts.set_profile(Bot.get(), name="Eve")
     assert service.get("/feed.atom", headers={"If-None-Match": etag}).status_code == 200
@@ -228,13 +523,23 @@ def test_what_did_not_change_is_not_sent_again(service, bot, paths):
 def test_an_empty_feed_is_valid_too(service, bot, paths):
     for path in paths["atom"]:
         assert find_atom_faults(service.get(path).data) == []
-    assert find_json_faults(service.get("/feed.json").json) == [] and service.get("/feed.json").json["items"] == []
-    assert parsedate_to_datetime(service.get("/feed.atom").headers["Last-Modified"]) == datetime.fromtimestamp(0, UTC)
+    assert (
+        find_json_faults(service.get("/feed.json").json) == []
+        and service.get("/feed.json").json["items"] == []
+    )
+    assert parsedate_to_datetime(
+        service.get("/feed.atom").headers["Last-Modified"]
+    ) == datetime.fromtimestamp(0, UTC)
 
 
 def test_the_newest_come_first_and_the_oldest_drop_out(service, bot):
-    made = [service.post({"eventId": f"e{n}", "body": f"b{n}"}, bot.publish_key.text).json["id"] for n in range(55)]
-    assert [item["_candor"]["post"] for item in service.get("/feed.json").json["items"]] == made[:4:-1]
+    made = [
+        service.post({"eventId": f"e{n}", "body": f"b{n}"}, bot.publish_key.text).json["id"]
+        for n in range(55)
+    ]
+    assert [item["_candor"]["post"] for item in service.get("/feed.json").json["items"]] == made[
+        :4:-1
+    ]
 
 
 def test_a_feed_under_filters_knows_itself(service, bot):
@@ -242,14 +547,25 @@ def test_a_feed_under_filters_knows_itself(service, bot):
     service.post({"eventId": "1", "body": "about it", "mint": mint}, bot.publish_key.text)
     service.post({"eventId": "2", "body": "about nothing"}, bot.publish_key.text)
     feed = service.get(f"/feed.json?mint={mint}&colour=%3Cred%3E").json
-    assert [item["content_text"] for item in feed["items"]] == ["about it"] and feed["feed_url"].endswith(f"/feed.json?mint={mint}")
-    assert find_json_faults(feed) == [] and find_atom_faults(service.get(f"/feed.atom?mint={mint}&source=bot").data) == []
+    assert [item["content_text"] for item in feed["items"]] == ["about it"] and feed[
+        "feed_url"
+    ].endswith(f"/feed.json?mint={mint}")
+    assert (
+        find_json_faults(feed) == []
+        and find_atom_faults(service.get(f"/feed.atom?mint={mint}&source=bot").data) == []
+    )
     for query in ("mint=nonsense", "source=nobody"):
-        assert service.get(f"/feed.json?{query}").json["code"] == "invalid_parameter" and service.get(f"/feed.atom?{query}").status_code == 400
+        assert (
+            service.get(f"/feed.json?{query}").json["code"] == "invalid_parameter"
+            and service.get(f"/feed.atom?{query}").status_code == 400
+        )
 
 
 def test_nobody_has_no_feed(service):
-    assert service.get("/bots/bot_nobody/feed.atom").status_code == 404 and orjson.loads(service.get("/bots/bot_nobody/feed.json").data)["code"] == "not_found"
+    assert (
+        service.get("/bots/bot_nobody/feed.atom").status_code == 404
+        and orjson.loads(service.get("/bots/bot_nobody/feed.json").data)["code"] == "not_found"
+    )
 
 
 def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
@@ -269,9 +585,12 @@ def test_a_feed_of_long_posts_has_fewer_entries_and_is_whole(service, bot, paths
             raw = service.get(path).data
             assert len(raw) <= 256_000 + 2_000
             shown[path] = find_ids(name, raw)
-    newest = [f"{service.config.base_url}/posts/{uid}" for uid, in Post.select(Post.uid).order_by(Post.id.desc()).tuples()]
+    newest = [
+        f"{service.config.base_url}/posts/{uid}"
+        for (uid,) in Post.select(Post.uid).order_by(Post.id.desc()).tuples()
+    ]
     entries = list(shown.values())
-    assert all(ids == newest[:len(entries[0])] for ids in entries) and 5 <= len(entries[0]) < 50
+    assert all(ids == newest[: len(entries[0])] for ids in entries) and 5 <= len(entries[0]) < 50
 
 
 def find_ids(name, raw):
@@ -283,10 +602,12 @@ def find_ids(name, raw):
 def test_a_feed_of_short_posts_is_as_long_as_ever(service, bot, paths):
     for number in range(55):
         service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
-    assert [len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]] == [50] * 4
+    assert [
+        len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]
+    ] == [50] * 4
 
 
-# ---- page after page ------------------------------------------------------------------------------------------------------------
+# ---- page after page -----------------------------------------------------------------------------
 def follow_json(service, path):
     """[post id, ...] of a JSON Feed, following next_url."""
     seen = []
@@ -310,7 +631,9 @@ def follow_atom(service, path):
         root = ET.fromstring(raw)
         links = {link.get("rel"): link.get("href") for link in root.findall(ATOM + "link")}
         ids.add(root.findtext(ATOM + "id"))
-        seen += [entry.findtext(ATOM + "id").rpartition("/")[2] for entry in root.findall(ATOM + "entry")]
+        seen += [
+            entry.findtext(ATOM + "id").rpartition("/")[2] for entry in root.findall(ATOM + "entry")
+        ]
         assert links["self"].endswith(path) and links["first"] in ids and len(ids) == 1
         if "next" not in links:
             return seen
@@ -320,7 +643,10 @@ def follow_atom(service, path):
 
 @pytest.mark.parametrize("body", ["short", "&" * 4_000], ids=["short", "long"])
 def test_a_feed_leads_to_every_post(service, bot, paths, body):
-    made = [service.post({"eventId": f"p{n}", "body": body}, bot.publish_key.text).json["id"] for n in range(113)]
+    made = [
+        service.post({"eventId": f"p{n}", "body": body}, bot.publish_key.text).json["id"]
+        for n in range(113)
+    ]
     for path in paths["json"]:
         assert follow_json(service, path) == made[::-1]
     for path in paths["atom"]:
@@ -333,13 +659,39 @@ def test_a_cursor_works_in_its_own_feed_only(service, bot, paths):
     for n in range(51):
         service.post({"eventId": f"p{n}", "body": "b"}, bot.publish_key.text)
     cursor = service.get("/feed.json").json["next_url"].partition("before=")[2]
-    for path in ("/feed.json?source=bot&before=" + cursor, "/feed.json?before=made-up", paths["json"][1] + "?before=" + cursor):
-        assert (service.get(path).status_code, service.get(path).json["code"]) == (400, "invalid_cursor")
+    for path in (
+        "/feed.json?source=bot&before=" + cursor,
+        "/feed.json?before=made-up",
+        paths["json"][1] + "?before=" + cursor,
+    ):
+        assert (service.get(path).status_code, service.get(path).json["code"]) == (
+            400,
+            "invalid_cursor",
+        )
 
 
-# ---- for scripts of other sites ---------------------------------------------------------------------------------------------------
-ANYBODYS = ("/feed.json", "/feed.atom", "/api/traders", "/api/feed", "/api/market", "/api/strategies", "/api/health", "/openapi.json", "/api/traders/nobody")
-SOMEBODYS = ("/api/v1/bots", "/api/v1/feed", "/api/v1/me", "/api/v1/market", "/", "/connect", "/leaderboard", "/docs")
+# ---- for scripts of other sites ------------------------------------------------------------------
+ANYBODYS = (
+    "/feed.json",
+    "/feed.atom",
+    "/api/traders",
+    "/api/feed",
+    "/api/market",
+    "/api/strategies",
+    "/api/health",
+    "/openapi.json",
+    "/api/traders/nobody",
+)
+SOMEBODYS = (
+    "/api/v1/bots",
+    "/api/v1/feed",
+    "/api/v1/me",
+    "/api/v1/market",
+    "/",
+    "/connect",
+    "/leaderboard",
+    "/docs",
+)
 
 
 def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, paths):
@@ -348,8 +700,13 @@ def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, 
         answer = service.get(path)
         assert answer.headers["Access-Control-Allow-Origin"] == "*", path
         assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin", path
-        assert "Access-Control-Allow-Credentials" not in answer.headers and "Set-Cookie" not in answer.headers
-    again = service.get("/feed.json", headers={"If-None-Match": service.get("/feed.json").headers["ETag"]})
+        assert (
+            "Access-Control-Allow-Credentials" not in answer.headers
+            and "Set-Cookie" not in answer.headers
+        )
+    again = service.get(
+        "/feed.json", headers={"If-None-Match": service.get("/feed.json").headers["ETag"]}
+    )
     assert (again.status_code, again.headers["Access-Control-Allow-Origin"]) == (304, "*")
     for path in SOMEBODYS:
         answer = service.get(path, key if path.startswith("/api") else None)
@@ -361,5 +718,8 @@ def test_cors_off_closes_it(tmp_path):
     service = Service(tmp_path / "data", cors="off")
     for path in ANYBODYS:
         answer = service.get(path)
-        assert "Access-Control-Allow-Origin" not in answer.headers and answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert (
+            "Access-Control-Allow-Origin" not in answer.headers
+            and answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        )
     service.close()

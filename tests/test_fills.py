@@ -1,4 +1,7 @@
-"""The fill model amm-cp/1.1. The oracle beside it is written with fractions and shares no code with it."""
+"""The fill model amm-cp/1.1. The oracle beside it is written with fractions and shares no code with
+it.
+"""
+
 import hashlib
 from dataclasses import replace
 from fractions import Fraction
@@ -12,12 +15,26 @@ from paper.fills import NETWORK_FEE, RENT, Order, Usage, fill, is_failing, is_go
 from tape import START, quote
 
 SOL = 10**9
-POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)           # tape.quote: 1,000 SOL beside 1,000,000 tokens
+POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)  # tape.quote: 1,000 SOL beside 1,000,000 tokens
 
 
 def order(side="buy", amount=SOL, number=1, handle="calm", **more):
     """One that does not fail at its first attempt, see test_failures."""
-    return Order(handle, number, "A", "AA", 6, side, amount, "told", 1, START - 6000, START, START + 180_000, **more)
+    return Order(
+        handle,
+        number,
+        "A",
+        "AA",
+        6,
+        side,
+        amount,
+        "told",
+        1,
+        START - 6000,
+        START,
+        START + 180_000,
+        **more,
+    )
 
 
 def swap_in(sol, pool=POOL_SOL, tokens=POOL_SOL / PRICE):
@@ -32,10 +49,16 @@ def swap_out(tokens, pool=POOL_SOL, held=POOL_SOL / PRICE):
 
 def test_a_buy_pays_up():
     done = fill(order(), quote(0), Usage(), first=True)
-    assert 0 <= swap_in(1) * 10**6 - done.raw < 2                                       # 996.006... tokens, rounded down
-    assert done.raw < 997 * 10**6                                                       # less than the price alone would give
-    assert (done.pool_fee, done.network_fee, done.rent) == (3_000_000, 55_000, RENT)    # 0.3 % of 1 SOL
-    assert done.mid == done.raw and done.mid + done.slippage + done.pool_fee == SOL          # a raw unit is worth a lamport here
+    assert 0 <= swap_in(1) * 10**6 - done.raw < 2  # 996.006... tokens, rounded down
+    assert done.raw < 997 * 10**6  # less than the price alone would give
+    assert (done.pool_fee, done.network_fee, done.rent) == (
+        3_000_000,
+        55_000,
+        RENT,
+    )  # 0.3 % of 1 SOL
+    assert (
+        done.mid == done.raw and done.mid + done.slippage + done.pool_fee == SOL
+    )  # a raw unit is worth a lamport here
     assert done.cash == -(SOL + NETWORK_FEE + RENT)
 
 
@@ -44,7 +67,10 @@ def test_a_sale_receives_less():
     expected = swap_out(Fraction(1000)) * SOL
     assert done.mid == SOL and done.slippage > 0
     assert 0 <= expected - (done.mid - done.slippage - done.pool_fee) < 3
-    assert done.rent == -RENT and done.cash == done.mid - done.slippage - done.pool_fee - NETWORK_FEE + RENT
+    assert (
+        done.rent == -RENT
+        and done.cash == done.mid - done.slippage - done.pool_fee - NETWORK_FEE + RENT
+    )
 
 
 def test_rent_comes_back_with_the_last_unit_only():
@@ -53,7 +79,9 @@ def test_rent_comes_back_with_the_last_unit_only():
 
 
 def test_what_is_worth_less_than_a_lamport_is_no_purchase():
-    """One lamport of room in the pool buys some units of a cheap token, whose value at the snapshot's own price is cut to 0: a position without a price."""
+    """One lamport of room in the pool buys some units of a cheap token, whose value at the
+    snapshot's own price is cut to 0: a position without a price.
+    """
     cheap, usage = quote(0, price="0.0000026"), Usage()
     usage.sol_in = 20 * SOL - 1
     assert fill(order(), cheap, usage, first=True) is None
@@ -63,7 +91,7 @@ def test_what_is_worth_less_than_a_lamport_is_no_purchase():
 
 def test_at_most_two_percent_of_the_pool():
     done = fill(order(amount=100 * SOL), quote(0), Usage(), first=True)
-    assert done.mid + done.slippage == 20 * SOL                                         # 2 % of 1,000 SOL
+    assert done.mid + done.slippage == 20 * SOL  # 2 % of 1,000 SOL
     sold = fill(order("sell", 10**6 * 10**6), quote(0), Usage())
     assert 20 * SOL - 2 * 1000 < sold.mid - sold.slippage <= 20 * SOL
 
@@ -74,9 +102,12 @@ def test_the_same_liquidity_is_used_once():
     usage.take(first)
     second = fill(order(amount=15 * SOL, number=2), quote(0), usage, first=True)
     usage.take(second)
-    assert second.slippage * first.mid > first.slippage * second.mid                    # the later one pays more
+    assert second.slippage * first.mid > first.slippage * second.mid  # the later one pays more
     assert first.mid + first.slippage + second.mid + second.slippage == 20 * SOL
-    assert fill(order(number=3), quote(0), usage) is None and fill(order("sell", 10**6, number=3), quote(0), usage) is None
+    assert (
+        fill(order(number=3), quote(0), usage) is None
+        and fill(order("sell", 10**6, number=3), quote(0), usage) is None
+    )
 
 
 def test_the_later_sale_receives_less():
@@ -84,9 +115,18 @@ def test_the_later_sale_receives_less():
     first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
     usage.take(first)
     second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
-    expected = swap_out(Fraction(9000), POOL_SOL - Fraction(first.mid - first.slippage, SOL),
-                        POOL_SOL / PRICE + 9000) * SOL       # the pool as the first one left it
-    assert second.slippage > first.slippage and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
+    expected = (
+        swap_out(
+            Fraction(9000),
+            POOL_SOL - Fraction(first.mid - first.slippage, SOL),
+            POOL_SOL / PRICE + 9000,
+        )
+        * SOL
+    )  # the pool as the first one left it
+    assert (
+        second.slippage > first.slippage
+        and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
+    )
 
 
 def test_nobody_profits_from_the_impact_of_another():
@@ -100,41 +140,73 @@ def test_unknown_liquidity_costs_five_percent_once():
     blind = quote(0, pool=None, liquidity=None)
     bought = fill(order(), blind, usage := Usage(), first=True)
     assert bought.marks == ("liquidity_unknown",)
-    assert bought.raw == 997 * 10**6 * 10**6 * 100 // (105 * 10**6)                    # 0.997 SOL at a price of 0.00105
+    assert bought.raw == 997 * 10**6 * 10**6 * 100 // (
+        105 * 10**6
+    )  # 0.997 SOL at a price of 0.00105
     assert fill(order("sell", 10**9), blind, Usage()).slippage == SOL * 5 // 100
     usage.take(bought)
-    assert fill(order(number=2), blind, usage) is None                                  # nobody knows what is left
-    assert fill(order(amount=50 * SOL), blind, Usage()).cash == fill(order(amount=40 * SOL), blind, Usage()).cash       # at most 1 SOL moves
+    assert fill(order(number=2), blind, usage) is None  # nobody knows what is left
+    assert (
+        fill(order(amount=50 * SOL), blind, Usage()).cash
+        == fill(order(amount=40 * SOL), blind, Usage()).cash
+    )  # at most 1 SOL moves
 
 
 def test_failures_are_fixed_by_handle_number_and_attempt():
     chances = [is_failing(order(number=number)) for number in range(4000)]
-    assert 140 < sum(chances) < 260                                                     # 5 % of 4,000 is 200, three standard deviations are 41
+    assert 140 < sum(chances) < 260  # 5 % of 4,000 is 200, three standard deviations are 41
     assert chances == [is_failing(order(number=number)) for number in range(4000)]
     assert chances != [is_failing(order(number=number, handle="other")) for number in range(4000)]
     failing = order(number=chances.index(True))
-    assert fill(failing, quote(0), Usage(), first=True) == replace(fill(failing, quote(0), Usage(), first=True), raw=0, rent=0, failed=True)
+    assert fill(failing, quote(0), Usage(), first=True) == replace(
+        fill(failing, quote(0), Usage(), first=True), raw=0, rent=0, failed=True
+    )
     assert fill(failing, quote(0), Usage(), first=True).cash == -NETWORK_FEE
 
 
 def test_one_attempt_in_twenty_fails_and_which_is_published():
-    """The published rule, worked out here: the first eight bytes of a SHA-256, out of 10,000, under 500."""
+    """The published rule, worked out here: the first eight bytes of a SHA-256, out of 10,000, under
+    500.
+    """
+
     def digest_of(number):
         return hashlib.sha256(f"calm|{number}|amm-cp/1.1|0".encode()).digest()
-    expected = [int.from_bytes(digest_of(number)[:8], "big") % 10_000 < 500 for number in range(20_000)]
-    assert [is_failing(order(number=number)) for number in range(20_000)] == expected and fills.FAILURE_BPS == 500
+
+    expected = [
+        int.from_bytes(digest_of(number)[:8], "big") % 10_000 < 500 for number in range(20_000)
+    ]
+    assert [
+        is_failing(order(number=number)) for number in range(20_000)
+    ] == expected and fills.FAILURE_BPS == 500
     digits = {int.from_bytes(digest_of(number)[:8], "big") % 10_000 for number in range(100_000)}
-    assert {499, 500} <= digits                                                        # so that the bound itself is tried
-    edge = {place: next(n for n in range(100_000) if int.from_bytes(digest_of(n)[:8], "big") % 10_000 == place) for place in (499, 500)}
+    assert {499, 500} <= digits  # so that the bound itself is tried
+    edge = {
+        place: next(
+            n for n in range(100_000) if int.from_bytes(digest_of(n)[:8], "big") % 10_000 == place
+        )
+        for place in (499, 500)
+    }
     assert is_failing(order(number=edge[499])) and not is_failing(order(number=edge[500]))
 
 
 def test_the_constants_of_the_model_are_what_its_assumptions_publish():
     """Changing one of these changes what fills pay: then the model needs a new id."""
     assert fills.MODEL == "amm-cp/1.1"
-    published = {"POOL_FEE_BPS": 30, "BASE_FEE": 5_000, "PRIORITY_FEE": 50_000, "NETWORK_FEE": 55_000, "RENT": 2_039_280, "FAILURE_BPS": 500,
-                 "POOL_SHARE_BPS": 200, "UNKNOWN_PENALTY_BPS": 500, "UNKNOWN_MOST": 10**9, "MAX_ATTEMPTS": 8, "WAIT_INTERVALS": 3, "GONE_SHARE": 20,
-                 "GONE_USD_CENTS": 10_000}
+    published = {
+        "POOL_FEE_BPS": 30,
+        "BASE_FEE": 5_000,
+        "PRIORITY_FEE": 50_000,
+        "NETWORK_FEE": 55_000,
+        "RENT": 2_039_280,
+        "FAILURE_BPS": 500,
+        "POOL_SHARE_BPS": 200,
+        "UNKNOWN_PENALTY_BPS": 500,
+        "UNKNOWN_MOST": 10**9,
+        "MAX_ATTEMPTS": 8,
+        "WAIT_INTERVALS": 3,
+        "GONE_SHARE": 20,
+        "GONE_USD_CENTS": 10_000,
+    }
     assert {name: getattr(fills, name) for name in published} == published
 
 
@@ -144,9 +216,19 @@ def test_a_failed_attempt_takes_nothing_from_the_pool():
     assert not usage.blind
 
 
-@pytest.mark.parametrize("changes, gone", [
-    ({}, False), ({"pool": "0"}, True), ({"liquidity": "0"}, True), ({"liquidity": "99.99"}, True), ({"liquidity": "100"}, True),
-    ({"liquidity": "15000"}, False), ({"liquidity": "14999.99"}, True), ({"liquidity": None, "pool": None}, False)])
+@pytest.mark.parametrize(
+    "changes, gone",
+    [
+        ({}, False),
+        ({"pool": "0"}, True),
+        ({"liquidity": "0"}, True),
+        ({"liquidity": "99.99"}, True),
+        ({"liquidity": "100"}, True),
+        ({"liquidity": "15000"}, False),
+        ({"liquidity": "14999.99"}, True),
+        ({"liquidity": None, "pool": None}, False),
+    ],
+)
 def test_when_liquidity_is_gone(changes, gone):
     """Under 100 USD, or under a twentieth of the 300,000 USD at entry."""
     assert is_gone(quote(0, **changes), 300_000_00) is gone
@@ -155,15 +237,25 @@ def test_when_liquidity_is_gone(changes, gone):
 def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
     held = order("sell", 5_000 * 10**6)
     nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price, Usage())
-    assert nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
+    assert (
+        nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
+    )
     left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price, Usage())
-    expected = swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL           # half a SOL beside 500 tokens; all of it, whatever the cap
+    expected = (
+        swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL
+    )  # half a SOL beside 500 tokens; all of it, whatever the cap
     assert 0 <= expected - (left.mid - left.slippage - left.pool_fee) < 3
     absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price, Usage())
-    assert absurd.mid == 5 * SOL                                                        # not worth more than at its last mark
+    assert absurd.mid == 5 * SOL  # not worth more than at its last mark
 
 
-@given(st.integers(1, 10**12), st.integers(1, 10**18), st.integers(1, 10**15), st.integers(0, 12), st.integers(0, 10**12))
+@given(
+    st.integers(1, 10**12),
+    st.integers(1, 10**18),
+    st.integers(1, 10**15),
+    st.integers(0, 12),
+    st.integers(0, 10**12),
+)
 def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
     """Whatever the pool: the invariant never shrinks, nothing is paid twice, nothing is created."""
     snapshot = replace(quote(0), price=price * 10**9, reserve=pool)
@@ -174,18 +266,36 @@ def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
         return
     sol, tokens = fills._pool(snapshot, decimals)
     paid = bought.mid + bought.slippage
-    assert bought.raw > 0 and bought.slippage >= 0 and paid + bought.pool_fee <= lamports and paid <= pool * 2 // 100
-    assert (sol + usage.sol_in + paid) * (tokens - bought.raw) >= (sol + usage.sol_in) * tokens - (sol + paid)
-    sold = fill(replace(order("sell", bought.raw, number=1), decimals=decimals), snapshot, Usage(), last_raw=bought.raw)
-    assert sold is None or sold.failed or sold.mid - sold.slippage <= paid              # there and back never gains
+    assert (
+        bought.raw > 0
+        and bought.slippage >= 0
+        and paid + bought.pool_fee <= lamports
+        and paid <= pool * 2 // 100
+    )
+    assert (sol + usage.sol_in + paid) * (tokens - bought.raw) >= (sol + usage.sol_in) * tokens - (
+        sol + paid
+    )
+    sold = fill(
+        replace(order("sell", bought.raw, number=1), decimals=decimals),
+        snapshot,
+        Usage(),
+        last_raw=bought.raw,
+    )
+    assert (
+        sold is None or sold.failed or sold.mid - sold.slippage <= paid
+    )  # there and back never gains
 
 
-# ---- one pool for all ---------------------------------------------------------------------------------------------------
+# ---- one pool for all ----------------------------------------------------------------------------
 def test_all_holders_of_a_drained_pool_share_what_it_holds():
-    """Twenty holders of 5,000 tokens beside half a SOL and 500 tokens: as if one had sold 100,000, 0.5 * 100000 / 100500."""
+    """Twenty holders of 5,000 tokens beside half a SOL and 500 tokens: as if one had sold 100,000,
+    0.5 * 100000 / 100500.
+    """
     drained, usage, received = quote(0, pool="0.5", liquidity="50"), Usage(), []
     for number in range(20):
-        done = write_off(order("sell", 5_000 * 10**6, number=number), drained, quote(0).price, usage)
+        done = write_off(
+            order("sell", 5_000 * 10**6, number=number), drained, quote(0).price, usage
+        )
         usage.take(done)
         received.append(done.mid - done.slippage)
     together = Fraction(1, 2) * Fraction(100_000, 100_500) * SOL
@@ -208,28 +318,55 @@ def test_a_write_off_beyond_all_there_is_fits_its_column():
     assert done.mid == done.slippage == 6 * 10**8 * SOL and done.cash == RENT - NETWORK_FEE
 
 
-# ---- whatever a pool is like --------------------------------------------------------------------------------------------
+# ---- whatever a pool is like ---------------------------------------------------------------------
 PRICES = st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10))
-POOLS = st.one_of(st.none(), st.decimals("0.01", "1000000", places=9).map(str), st.sampled_from(["0", "NaN", "Infinity", "-1", "nonsense"]))
+POOLS = st.one_of(
+    st.none(),
+    st.decimals("0.01", "1000000", places=9).map(str),
+    st.sampled_from(["0", "NaN", "Infinity", "-1", "nonsense"]),
+)
 LIQUIDITY = st.sampled_from([None, "0", "99.99", "72000", "1000000", "NaN", "-Infinity"])
 
 
 def test_a_pool_whose_token_side_is_less_than_one_unit_buys_nothing():
-    """240 SOL ($72,000 with both sides) at 300 SOL a token of no decimals: the pool holds 0.8 tokens, which floors to none."""
+    """240 SOL ($72,000 with both sides) at 300 SOL a token of no decimals: the pool holds 0.8
+    tokens, which floors to none.
+    """
     scarce = quote(0, price="300", pool="240", liquidity="72000")
     assert fill(replace(order("sell", 1), decimals=0), scarce, Usage(), last_raw=1) is None
     assert fill(replace(order(), decimals=0), scarce, Usage(), first=True) is None
-    assert write_off(replace(order("sell", 1), decimals=0), scarce, scarce.price, Usage()).cash == RENT - NETWORK_FEE
+    assert (
+        write_off(replace(order("sell", 1), decimals=0), scarce, scarce.price, Usage()).cash
+        == RENT - NETWORK_FEE
+    )
 
 
 @settings(max_examples=400, deadline=None)
-@given(PRICES, POOLS, LIQUIDITY, st.integers(0, 18), st.lists(st.tuples(st.sampled_from(["buy", "sell", "gone"]), st.integers(1, 10**24)),
-                                                             min_size=1, max_size=8))
+@given(
+    PRICES,
+    POOLS,
+    LIQUIDITY,
+    st.integers(0, 18),
+    st.lists(
+        st.tuples(st.sampled_from(["buy", "sell", "gone"]), st.integers(1, 10**24)),
+        min_size=1,
+        max_size=8,
+    ),
+)
 def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, decimals, wanted):
-    """Any price from 1e-15 to 9e10 SOL, any pool, any decimals: all orders of one snapshot together."""
-    snapshot, usage, paid_in, paid_out = quote(0, price=price, pool=pool, liquidity=liquidity), Usage(), 0, 0
+    """Any price from 1e-15 to 9e10 SOL, any pool, any decimals: all orders of one snapshot
+    together.
+    """
+    snapshot, usage, paid_in, paid_out = (
+        quote(0, price=price, pool=pool, liquidity=liquidity),
+        Usage(),
+        0,
+        0,
+    )
     for number, (side, amount) in enumerate(wanted):
-        one = replace(order("buy" if side == "buy" else "sell", amount, number=number), decimals=decimals)
+        one = replace(
+            order("buy" if side == "buy" else "sell", amount, number=number), decimals=decimals
+        )
         if side == "gone":
             done = write_off(one, snapshot, snapshot.price, usage)
         else:
@@ -239,8 +376,14 @@ def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, decimals,
         usage.take(done)
         assert min(done.raw, done.mid, done.slippage, done.pool_fee) >= 0
         moved = done.mid + done.slippage if done.side == "buy" else done.mid - done.slippage
-        assert done.cash == (-moved if done.side == "buy" else moved) - done.pool_fee - NETWORK_FEE - done.rent and moved >= 0
-        paid_in, paid_out = (paid_in + moved, paid_out) if done.side == "buy" else (paid_in, paid_out + moved)
+        assert (
+            done.cash
+            == (-moved if done.side == "buy" else moved) - done.pool_fee - NETWORK_FEE - done.rent
+            and moved >= 0
+        )
+        paid_in, paid_out = (
+            (paid_in + moved, paid_out) if done.side == "buy" else (paid_in, paid_out + moved)
+        )
         assert done.side == "sell" or moved + done.pool_fee <= amount or done.failed
     if snapshot.reserve is not None:
         assert paid_out <= snapshot.reserve and paid_in <= snapshot.reserve * 2 // 100

@@ -1,4 +1,5 @@
 """The door: who gets in where, what every answer carries, and what never leaves."""
+
 import contextlib
 import json
 import logging
@@ -17,24 +18,51 @@ from web.keys import make_key
 from web.logs import JsonLines
 from web.problem import Problem
 
-V1 = [("GET", "bots"), ("GET", "bots/{bot}"), ("GET", "feed"), ("GET", "posts/{post}"), ("POST", "posts"), ("GET", "trades"), ("GET", "activity?mint=" + address("m")),
-      ("GET", "leaderboard"), ("GET", "market"), ("GET", "me"), ("GET", "stream")]
+V1 = [
+    ("GET", "bots"),
+    ("GET", "bots/{bot}"),
+    ("GET", "feed"),
+    ("GET", "posts/{post}"),
+    ("POST", "posts"),
+    ("GET", "trades"),
+    ("GET", "activity?mint=" + address("m")),
+    ("GET", "leaderboard"),
+    ("GET", "market"),
+    ("GET", "me"),
+    ("GET", "stream"),
+]
 
 
 @pytest.fixture
 def callers(service):
     """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the paths."""
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
-    revoked, expired = (accounts.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2))
+    revoked, expired = (
+        accounts.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
+    )
     accounts.revoke_key(revoked.key.uid, NOW)
     Key.update(expires_at=NOW).where(Key.id == expired.key.id).execute()
     accounts.retire_bot(retired.bot, NOW)
-    return {"nobody": None, "a guess": make_key("publish"), "a typo": bot.publish_key.text[:-1] + "-", "a revoked key": revoked.text, "an expired key": expired.text,
-            "a retired bot's key": retired.publish_key.text, "a read key": service.make_read_key(bot.owner), "a publishing key": bot.publish_key.text,
-            "another owner's key": service.make_bot("Bob").publish_key.text}
+    return {
+        "nobody": None,
+        "a guess": make_key("publish"),
+        "a typo": bot.publish_key.text[:-1] + "-",
+        "a revoked key": revoked.text,
+        "an expired key": expired.text,
+        "a retired bot's key": retired.publish_key.text,
+        "a read key": service.make_read_key(bot.owner),
+        "a publishing key": bot.publish_key.text,
+        "another owner's key": service.make_bot("Bob").publish_key.text,
+    }
 
 
-REFUSED = {"nobody": "missing_key", **dict.fromkeys(("a guess", "a typo", "a revoked key", "an expired key", "a retired bot's key"), "invalid_key")}
+REFUSED = {
+    "nobody": "missing_key",
+    **dict.fromkeys(
+        ("a guess", "a typo", "a revoked key", "an expired key", "a retired bot's key"),
+        "invalid_key",
+    ),
+}
 
 
 @pytest.mark.parametrize("method, path", V1)
@@ -45,7 +73,10 @@ def test_every_keyed_route_asks_every_caller(service, callers, method, path):
     for caller, key in callers.items():
         answer = service.ask(method, path, key, **({"json": body} if method == "POST" else {}))
         if caller in REFUSED:
-            assert (answer.status_code, answer.json["code"]) == (401, REFUSED[caller]) and answer.headers["WWW-Authenticate"].startswith("Bearer"), caller
+            assert (answer.status_code, answer.json["code"]) == (
+                401,
+                REFUSED[caller],
+            ) and answer.headers["WWW-Authenticate"].startswith("Bearer"), caller
         elif method == "POST" and caller == "a read key":
             assert (answer.status_code, answer.json["code"]) == (403, "insufficient_scope")
         elif method == "POST" and caller == "another owner's key":
@@ -56,82 +87,201 @@ def test_every_keyed_route_asks_every_caller(service, callers, method, path):
 
 
 def test_the_matrix_names_every_keyed_route(service):
-    rules = {(method, rule.rule) for rule in service.app.url_map.iter_rules() if rule.rule.startswith("/api/v1/") for method in rule.methods - {"HEAD"}}
-    assert rules == {(method, "/api/v1/" + path.partition("?")[0].replace("{bot}", "<uid>").replace("{post}", "<uid>")) for method, path in V1}
+    rules = {
+        (method, rule.rule)
+        for rule in service.app.url_map.iter_rules()
+        if rule.rule.startswith("/api/v1/")
+        for method in rule.methods - {"HEAD"}
+    }
+    assert rules == {
+        (
+            method,
+            "/api/v1/"
+            + path.partition("?")[0].replace("{bot}", "<uid>").replace("{post}", "<uid>"),
+        )
+        for method, path in V1
+    }
 
 
-@pytest.mark.parametrize("headers", [{"Authorization": "Basic {key}"}, {"Authorization": "{key}"}, {"X-Api-Key": "{key}"}, {"Cookie": "key={key}"}, {"Authorization": "Bearer"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Basic {key}"},
+        {"Authorization": "{key}"},
+        {"X-Api-Key": "{key}"},
+        {"Cookie": "key={key}"},
+        {"Authorization": "Bearer"},
+    ],
+)
 def test_only_a_bearer_header_carries_a_key(service, callers, headers):
     key = callers["a publishing key"]
-    answer = service.get(f"/api/v1/me?key={key}&api_key={key}", headers={name: value.format(key=key) for name, value in headers.items()})
+    answer = service.get(
+        f"/api/v1/me?key={key}&api_key={key}",
+        headers={name: value.format(key=key) for name, value in headers.items()},
+    )
     assert (answer.status_code, answer.json["code"]) == (401, "missing_key")
 
 
 def test_the_scheme_is_read_in_any_case(service, callers):
-    assert service.get("/api/v1/me", headers={"Authorization": f"bearer  {callers['a read key']} "}).status_code == 200
+    assert (
+        service.get(
+            "/api/v1/me", headers={"Authorization": f"bearer  {callers['a read key']} "}
+        ).status_code
+        == 200
+    )
 
 
-# ---- what every answer carries ------------------------------------------------------------------------------------------------
+# ---- what every answer carries -------------------------------------------------------------------
 def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
     monkeypatch.setattr("web.queries.list_bots", lambda *_: 1 / 0)
-    answers = [service.get("/api/health"), service.get("/openapi.json"), service.get("/nothing"), service.get("/api/nothing"), service.ask("DELETE", "/api/v1/feed"), service.get("/api/v1/feed"),
-               service.get("/api/v1/feed", callers["a read key"]), service.get("/api/v1/feed", callers["a read key"], headers={"Host": "evil.example"}),
-               service.get("/api/v1/bots", callers["a read key"]), service.post(b"{", callers["a publishing key"])]
-    assert [answer.status_code for answer in answers] == [200, 200, 404, 404, 405, 401, 200, 421, 500, 400]
+    answers = [
+        service.get("/api/health"),
+        service.get("/openapi.json"),
+        service.get("/nothing"),
+        service.get("/api/nothing"),
+        service.ask("DELETE", "/api/v1/feed"),
+        service.get("/api/v1/feed"),
+        service.get("/api/v1/feed", callers["a read key"]),
+        service.get("/api/v1/feed", callers["a read key"], headers={"Host": "evil.example"}),
+        service.get("/api/v1/bots", callers["a read key"]),
+        service.post(b"{", callers["a publishing key"]),
+    ]
+    assert [answer.status_code for answer in answers] == [
+        200,
+        200,
+        404,
+        404,
+        405,
+        401,
+        200,
+        421,
+        500,
+        400,
+    ]
     for answer in answers:
-        assert answer.headers["X-Request-Id"].startswith("req_") and answer.headers["Content-Security-Policy"] == headers.CONTENT_POLICY
-        assert answer.headers["X-Content-Type-Options"] == "nosniff" and answer.headers["X-Frame-Options"] == "DENY" and "Set-Cookie" not in answer.headers
+        assert (
+            answer.headers["X-Request-Id"].startswith("req_")
+            and answer.headers["Content-Security-Policy"] == headers.CONTENT_POLICY
+        )
+        assert (
+            answer.headers["X-Content-Type-Options"] == "nosniff"
+            and answer.headers["X-Frame-Options"] == "DENY"
+            and "Set-Cookie" not in answer.headers
+        )
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == len(answers)
 
 
 def test_a_fault_of_ours_is_a_problem_without_its_inside(service, callers, monkeypatch, caplog):
     monkeypatch.setattr("web.queries.list_bots", lambda *_: {}["canary"])
     answer = service.get("/api/v1/bots", callers["a read key"])
-    assert (answer.status_code, answer.json["code"]) == (500, "internal_error") and "canary" not in answer.text and "Traceback" not in answer.text
-    assert [record.shown["requestId"] for record in caplog.records if record.levelname == "ERROR"] == [answer.json["requestId"]]
+    assert (
+        (answer.status_code, answer.json["code"]) == (500, "internal_error")
+        and "canary" not in answer.text
+        and "Traceback" not in answer.text
+    )
+    assert [
+        record.shown["requestId"] for record in caplog.records if record.levelname == "ERROR"
+    ] == [answer.json["requestId"]]
 
 
 def test_a_path_that_is_no_json_route_is_refused_with_a_page(service):
     answer = service.get("/<script>alert(1)</script>")
-    assert answer.status_code == 404 and answer.content_type.startswith("text/html") and "<script>alert" not in answer.text and answer.headers["X-Request-Id"] in answer.text
+    assert (
+        answer.status_code == 404
+        and answer.content_type.startswith("text/html")
+        and "<script>alert" not in answer.text
+        and answer.headers["X-Request-Id"] in answer.text
+    )
 
 
-@pytest.mark.parametrize("host, served", [("localhost", True), ("127.0.0.1:8000", True), ("LOCALHOST:1", True), ("[::1]:8000", True), ("evil.example", False), ("127.0.0.1.evil.example", False),
-                                          ("localhost@evil.example", False), ("", False), ("[::2]", False), ("evil.example:127.0.0.1", False)])
+@pytest.mark.parametrize(
+    "host, served",
+    [
+        ("localhost", True),
+        ("127.0.0.1:8000", True),
+        ("LOCALHOST:1", True),
+        ("[::1]:8000", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("", False),
+        ("[::2]", False),
+        ("evil.example:127.0.0.1", False),
+    ],
+)
 def test_only_known_hosts_are_served(service, host, served):
     answer = service.get("/api/health", headers={"Host": host})
-    assert answer.status_code == (200 if served else 421) and (served or answer.json["code"] == "misdirected_request")
+    assert answer.status_code == (200 if served else 421) and (
+        served or answer.json["code"] == "misdirected_request"
+    )
 
 
-# ---- answers are what the document says -----------------------------------------------------------------------------------------
+# ---- answers are what the document says ----------------------------------------------------------
 def test_every_answer_is_what_openapi_says(service, callers):
-    service.observe_trade(address("w"), "t", slot=5, mint=address("m"), kind="sell", raw=-5, realized="matched", result=1, lots='[["trade_x","5",4]]')
+    service.observe_trade(
+        address("w"),
+        "t",
+        slot=5,
+        mint=address("m"),
+        kind="sell",
+        raw=-5,
+        realized="matched",
+        result=1,
+        lots='[["trade_x","5",4]]',
+    )
     key = callers["a publishing key"]
     post = service.post({"eventId": "e", "body": "b", "signature": signature("t")}, key).json
     document = openapi.build_document("http://127.0.0.1:8000")
-    for method, path in V1[:-1]:                              # but for the stream, which does not end
+    for method, path in V1[:-1]:  # but for the stream, which does not end
         asked = "/api/v1/" + path.format(bot=post["botId"], post=post["id"])
-        answers = [service.ask(method, asked, key, **({"json": {"eventId": "f", "body": "b"}} if method == "POST" else {})), service.ask(method, asked)]
+        answers = [
+            service.ask(
+                method,
+                asked,
+                key,
+                **({"json": {"eventId": "f", "body": "b"}} if method == "POST" else {}),
+            ),
+            service.ask(method, asked),
+        ]
         for answer in answers:
-            check_documented(document, method, "/api/v1/" + path.partition("?")[0].replace("{bot}", "{id}").replace("{post}", "{id}"), answer)
+            check_documented(
+                document,
+                method,
+                "/api/v1/"
+                + path.partition("?")[0].replace("{bot}", "{id}").replace("{post}", "{id}"),
+                answer,
+            )
     check_documented(document, "GET", "/api/health", service.get("/api/health"))
 
 
 def check_documented(document, method, path, answer):
-    content = document["paths"][path][method.lower()]["responses"][str(answer.status_code)]["content"]
+    content = document["paths"][path][method.lower()]["responses"][str(answer.status_code)][
+        "content"
+    ]
     schema = content[answer.content_type]["schema"]
-    errors = list(Draft202012Validator({**schema, "components": document["components"]}).iter_errors(answer.json))
+    errors = list(
+        Draft202012Validator({**schema, "components": document["components"]}).iter_errors(
+            answer.json
+        )
+    )
     assert not errors, f"{method} {path}: {errors[0].message} at {list(errors[0].path)}"
 
 
 def test_openapi_names_every_route_of_the_interface(service):
     document = service.get("/openapi.json").json
-    described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    routes = {(method, rule.rule.replace("<uid>", "{id}")) for rule in service.app.url_map.iter_rules() if rule.rule.startswith("/api/") for method in rule.methods - {"HEAD"}}
+    described = {
+        (method.upper(), path) for path, item in document["paths"].items() for method in item
+    }
+    routes = {
+        (method, rule.rule.replace("<uid>", "{id}"))
+        for rule in service.app.url_map.iter_rules()
+        if rule.rule.startswith("/api/")
+        for method in rule.methods - {"HEAD"}
+    }
     assert document["openapi"].startswith("3.1") and described == routes
 
 
-# ---- busy, and better again ---------------------------------------------------------------------------------------------------
+# ---- busy, and better again ----------------------------------------------------------------------
 @contextlib.contextmanager
 def locked():
     """Inside, somebody else writes to the database and takes his time."""
@@ -156,7 +306,9 @@ def locked():
 @contextlib.contextmanager
 def full():
     """Inside, the database cannot grow."""
-    database.execute_sql(f"PRAGMA max_page_count = {database.execute_sql('PRAGMA page_count').fetchone()[0]}")
+    database.execute_sql(
+        f"PRAGMA max_page_count = {database.execute_sql('PRAGMA page_count').fetchone()[0]}"
+    )
     try:
         yield
     finally:
@@ -169,7 +321,11 @@ def test_a_locked_database_is_busy_and_recovers(service, callers, monkeypatch):
     with locked():
         answer = service.post({"eventId": "during", "body": "b"}, key)
         reading = service.get("/api/v1/feed", key)
-    assert (answer.status_code, answer.json["code"], answer.headers["Retry-After"]) == (503, "busy", "2")
+    assert (answer.status_code, answer.json["code"], answer.headers["Retry-After"]) == (
+        503,
+        "busy",
+        "2",
+    )
     assert reading.status_code == 200
     assert service.post({"eventId": "during", "body": "b"}, key).status_code == 201
 
@@ -188,11 +344,18 @@ def test_a_full_disk_is_busy_and_recovers(service, callers):
 def test_pages_are_busy_and_recover(service, monkeypatch):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
-    Session.update(seen_at=Session.seen_at - 7_200_000).execute()      # due to be noted
+    Session.update(seen_at=Session.seen_at - 7_200_000).execute()  # due to be noted
     with locked():
-        during = [browser.send("/connect", name="During"), browser.send(f"/bots/{uid}/profile", name="During")]
-        reading = [browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage", "/status")]
-    assert [(page.status_code, page.headers["Retry-After"], page.mimetype) for page in during] == [(503, "2", "text/html")] * 2 and "Nothing was stored" in during[0].text
+        during = [
+            browser.send("/connect", name="During"),
+            browser.send(f"/bots/{uid}/profile", name="During"),
+        ]
+        reading = [
+            browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage", "/status")
+        ]
+    assert [(page.status_code, page.headers["Retry-After"], page.mimetype) for page in during] == [
+        (503, "2", "text/html")
+    ] * 2 and "Nothing was stored" in during[0].text
     assert reading == [200] * 3 and [bot.name for bot in Bot.select()] == ["Nell"]
     assert browser.send("/connect", name="During").status_code == 200
 
@@ -202,10 +365,20 @@ def test_pages_survive_a_full_disk(service):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
     with full():
-        codes = [browser.send(f"/bots/{uid}/posts", draft=str(n), body="x" * 4000, reason="y" * 4000).status_code for n in range(30)]
+        codes = [
+            browser.send(
+                f"/bots/{uid}/posts", draft=str(n), body="x" * 4000, reason="y" * 4000
+            ).status_code
+            for n in range(30)
+        ]
         reading = [browser.get(path).status_code for path in ("/", f"/bots/{uid}/manage")]
     assert codes[-1] == 503 and set(codes) <= {302, 503} and reading == [200, 200]
-    assert browser.send(f"/bots/{uid}/posts", draft="29", body="x" * 4000, reason="y" * 4000).status_code == 302
+    assert (
+        browser.send(
+            f"/bots/{uid}/posts", draft="29", body="x" * 4000, reason="y" * 4000
+        ).status_code
+        == 302
+    )
     assert Post.select().count() == codes.count(302) + 1
 
 
@@ -230,7 +403,11 @@ def test_a_locked_allowance_is_busy(service, callers):
 def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
     execute = service.app.allowance.store._open().execute
     execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').get}").fetchall()
-    codes = [service.get(path, peer=f"10.0.{n}.{n}").status_code for n in range(200) for path in ("/api/health", "/market")]
+    codes = [
+        service.get(path, peer=f"10.0.{n}.{n}").status_code
+        for n in range(200)
+        for path in ("/api/health", "/market")
+    ]
     assert set(codes) == {200} and execute("SELECT COUNT(*) FROM counted").get < 200
 
 
@@ -243,17 +420,23 @@ def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeyp
     monkeypatch.setattr(service.app.allowance.store, "_open", fail)
     answer = service.get("/api/v1/feed", callers["a read key"])
     monkeypatch.undo()
-    assert (answer.status_code, answer.json["code"]) == (503, "busy") and service.get("/api/v1/feed", callers["a read key"]).status_code == 200
+    assert (answer.status_code, answer.json["code"]) == (503, "busy") and service.get(
+        "/api/v1/feed", callers["a read key"]
+    ).status_code == 200
 
 
 def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch):
     assert service.get("/api/health").json["status"] == "ok"
     monkeypatch.setattr("web.health.JOBS", "SELECT nonsense FROM nowhere")
     answer = service.get("/api/health")
-    assert (answer.status_code, answer.json["status"], answer.json["database"]["ok"]) == (503, "down", False)
+    assert (answer.status_code, answer.json["status"], answer.json["database"]["ok"]) == (
+        503,
+        "down",
+        False,
+    )
 
 
-# ---- creating influencers -------------------------------------------------------------------------------------------------------
+# ---- creating influencers ------------------------------------------------------------------------
 def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, storage_url):
     monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
     service = Service(tmp_path / "data", creations_per_minute=2, ratelimit_storage_url=storage_url)
@@ -268,9 +451,25 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
                 return problem.code
 
     assert [create("192.0.2.1") for _ in range(3)] == ["created", "created", "rate_limited"]
-    assert [create(f"192.0.2.{n}", owner=7) for n in (2, 3, 4)] == ["created", "created", "rate_limited"]
-    assert [create("192.0.2.4") for _ in range(3)] == ["created", "created", "rate_limited"]      # the refused one used nothing of its address
-    assert [create("192.0.2.4", owner=8), create("192.0.2.5", owner=8), create("192.0.2.6", owner=8)] == ["rate_limited", "created", "created"]    # nor of its owner
+    assert [create(f"192.0.2.{n}", owner=7) for n in (2, 3, 4)] == [
+        "created",
+        "created",
+        "rate_limited",
+    ]
+    assert [create("192.0.2.4") for _ in range(3)] == [
+        "created",
+        "created",
+        "rate_limited",
+    ]  # the refused one used nothing of its address
+    assert [
+        create("192.0.2.4", owner=8),
+        create("192.0.2.5", owner=8),
+        create("192.0.2.6", owner=8),
+    ] == [
+        "rate_limited",
+        "created",
+        "created",
+    ]  # nor of its owner
     service.close()
 
 
@@ -284,18 +483,35 @@ def test_a_closed_instance_takes_nobody(tmp_path):
     service.close()
 
 
-# ---- what never leaves ----------------------------------------------------------------------------------------------------------
+# ---- what never leaves ---------------------------------------------------------------------------
 def test_no_secret_reaches_a_log_or_an_answer(service, callers, caplog):
-    """Keys and canaries through every path and field; the log holds none of them, and no answer repeats what it refuses."""
-    caplog.set_level(logging.INFO)                             # as the server runs; statements with their values are debug
+    """Keys and canaries through every path and field; the log holds none of them, and no answer
+    repeats what it refuses.
+    """
+    caplog.set_level(logging.INFO)  # as the server runs; statements with their values are debug
     key, canary = callers["a publishing key"], "canary-7f3a"
-    answers = [service.get(f"/api/v1/bots/{key}", key), service.get(f"/{key}"), service.get(f"/api/v1/feed?cursor={canary}&since={canary}", key), service.get(f"/api/v1/trades?mint={canary}", key),
-               service.get(f"/api/{canary}", key), service.get("/api/v1/me", key + canary), service.ask("POST", f"/api/v1/posts?key={key}", key, json={"eventId": canary, "body": 5, canary[:6]: 1}),
-               service.post(f'{{"eventId": "{canary}", "body": "'.encode(), key), service.get("/api/v1/me", key, headers={"Host": canary}), service.get("/api/v1/me", key, headers={"Cookie": canary}),
-               service.post({"eventId": "ok", "body": f"my words {canary}"}, key), service.post({"eventId": "ok", "body": "else"}, key)]
+    answers = [
+        service.get(f"/api/v1/bots/{key}", key),
+        service.get(f"/{key}"),
+        service.get(f"/api/v1/feed?cursor={canary}&since={canary}", key),
+        service.get(f"/api/v1/trades?mint={canary}", key),
+        service.get(f"/api/{canary}", key),
+        service.get("/api/v1/me", key + canary),
+        service.ask(
+            "POST",
+            f"/api/v1/posts?key={key}",
+            key,
+            json={"eventId": canary, "body": 5, canary[:6]: 1},
+        ),
+        service.post(f'{{"eventId": "{canary}", "body": "'.encode(), key),
+        service.get("/api/v1/me", key, headers={"Host": canary}),
+        service.get("/api/v1/me", key, headers={"Cookie": canary}),
+        service.post({"eventId": "ok", "body": f"my words {canary}"}, key),
+        service.post({"eventId": "ok", "body": "else"}, key),
+    ]
     lines = "\n".join(JsonLines().format(record) for record in caplog.records)
     assert lines.count('"message": "request"') >= len(answers)
-    secrets = [key, key[len("cnd_pub_"):], canary]
+    secrets = [key, key[len("cnd_pub_") :], canary]
     assert not [secret for secret in secrets if secret in lines]
     for answer in answers:
         shown = str(answer.headers) + (answer.text if answer.status_code != 201 else "")
@@ -311,8 +527,17 @@ def test_no_file_of_the_instance_holds_a_key_or_a_code(tmp_path):
     service.post({"eventId": "e", "body": "b"}, made.publish_key.text)
     service.close()
     stored = b"".join(file.read_bytes() for file in service.config.data_dir.iterdir())
-    assert made.publish_key.key.hash.encode() in stored          # it is the database that was read
-    assert not [secret for secret in (made.publish_key.text, read, made.recovery_code, made.recovery_code.replace("-", "")) if secret.encode() in stored]
+    assert made.publish_key.key.hash.encode() in stored  # it is the database that was read
+    assert not [
+        secret
+        for secret in (
+            made.publish_key.text,
+            read,
+            made.recovery_code,
+            made.recovery_code.replace("-", ""),
+        )
+        if secret.encode() in stored
+    ]
 
 
 def test_a_log_line_is_one_json_object(service, callers, caplog):
@@ -320,12 +545,22 @@ def test_a_log_line_is_one_json_object(service, callers, caplog):
     answer = service.get("/api/v1/bots/bot_nobody", callers["a read key"])
     line = json.loads(JsonLines().format(caplog.records[-1]))
     assert {name: line[name] for name in ("level", "requestId", "method", "route", "status")} == {
-        "level": "info", "requestId": answer.headers["X-Request-Id"], "method": "GET", "route": "/api/v1/bots/<uid>", "status": 404}
+        "level": "info",
+        "requestId": answer.headers["X-Request-Id"],
+        "method": "GET",
+        "route": "/api/v1/bots/<uid>",
+        "status": 404,
+    }
     assert line["key"].startswith("key_") and line["ms"] >= 0 and line["at"].endswith("+00:00")
 
 
 def test_secure_cookies_and_transport_behind_https(tmp_path):
-    secure = Service(tmp_path / "data", base_url="https://candor.example", allowed_hosts=("candor.example",))
+    secure = Service(
+        tmp_path / "data", base_url="https://candor.example", allowed_hosts=("candor.example",)
+    )
     answer = secure.get("/api/health", headers={"Host": "candor.example"})
-    assert answer.headers["Strict-Transport-Security"] and secure.app.config["SESSION_COOKIE_SECURE"] is True
+    assert (
+        answer.headers["Strict-Transport-Security"]
+        and secure.app.config["SESSION_COOKIE_SECURE"] is True
+    )
     secure.close()

@@ -1,4 +1,7 @@
-"""`doctor --deep`: whatever is changed behind the books' back, in tables or in the bytes of the file, is named."""
+"""`doctor --deep`: whatever is changed behind the books' back, in tables or in the bytes of the
+file, is named.
+"""
+
 import contextlib
 import dataclasses
 import random
@@ -25,7 +28,9 @@ ADA, EVE = address("ada"), address("eve")
 
 @pytest.fixture
 def seen(settings, db):
-    """Two observed wallets, a verified post and one that waits; every name has the form that the program gives it."""
+    """Two observed wallets, a verified post and one that waits; every name has the form that the
+    program gives it.
+    """
     chain = market(3, ("ada", "eve"), 36)
     seen = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
     for model, prefix in ((Owner, "owner"), (Bot, "bot")):
@@ -33,8 +38,19 @@ def seen(settings, db):
             model.update(uid=models.new_uid(prefix)).where(model.id == row.id).execute()
     Bot.update(handle=fn.LOWER(Bot.handle)).execute()
     bought = Trade.get(Trade.kind == "buy", Trade.wallet == seen.wallets[0])
-    Post.create(uid=models.new_uid("post"), bot=seen.wallets[0].bot, source="bot", channel="api", event_id="e", body="words " * 40, signature=bought.signature,
-                wallet=seen.wallets[0], status="pending", event_at=seen.now, created_at=seen.now)
+    Post.create(
+        uid=models.new_uid("post"),
+        bot=seen.wallets[0].bot,
+        source="bot",
+        channel="api",
+        event_id="e",
+        body="words " * 40,
+        signature=bought.signature,
+        wallet=seen.wallets[0],
+        status="pending",
+        event_at=seen.now,
+        created_at=seen.now,
+    )
     return seen.settle()
 
 
@@ -51,28 +67,64 @@ def test_an_instance_that_agrees_with_itself(seen):
 
 
 def first_sell():
-    return Trade.select().where(Trade.kind == "sell", Trade.result.is_null(False)).order_by(Trade.id).get()
+    return (
+        Trade.select()
+        .where(Trade.kind == "sell", Trade.result.is_null(False))
+        .order_by(Trade.id)
+        .get()
+    )
 
 
 CHANGES = [
-    (Trade, {"result": 1}, ("trade", "result")), (Trade, {"kind": "lending"}, ("trade", "kind")), (Trade, {"flags": '["x"]'}, ("trade", "flags")),
-    (Trade, {"uid": "trade_" + "0" * 24}, ("trade", "uid")), (Trade, {"digest": "0" * 24}, ("trade", "digest")), (Trade, {"sol_change": 5}, ("trade", "sol_change")),
-    (TradeMint, {"side": None}, ("trade_mint", None)), (HourTotal, {"realized": 3}, ("hour_total", None)), (HourTotal, {"hour": 1}, ("hour_total", None)),
-    (Wallet, {"realized": 77}, ("wallet", "realized")), (Wallet, {"results": "{}"}, ("wallet", "results")), (Wallet, {"positions": "[]"}, ("wallet", "positions")),
-    (Wallet, {"last_trade_at": 1_793_880_000_000}, ("wallet", "last_trade_at")), (Wallet, {"coverage": "{"}, ("wallet", "coverage")),
-    (Receipt, {"body": b"no zlib"}, ("receipt", "body")), (Receipt, {"slot": 5}, ("receipt", "slot")), (Receipt, {"block_time": 5}, ("receipt", "block_time")),
-    (Sighting, {"slot": 5}, ("sighting", "slot")), (Sighting, {"entry": "[]"}, ("sighting", "entry")), (Sighting, {"entry": None}, ("sighting", "entry")),
-    (Sighting, {"state": "gone"}, ("sighting", "state")), (Post, {"status": "pending"}, ("post", "status")), (Post, {"trade": None}, ("post", "trade_id")),
-    (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")), (Post, {"created_at": 5}, ("post", "created_at")), (Owner, {"uid": "owner_x"}, ("owner", "uid")),
-    (Bot, {"voice": "{"}, ("bot", "voice")), (Receipt, {"endpoint": "dndpoint 1"}, ("receipt", "endpoint")), (TradeMint, {"mint": "x"}, ("trade_mint", "mint"))]
+    (Trade, {"result": 1}, ("trade", "result")),
+    (Trade, {"kind": "lending"}, ("trade", "kind")),
+    (Trade, {"flags": '["x"]'}, ("trade", "flags")),
+    (Trade, {"uid": "trade_" + "0" * 24}, ("trade", "uid")),
+    (Trade, {"digest": "0" * 24}, ("trade", "digest")),
+    (Trade, {"sol_change": 5}, ("trade", "sol_change")),
+    (TradeMint, {"side": None}, ("trade_mint", None)),
+    (HourTotal, {"realized": 3}, ("hour_total", None)),
+    (HourTotal, {"hour": 1}, ("hour_total", None)),
+    (Wallet, {"realized": 77}, ("wallet", "realized")),
+    (Wallet, {"results": "{}"}, ("wallet", "results")),
+    (Wallet, {"positions": "[]"}, ("wallet", "positions")),
+    (Wallet, {"last_trade_at": 1_793_880_000_000}, ("wallet", "last_trade_at")),
+    (Wallet, {"coverage": "{"}, ("wallet", "coverage")),
+    (Receipt, {"body": b"no zlib"}, ("receipt", "body")),
+    (Receipt, {"slot": 5}, ("receipt", "slot")),
+    (Receipt, {"block_time": 5}, ("receipt", "block_time")),
+    (Sighting, {"slot": 5}, ("sighting", "slot")),
+    (Sighting, {"entry": "[]"}, ("sighting", "entry")),
+    (Sighting, {"entry": None}, ("sighting", "entry")),
+    (Sighting, {"state": "gone"}, ("sighting", "state")),
+    (Post, {"status": "pending"}, ("post", "status")),
+    (Post, {"trade": None}, ("post", "trade_id")),
+    (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")),
+    (Post, {"created_at": 5}, ("post", "created_at")),
+    (Owner, {"uid": "owner_x"}, ("owner", "uid")),
+    (Bot, {"voice": "{"}, ("bot", "voice")),
+    (Receipt, {"endpoint": "dndpoint 1"}, ("receipt", "endpoint")),
+    (TradeMint, {"mint": "x"}, ("trade_mint", "mint")),
+]
 
 
 def test_a_change_behind_the_books_back_is_named(seen):
     for model, change, place in CHANGES:
-        before = {row["id"]: {name: row[name] for name in change} for row in list(model.select().dicts())} if model is not HourTotal else None
+        before = (
+            {
+                row["id"]: {name: row[name] for name in change}
+                for row in list(model.select().dicts())
+            }
+            if model is not HourTotal
+            else None
+        )
         hours = list(HourTotal.select().dicts())
         found = change_behind(seen, model, change)
-        assert place in found or (place[1] is None and place[0] in {table for table, _ in found}), (model, change, found)
+        assert place in found or (place[1] is None and place[0] in {table for table, _ in found}), (
+            model,
+            change,
+            found,
+        )
         for number, columns in (before or {}).items():
             model.update(columns).where(model.id == number).execute()
         if before is None:
@@ -82,19 +134,41 @@ def test_a_change_behind_the_books_back_is_named(seen):
 
 
 def change_behind(seen, model, change):
-    mine = {Trade: lambda: Trade.id == first_sell().id, TradeMint: lambda: TradeMint.trade == first_sell(), Sighting: lambda: Sighting.signature == first_sell().signature,
-            Receipt: lambda: Receipt.signature == first_sell().signature, Wallet: lambda: Wallet.address == ADA,
-            HourTotal: lambda: HourTotal.hour == HourTotal.select(fn.MAX(HourTotal.hour)).scalar()}
-    assert model.update(change).where(mine[model]() if model in mine else model.id == model.select(fn.MIN(model.id))).execute()
+    mine = {
+        Trade: lambda: Trade.id == first_sell().id,
+        TradeMint: lambda: TradeMint.trade == first_sell(),
+        Sighting: lambda: Sighting.signature == first_sell().signature,
+        Receipt: lambda: Receipt.signature == first_sell().signature,
+        Wallet: lambda: Wallet.address == ADA,
+        HourTotal: lambda: HourTotal.hour == HourTotal.select(fn.MAX(HourTotal.hour)).scalar(),
+    }
+    assert (
+        model.update(change)
+        .where(mine[model]() if model in mine else model.id == model.select(fn.MIN(model.id)))
+        .execute()
+    )
     return places(seen)
 
 
-@pytest.mark.parametrize("model, where, table", [(Trade, "trade", "trade"), (Receipt, "receipt", "receipt"), (Sighting, "sighting", "receipt"), (HourTotal, "hours", "hour_total"),
-                                                 (TradeMint, "mint", "trade_mint")])
+@pytest.mark.parametrize(
+    "model, where, table",
+    [
+        (Trade, "trade", "trade"),
+        (Receipt, "receipt", "receipt"),
+        (Sighting, "sighting", "receipt"),
+        (HourTotal, "hours", "hour_total"),
+        (TradeMint, "mint", "trade_mint"),
+    ],
+)
 def test_a_deleted_row_is_named_with_its_wallet_and_signature(seen, model, where, table):
     sale = first_sell()
-    match = {"trade": Trade.id == sale.id, "receipt": Receipt.signature == sale.signature, "sighting": Sighting.signature == sale.signature,
-             "hours": HourTotal.wallet == sale.wallet, "mint": TradeMint.trade == sale}[where]
+    match = {
+        "trade": Trade.id == sale.id,
+        "receipt": Receipt.signature == sale.signature,
+        "sighting": Sighting.signature == sale.signature,
+        "hours": HourTotal.wallet == sale.wallet,
+        "mint": TradeMint.trade == sale,
+    }[where]
     assert model.delete().where(match).execute()
     found = [one for one in differences(seen) if one.table == table]
     assert found and (where == "hours" or sale.signature in {one.signature for one in found})
@@ -102,7 +176,9 @@ def test_a_deleted_row_is_named_with_its_wallet_and_signature(seen, model, where
 
 def test_a_total_inside_the_coverage_is_compared(seen):
     said = orjson.loads(Wallet.get(Wallet.address == ADA).coverage)
-    Wallet.update(coverage=orjson.dumps({**said, "firstSlot": 1}).decode()).where(Wallet.address == ADA).execute()
+    Wallet.update(coverage=orjson.dumps({**said, "firstSlot": 1}).decode()).where(
+        Wallet.address == ADA
+    ).execute()
     assert places(seen) == {("wallet", "coverage.firstSlot")}
 
 
@@ -115,8 +191,12 @@ def test_entries_of_other_rules_are_not_called_wrong(seen):
 def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):
     """A server was killed between storing and publishing."""
     said = orjson.loads(Wallet.get(Wallet.address == ADA).coverage)
-    Wallet.update(coverage=orjson.dumps({**said, "receipts": said["receipts"] - 1}).decode()).where(Wallet.address == ADA).execute()
-    assert [(one.table, one.level) for one in differences(seen, running=True)] == [("wallet", "look")]
+    Wallet.update(coverage=orjson.dumps({**said, "receipts": said["receipts"] - 1}).decode()).where(
+        Wallet.address == ADA
+    ).execute()
+    assert [(one.table, one.level) for one in differences(seen, running=True)] == [
+        ("wallet", "look")
+    ]
 
 
 @ground.sqlite_only
@@ -129,6 +209,7 @@ def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
     def publish(seconds):
         slept.append(seconds)
         observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+
     assert list(inspection.inspect(seen.config, seen.now, True, publish)) == [] and len(slept) == 1
 
 
@@ -146,24 +227,38 @@ def test_a_receipt_that_is_gone_is_reported_and_fetched_again(seen):
     truth, sale = seen.ledger(), first_sell()
     Receipt.delete().where(Receipt.signature == sale.signature).execute()
     report = observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
-    assert sum(lost for _, _, lost, _, _ in report) == 1 and not Trade.select().where(Trade.signature == sale.signature).exists()
+    assert (
+        sum(lost for _, _, lost, _, _ in report) == 1
+        and not Trade.select().where(Trade.signature == sale.signature).exists()
+    )
     assert seen.settle().ledger() == truth and differences(seen) == []
     Receipt.delete().where(Receipt.signature == sale.signature).execute()
     seen.restart()
-    assert seen.settle().ledger() == truth and differences(seen) == [] and Receipt.select().where(Receipt.signature == sale.signature).exists()
+    assert (
+        seen.settle().ledger() == truth
+        and differences(seen) == []
+        and Receipt.select().where(Receipt.signature == sale.signature).exists()
+    )
 
 
 @ground.sqlite_only
 def test_flipped_bits_in_pages_that_hold_data_are_noticed(seen, tmp_path):
-    """One bit each, in the cells of tables that can be checked: what follows from receipts, and the receipts."""
+    """One bit each, in the cells of tables that can be checked: what follows from receipts, and the
+    receipts.
+    """
     keeping.store_copy(seen.config.database_path, tmp_path / "whole.db")
     config = dataclasses.replace(seen.config, data_dir=tmp_path / "damaged")
     config.data_dir.mkdir(mode=0o700)
     whole, dice = (tmp_path / "whole.db").read_bytes(), random.Random(5)
-    cells = list_cells(tmp_path / "whole.db", ("receipt", "trade", "sighting", "trade_mint", "hour_total"))
+    cells = list_cells(
+        tmp_path / "whole.db", ("receipt", "trade", "sighting", "trade_mint", "hour_total")
+    )
     config.database_path.write_bytes(whole)
     config.database_path.chmod(0o600)
-    healthy, unnoticed = [one for one in doctor.examine(config, seen.now, deep=True) if one.level == "wrong"], []
+    healthy, unnoticed = (
+        [one for one in doctor.examine(config, seen.now, deep=True) if one.level == "wrong"],
+        [],
+    )
     assert not [one for one in healthy if "fold" in one.text]
     for place in dice.sample(cells, 25):
         bit = dice.randrange(8)
@@ -182,10 +277,13 @@ def list_cells(path, tables):
     with contextlib.closing(apsw.Connection(str(path))) as db:
         size = db.pragma("page_size")
         names = ",".join(f"'{name}'" for name in tables)
-        rows = db.execute(f"SELECT pageno, pagetype FROM dbstat WHERE name IN ({names}) AND pagetype IN ('leaf', 'overflow')").fetchall()
+        rows = db.execute(
+            f"SELECT pageno, pagetype FROM dbstat WHERE name IN ({names}) AND pagetype IN ('leaf',"
+            " 'overflow')"
+        ).fetchall()
         data = path.read_bytes()
         for number, kind in rows:
             begin = (number - 1) * size
-            free = int.from_bytes(data[begin + 5:begin + 7], "big") if kind == "leaf" else 4
+            free = int.from_bytes(data[begin + 5 : begin + 7], "big") if kind == "leaf" else 4
             found += range(begin + free, begin + size)
     return found

@@ -1,4 +1,7 @@
-"""The jobs of a process: one leads, another takes over, faults are told and outlived, and no clock stops them."""
+"""The jobs of a process: one leads, another takes over, faults are told and outlived, and no clock
+stops them.
+"""
+
 import json
 import logging
 import threading
@@ -13,7 +16,9 @@ from models import Job
 
 @pytest.fixture
 def crew(settings, db, monkeypatch):
-    """crew(ticks) -> a started Jobs whose work is these: {name: (seconds, tick)}; all are stopped in the end."""
+    """crew(ticks) -> a started Jobs whose work is these: {name: (seconds, tick)}; all are stopped
+    in the end.
+    """
     started = []
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
 
@@ -42,6 +47,7 @@ def counting(counts, name="n"):
     def tick(now):
         counts[name] += 1
         return None, "{}"
+
     return tick
 
 
@@ -66,7 +72,11 @@ def test_a_pass_is_told(crew):
     crew({"job": (0.02, lambda now: ("endpoint 1: HTTP 500", json.dumps({"now": now})))})
     until(lambda: row("job"))
     told = row("job")
-    assert (told.state, told.last_error, told.last_success_at) == ("failing", "endpoint 1: HTTP 500", None)
+    assert (told.state, told.last_error, told.last_success_at) == (
+        "failing",
+        "endpoint 1: HTTP 500",
+        None,
+    )
     assert abs(json.loads(told.details)["now"] - time.time() * 1000) < 5_000
 
 
@@ -82,7 +92,10 @@ def test_a_fault_is_told_logged_and_outlived(crew, caplog):
 
     crew({"job": (0.05, tick), "other": (0.02, counting({}))})
     until(lambda: row("job"))
-    assert row("job").last_error == "internal error: ZeroDivisionError" and "ZeroDivisionError" in caplog.text
+    assert (
+        row("job").last_error == "internal error: ZeroDivisionError"
+        and "ZeroDivisionError" in caplog.text
+    )
     until(lambda: row("job").state == "ok")
     assert row("job").last_error is None
 
@@ -118,7 +131,9 @@ def test_a_job_that_is_switched_off_says_so(crew):
 
 
 def test_a_late_pass_runs_at_once_and_only_once(crew):
-    """It takes three intervals: no two run at the same time, and the two that were missed are not made up for."""
+    """It takes three intervals: no two run at the same time, and the two that were missed are not
+    made up for.
+    """
     running, begun = threading.Semaphore(1), []
 
     def tick(now):
@@ -178,6 +193,7 @@ def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
         waiting.set()
         ending.wait(30)
         return None, "{}"
+
     made = crew({"observer": (0.01, tick)})
     try:
         assert waiting.wait(5)

@@ -1,4 +1,5 @@
 """Backups, restoring, migrations with a copy, and the doctor's sentences."""
+
 import argparse
 import contextlib
 import fcntl
@@ -62,7 +63,7 @@ def backup(service, tmp_path):
     return path
 
 
-# ---- backing up ---------------------------------------------------------------------------------------------------------
+# ---- backing up ----------------------------------------------------------------------------------
 def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tmp_path):
     bots = [service.make_bot(name).bot.id for name in ("One", "Two", "Three")]
     acknowledged, stopped = dict.fromkeys(bots, 0), threading.Event()
@@ -70,8 +71,11 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
     def publish(bot):
         with models.database.connection_context():
             while not stopped.is_set():
-                posts.publish(bot, posts.PostBody(eventId=f"e-{acknowledged[bot]}", body="x" * 500), NOW)
+                posts.publish(
+                    bot, posts.PostBody(eventId=f"e-{acknowledged[bot]}", body="x" * 500), NOW
+                )
                 acknowledged[bot] += 1
+
     threads = [threading.Thread(target=publish, args=[bot]) for bot in bots]
     for thread in threads:
         thread.start()
@@ -80,8 +84,12 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
             time.sleep(0.05)
             before = dict(acknowledged)
             keeping.store_backup(service.config, tmp_path / f"{n}.db")
-            after = {bot: count + 1 for bot, count in acknowledged.items()}    # one more may be stored and not acknowledged yet
-            keeping.restore_backup(settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW)
+            after = {
+                bot: count + 1 for bot, count in acknowledged.items()
+            }  # one more may be stored and not acknowledged yet
+            keeping.restore_backup(
+                settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
+            )
             found = list_events(tmp_path / f"restored-{n}" / "app.db")
             for bot in bots:
                 mine = [event for of, event in found if of == bot]
@@ -102,10 +110,17 @@ def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path)
         holding = keeping.store_backup(service.config, tmp_path / "backup.db")
     finally:
         os.umask(old)
-    assert (holding.posts, holding.trades, holding.receipts, holding.schema) == (1, 0, 0, models.list_migrations()[-1])
+    assert (holding.posts, holding.trades, holding.receipts, holding.schema) == (
+        1,
+        0,
+        0,
+        models.list_migrations()[-1],
+    )
     assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["backup.db"]
-    with contextlib.closing(apsw.Connection(str(tmp_path / "backup.db"), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+    with contextlib.closing(
+        apsw.Connection(str(tmp_path / "backup.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    ) as db:
         assert db.pragma("journal_mode") == "delete"
 
 
@@ -133,7 +148,7 @@ def test_a_damaged_database_gives_no_backup(service, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "backup" in path.name]
 
 
-# ---- restoring ----------------------------------------------------------------------------------------------------------
+# ---- restoring -----------------------------------------------------------------------------------
 def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     restored = settings_for(tmp_path / "elsewhere")
     holding, aside = keeping.restore_backup(restored, backup, False, NOW)
@@ -141,7 +156,10 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     other = Service(tmp_path / "elsewhere")
     with models.database.connection_context():
         key = other.make_read_key(models.Owner.get())
-    assert [post["eventId"] for post in other.get("/api/v1/feed", key).json["data"]] == ["e-1", "e-0"]
+    assert [post["eventId"] for post in other.get("/api/v1/feed", key).json["data"]] == [
+        "e-1",
+        "e-0",
+    ]
     other.close()
 
 
@@ -160,17 +178,22 @@ def test_restore_keeps_the_present_database_aside(backup, service):
 
 
 def test_what_stands_only_in_the_wal_is_kept_aside_too(backup, service, tmp_path):
-    """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file would be played into it."""
+    """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
+    would be played into it.
+    """
     database = service.config.database_path
-    script = ("import apsw, os, sys; db = apsw.Connection(sys.argv[1]); db.pragma('journal_mode', 'wal'); db.pragma('wal_autocheckpoint', 0); "
-              "db.execute(\"UPDATE post SET body = 'late'\"); os._exit(9)")
+    script = (
+        "import apsw, os, sys; db = apsw.Connection(sys.argv[1]); db.pragma('journal_mode', 'wal');"
+        " db.pragma('wal_autocheckpoint', 0); db.execute(\"UPDATE post SET body = 'late'\");"
+        " os._exit(9)"
+    )
     subprocess.run([sys.executable, "-c", script, str(database)])
     assert database.with_name("app.db-wal").stat().st_size > 0
     _, aside = keeping.restore_backup(service.config, backup, True, NOW)
     assert not database.with_name("app.db-wal").exists()
     for path, body in ((aside, "late"), (database, "words")):
         with contextlib.closing(apsw.Connection(str(path))) as db:
-            assert {text for text, in db.execute("SELECT body FROM post")} == {body}
+            assert {text for (text,) in db.execute("SELECT body FROM post")} == {body}
 
 
 def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service, tmp_path):
@@ -180,12 +203,20 @@ def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service
     torn.write_bytes(backup.read_bytes()[:-8192])
     newer.write_bytes(backup.read_bytes())
     with contextlib.closing(apsw.Connection(str(newer))) as db:
-        db.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')")
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
     with contextlib.closing(apsw.Connection(str(foreign))) as db:
         db.execute("CREATE TABLE letter (id INTEGER)")
     before = service.config.database_path.read_bytes()
-    for path, why in ((tmp_path / "letter.txt", "no database"), (torn, "damaged"), (newer, "newer version"), (foreign, "no database of Candor"),
-                      (tmp_path / "empty.db", "no database of Candor"), (tmp_path / "missing.db", "no file")):
+    for path, why in (
+        (tmp_path / "letter.txt", "no database"),
+        (torn, "damaged"),
+        (newer, "newer version"),
+        (foreign, "no database of Candor"),
+        (tmp_path / "empty.db", "no database of Candor"),
+        (tmp_path / "missing.db", "no file"),
+    ):
         with pytest.raises(Refused, match=why):
             keeping.restore_backup(service.config, path, True, NOW)
     assert service.config.database_path.read_bytes() == before
@@ -200,7 +231,7 @@ def test_a_damaged_database_can_be_replaced(backup, service):
 
 
 def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    models.connect(service.config)                          # as each worker does at its start; no connection is open yet
+    models.connect(service.config)  # as each worker does at its start; no connection is open yet
     with pytest.raises(Refused, match="stop it first"):
         keeping.restore_backup(service.config, backup, True, NOW)
     leave()
@@ -223,23 +254,36 @@ def test_a_demonstration_is_never_restored(backup, service):
         keeping.restore_backup(service.config, backup, True, NOW)
 
 
-# ---- what somebody else put into the file -------------------------------------------------------------------------------
+# ---- what somebody else put into the file --------------------------------------------------------
 FOREIGN = {
-    "a trigger on insert": "CREATE TRIGGER steal AFTER INSERT ON post BEGIN UPDATE post SET status = 'verified' WHERE id = NEW.id; END",
+    "a trigger on insert": (
+        "CREATE TRIGGER steal AFTER INSERT ON post BEGIN UPDATE post SET status = 'verified' WHERE"
+        " id = NEW.id; END"
+    ),
     "a trigger on update": "CREATE TRIGGER later AFTER UPDATE ON bot BEGIN DELETE FROM key; END",
     "a view": "CREATE VIEW everything AS SELECT hash FROM key",
-    "an endless view": "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+    "an endless view": (
+        "CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        " SELECT i FROM n"
+    ),
     "a table": "CREATE TABLE luggage (words TEXT)",
     "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(body)",
     "an index": "CREATE INDEX slow ON post (body)",
     "an index over an expression": "CREATE INDEX costly ON post (length(hex(body)))",
     "a column": "ALTER TABLE bot ADD COLUMN admin INTEGER DEFAULT 1",
-    "another kind of table": "DROP TABLE watcher; CREATE TABLE watcher (name TEXT NOT NULL PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+    "another kind of table": (
+        "DROP TABLE watcher; CREATE TABLE watcher (name TEXT NOT NULL PRIMARY KEY, until INTEGER"
+        " NOT NULL) WITHOUT ROWID, STRICT"
+    ),
     "a generated column": "ALTER TABLE post ADD COLUMN loud TEXT AS (upper(body))",
 }
 REWRITTEN = {
-    "a check": ("key", "CREATE TABLE \"key\" (", "CREATE TABLE \"key\" (CHECK (length(randomblob(1)) = 1), "),
-    "a type": ("bot", "\"bio\" TEXT NOT NULL", "\"bio\" TEXT"),
+    "a check": (
+        "key",
+        'CREATE TABLE "key" (',
+        'CREATE TABLE "key" (CHECK (length(randomblob(1)) = 1), ',
+    ),
+    "a type": ("bot", '"bio" TEXT NOT NULL', '"bio" TEXT'),
 }
 
 
@@ -249,8 +293,13 @@ def rewrite_schema(path, table, given, put):
         sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
         assert given in sql
         changed = sql.replace(given, put, 1)
-        if put.startswith(given):                             # a table's constraint stands behind its columns
-            changed = sql[:sql.rindex(")")] + ", " + put[len(given):].rstrip(", ") + sql[sql.rindex(")"):]
+        if put.startswith(given):  # a table's constraint stands behind its columns
+            changed = (
+                sql[: sql.rindex(")")]
+                + ", "
+                + put[len(given) :].rstrip(", ")
+                + sql[sql.rindex(")") :]
+            )
         db.pragma("writable_schema", 1)
         db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (changed, table))
 
@@ -264,14 +313,18 @@ def tamper(path, what):
 
 
 @pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
-def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(backup, tmp_path, what):
+def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
+    backup, tmp_path, what
+):
     tamper(backup, what)
     given = settings_for(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="is not as Candor makes it"):
         keeping.restore_backup(given, backup, False, NOW)
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
-    found = list(doctor.check_foreign(keeping.open_reading(given.database_path), given.database_path))
+    found = list(
+        doctor.check_foreign(keeping.open_reading(given.database_path), given.database_path)
+    )
     assert found and all(finding.level == "wrong" for finding in found)
 
 
@@ -280,7 +333,10 @@ def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
         told = keeping.list_foreign(db)
-    assert told == ["the index 'attachment_open_wallet' on 'attachment' is missing", "its header names another program (application_id)"]
+    assert told == [
+        "the index 'attachment_open_wallet' on 'attachment' is missing",
+        "its header names another program (application_id)",
+    ]
 
 
 def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, tmp_path):
@@ -289,7 +345,10 @@ def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, 
         path.write_bytes(backup.read_bytes())
     with contextlib.closing(apsw.Connection(str(view))) as db:
         db.execute("ALTER TABLE schema_migration RENAME TO kept")
-        db.execute("CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n")
+        db.execute(
+            "CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT"
+            " name FROM n) SELECT name FROM n"
+        )
     with contextlib.closing(apsw.Connection(str(history))) as db:
         db.execute("DELETE FROM schema_migration WHERE name < '0006'")
     for path, why in ((view, "no database of Candor"), (history, "list of migrations")):
@@ -306,7 +365,9 @@ def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
 
 
 def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
-    """A backup of any former version restores: its schema is compared with what its own migrations make."""
+    """A backup of any former version restores: its schema is compared with what its own migrations
+    make.
+    """
     for count in range(1, len(models.list_migrations()) + 1):
         folder = tmp_path / f"migrations-{count}"
         folder.mkdir()
@@ -320,7 +381,9 @@ def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")
             assert keeping.list_foreign(db) == []
-        keeping.restore_backup(settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW)
+        keeping.restore_backup(
+            settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW
+        )
 
 
 def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
@@ -335,21 +398,26 @@ def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, cap
 def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
     assert models.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
     assert models.database.data_version()[0].pragma("trusted_schema") == 0
-    for db in (apsw.Connection(str(tmp_path / "any.db")), keeping.open_reading(service.config.database_path)):
+    for db in (
+        apsw.Connection(str(tmp_path / "any.db")),
+        keeping.open_reading(service.config.database_path),
+    ):
         with contextlib.closing(db):
             assert db.pragma("trusted_schema") == 0
 
 
-# ---- migrating ----------------------------------------------------------------------------------------------------------
+# ---- migrating -----------------------------------------------------------------------------------
 def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
     given, names = settings_for(tmp_path / "data"), models.list_migrations()
     migrations = tmp_path / "migrations"
     migrations.mkdir()
     (migrations / f"{names[0]}.py").write_text((ROOT / "migrations" / f"{names[0]}.py").read_text())
     monkeypatch.setattr(models, "MIGRATIONS", migrations)
-    assert keeping.migrate(given) == (names[:1], None)      # nothing was there to copy
+    assert keeping.migrate(given) == (names[:1], None)  # nothing was there to copy
     assert keeping.migrate(given) == ([], None)
-    (migrations / "0002_more.py").write_text("def up(migrator, db):\n    db.execute_sql('CREATE TABLE more (id INTEGER)')\n")
+    (migrations / "0002_more.py").write_text(
+        "def up(migrator, db):\n    db.execute_sql('CREATE TABLE more (id INTEGER)')\n"
+    )
     applied, copy = keeping.migrate(given)
     assert (applied, copy) == (["0002_more"], given.data_dir / "app.db.before-0002_more")
     assert keeping.check_database(copy).schema == names[0]
@@ -360,16 +428,20 @@ def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
 def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatch):
     path = service.config.database_path
     with contextlib.closing(apsw.Connection(str(path))) as db:
-        db.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')")
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
     with pytest.raises(Refused, match="newer version"):
         keeping.migrate(service.config)
     leave()
 
 
-# ---- the doctor ---------------------------------------------------------------------------------------------------------
+# ---- the doctor ----------------------------------------------------------------------------------
 def complain(given, now=NOW):
     """What the doctor calls wrong, as one text."""
-    return "\n".join(f"{one.text} -> {one.advice}" for one in doctor.examine(given, now) if one.level == "wrong")
+    return "\n".join(
+        f"{one.text} -> {one.advice}" for one in doctor.examine(given, now) if one.level == "wrong"
+    )
 
 
 def test_a_healthy_instance_has_nothing_wrong(service):
@@ -391,14 +463,24 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     models.note_job("observer", "failing", NOW, "every endpoint rests")
     models.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
-    for words in ("secret_key is cut short", "notes.txt", "observer fails (every endpoint rests)", "the job scout gave no sign", "chmod 600"):
+    for words in (
+        "secret_key is cut short",
+        "notes.txt",
+        "observer fails (every endpoint rests)",
+        "the job scout gave no sign",
+        "chmod 600",
+    ):
         assert words in told
     looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
-    assert any("before a migration" in text for text in looked) and any("notes.txt" in text and "does not know" in text for text in looked)
+    assert any("before a migration" in text for text in looked) and any(
+        "notes.txt" in text and "does not know" in text for text in looked
+    )
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
     with contextlib.closing(apsw.Connection(str(database))) as db:
-        db.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')")
+        db.execute(
+            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+        )
     assert "newer version" in complain(service.config)
     database.write_bytes(b"not a database" * 100)
     assert "cannot be read" in complain(service.config)
@@ -409,7 +491,9 @@ def test_a_job_may_fail_for_an_hour(service):
     for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
         models.note_job("observer", "ok", success_at)
         models.note_job("observer", "failing", NOW, "every endpoint rests")
-        assert [one.level for one in doctor.examine(service.config, NOW) if "observer fails" in one.text] == [level]
+        assert [
+            one.level for one in doctor.examine(service.config, NOW) if "observer fails" in one.text
+        ] == [level]
 
 
 def test_the_doctor_finds_broken_pages_and_rows(service):
@@ -439,7 +523,14 @@ def test_the_doctor_notices_a_read_only_or_missing_database(service):
     assert "app.db is gone" in complain(service.config)
 
 
-@pytest.mark.parametrize("change", ["UPDATE session SET seen_at = ?", "UPDATE wallet SET looked_at = ?", "UPDATE key SET created_at = ?"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE session SET seen_at = ?",
+        "UPDATE wallet SET looked_at = ?",
+        "UPDATE key SET created_at = ?",
+    ],
+)
 def test_the_doctor_notices_rows_from_the_future(service, change):
     """A clock ran ahead and was set right, or it is behind now."""
     bot = service.make_bot()
@@ -451,9 +542,14 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
 
 
 def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
-    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another process is writing stays."""
+    """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another
+    process is writing stays.
+    """
     folder = service.config.data_dir
-    for name in (".app.db.before-0002_market.77.partial", ".app.db.before-0002_market.77.partial-journal"):
+    for name in (
+        ".app.db.before-0002_market.77.partial",
+        ".app.db.before-0002_market.77.partial-journal",
+    ):
         (folder / name).write_bytes(b"half")
     (tmp_path / ".backup.db.77.partial").write_bytes(b"half")
     busy = tmp_path / ".backup.db.78.partial"
@@ -474,15 +570,32 @@ def test_the_doctor_needs_no_instance(tmp_path):
     assert not (tmp_path / "nothing").exists()
 
 
-# ---- with a real server -------------------------------------------------------------------------------------------------
+# ---- with a real server --------------------------------------------------------------------------
 def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
     from bench.backups import free_port, wait_for
+
     port = free_port()
-    env = {**os.environ, "DATA_DIR": str(tmp_path / "data"), "PORT": str(port), "OBSERVER_INTERVAL_SECONDS": "0", "SCOUT_INTERVAL_SECONDS": "0", "PAPER_INTERVAL_SECONDS": "0"}
+    env = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path / "data"),
+        "PORT": str(port),
+        "OBSERVER_INTERVAL_SECONDS": "0",
+        "SCOUT_INTERVAL_SECONDS": "0",
+        "PAPER_INTERVAL_SECONDS": "0",
+    }
 
     def command(*args):
-        return subprocess.run([sys.executable, "app.py", *args], cwd=ROOT, env=env, capture_output=True, text=True)
-    server = subprocess.Popen([sys.executable, "app.py", "run"], cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.run(
+            [sys.executable, "app.py", *args], cwd=ROOT, env=env, capture_output=True, text=True
+        )
+
+    server = subprocess.Popen(
+        [sys.executable, "app.py", "run"],
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         wait_for(port)
         assert command("backup", str(tmp_path / "backup.db")).returncode == 0

@@ -1,4 +1,5 @@
 """Key texts, what a key opens and for how long, and that only twenty work at a time."""
+
 import re
 import threading
 import time
@@ -22,7 +23,9 @@ def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
     assert re.fullmatch(prefix + "[0-9A-Za-z]{49}", key)
     value = 0
     for letter in key[-6:]:
-        value = value * 62 + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".index(letter)
+        value = value * 62 + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".index(
+            letter
+        )
     assert value == zlib.crc32(key[:-6].encode())
     assert keys.is_well_formed(key)
 
@@ -33,7 +36,7 @@ def test_keys_differ():
 
 def test_a_typo_needs_no_look_up():
     key = keys.make_key("read")
-    wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1:] for at in range(len(key))]
+    wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1 :] for at in range(len(key))]
     wrong += [key[:-1], key + "x", key.replace("read", "pub"), "", "cnd_read_", key[:-1] + "é"]
     assert not [text for text in wrong if keys.is_well_formed(text)]
 
@@ -41,7 +44,11 @@ def test_a_typo_needs_no_look_up():
 def test_only_the_hash_is_stored(service):
     text = service.make_bot().publish_key.text
     row = Key.select().dicts().get()
-    assert row["prefix"] == "cnd_pub_" and row["last4"] == text[-4:] and row["hash"] == keys.hash_secret(text)
+    assert (
+        row["prefix"] == "cnd_pub_"
+        and row["last4"] == text[-4:]
+        and row["hash"] == keys.hash_secret(text)
+    )
     assert text not in str(row)
 
 
@@ -52,9 +59,18 @@ def find(text, now=NOW):
 def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
     made = service.make_bot()
     caller = find(made.publish_key.text)
-    assert (caller.scope, caller.bot_uid, caller.owner_uid) == ("publish", made.bot.uid, made.owner.uid)
+    assert (caller.scope, caller.bot_uid, caller.owner_uid) == (
+        "publish",
+        made.bot.uid,
+        made.owner.uid,
+    )
     caller = find(service.make_read_key(made.owner))
-    assert (caller.scope, caller.bot_id, caller.bot_uid, caller.owner_uid) == ("read", None, None, made.owner.uid)
+    assert (caller.scope, caller.bot_id, caller.bot_uid, caller.owner_uid) == (
+        "read",
+        None,
+        None,
+        made.owner.uid,
+    )
 
 
 def test_a_revoked_key_opens_nothing(service):
@@ -117,18 +133,21 @@ def test_last_used_is_shown_and_survives_a_restart(service):
     made = service.make_bot()
     assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
     service.app.allowance.store.close()
-    shown, = accounts.list_keys(made.owner, service.app.allowance.find_uses())
+    (shown,) = accounts.list_keys(made.owner, service.app.allowance.find_uses())
     assert abs(shown.last_used_at - time.time_ns() // 1_000_000) < 600_000
     assert people.show_key(shown)["lastUsedAt"].endswith("Z")
 
 
 def test_a_key_whose_last_use_is_not_known_has_none(service):
-    shown, = accounts.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
+    (shown,) = accounts.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
     assert people.show_key(shown)["lastUsedAt"] is None
 
 
 def test_keys_that_are_used_change_no_kept_list(service):
-    texts = [accounts.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text for n in range(100)]
+    texts = [
+        accounts.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
+        for n in range(100)
+    ]
     before = database.data_version()
     for text in texts:
         assert service.get("/api/v1/feed", text).status_code == 200
@@ -139,6 +158,7 @@ def test_keys_that_are_used_change_no_kept_list(service):
 def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
     def fail(*_):
         raise apsw.FullError
+
     monkeypatch.setattr(service.app.allowance.store, "note_use", fail)
     monkeypatch.setattr(service.app.allowance.store, "find_uses", fail)
     made = service.make_bot()
@@ -147,14 +167,16 @@ def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
 
 
 def test_twenty_active_keys_and_no_more(service):
-    owner = service.make_bot().owner                          # its publishing key is the first
+    owner = service.make_bot().owner  # its publishing key is the first
     made = [accounts.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = accounts.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     refuse(lambda: accounts.create_key(owner, "read", NOW), "key_limit")
     accounts.revoke_key(made[0].key.uid, NOW)
     accounts.create_key(owner, "read", NOW)
     refuse(lambda: accounts.create_key(owner, "read", NOW), "key_limit")
-    assert accounts.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid       # what expired left its place
+    assert (
+        accounts.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
+    )  # what expired left its place
 
 
 def refuse(act, code):
@@ -195,7 +217,7 @@ def test_revoked_in_one_process_is_refused_in_another(tmp_path):
     first = Service(tmp_path / "data")
     key = first.make_bot().publish_key
     assert first.get("/api/v1/me", key.text).status_code == 200
-    accounts.revoke_key(key.key.uid, NOW)                      # as the command line or another worker would
+    accounts.revoke_key(key.key.uid, NOW)  # as the command line or another worker would
     answer = first.get("/api/v1/me", key.text)
     assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
     first.close()

@@ -1,4 +1,7 @@
-"""Kinds: every row of truth.csv, and each rule of accounting.md section 2 on receipts made up for it."""
+"""Kinds: every row of truth.csv, and each rule of accounting.md section 2 on receipts made up for
+it.
+"""
+
 import csv
 import json
 
@@ -10,10 +13,18 @@ from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS, table
 from chain.receipts import parse_receipt, read_effect
 
-# Where a rest of one mint stays behind, accounting.md's rule 5 calls it a residue and truth.csv, older, calls the receipt ambiguous and names
-# this reading as an alternative: 907 units of USDC of 4.7 million, 238,744 of 1.9 million that passed through. Nowhere else is one taken.
-BY_THE_RESIDUE_RULE = {"2NYtCvU8XhiyM7WPXgaGgmECzVbWe1AnHCAPX5acJhiz3gdFnYqhkoLEsjkBAbPRepJfxRXp21RfDwHvwSQt2jEq": "swap",
-                       "4pjZqY6ZKG9wr56PnX3Tmj39oJT994DefkHVZKoMUz5R2bQsCS7TFLUt2e24w1aAytrDMGpLAFPR9jnDXwrnxuUB": "buy"}
+# Where a rest of one mint stays behind, accounting.md's rule 5 calls it a residue and truth.csv,
+# older, calls the receipt ambiguous and names
+# this reading as an alternative: 907 units of USDC of 4.7 million, 238,744 of 1.9 million that
+# passed through. Nowhere else is one taken.
+BY_THE_RESIDUE_RULE = {
+    "2NYtCvU8XhiyM7WPXgaGgmECzVbWe1AnHCAPX5acJhiz3gdFnYqhkoLEsjkBAbPRepJfxRXp21RfDwHvwSQt2jEq": (
+        "swap"
+    ),
+    "4pjZqY6ZKG9wr56PnX3Tmj39oJT994DefkHVZKoMUz5R2bQsCS7TFLUt2e24w1aAytrDMGpLAFPR9jnDXwrnxuUB": (
+        "buy"
+    ),
+}
 PROGRAMS = table()
 
 
@@ -27,39 +38,63 @@ def test_every_kind_of_every_row_of_the_truth(receipts):
         raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
         kind = kind_of(raw, row["wallet"])
         if row["signature"] in BY_THE_RESIDUE_RULE:
-            assert f"alt={kind.kind}" in row["flags"].split() and kind.kind == BY_THE_RESIDUE_RULE[row["signature"]] and kind.flags == ("residue",)
+            assert (
+                f"alt={kind.kind}" in row["flags"].split()
+                and kind.kind == BY_THE_RESIDUE_RULE[row["signature"]]
+                and kind.flags == ("residue",)
+            )
             continue
         assert (row["signature"], kind.kind) == (row["signature"], row["kind"])
-        assert kind.kind != "other" or set(row["flags"].split()) & {"ambiguous", "fee_only"} <= set(kind.flags)
-        if "keeper" not in row["flags"]:                  # a keeper keeps a little of two mints: there is no single one
+        assert kind.kind != "other" or set(row["flags"].split()) & {"ambiguous", "fee_only"} <= set(
+            kind.flags
+        )
+        if (
+            "keeper" not in row["flags"]
+        ):  # a keeper keeps a little of two mints: there is no single one
             assert kind.mint == (row["mint"] or None)
 
 
 def test_every_program_of_the_truth_is_known(receipts):
-    """id, family and tips of programs.csv against the table; a wrapper without a family is decided by what it calls."""
+    """id, family and tips of programs.csv against the table; a wrapper without a family is decided
+    by what it calls.
+    """
     with open(receipts / "programs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    families = {r["id"]: r["family"] for r in rows if r["family"] in ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")}
+    families = {
+        r["id"]: r["family"]
+        for r in rows
+        if r["family"] in ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")
+    }
     assert {program: PROGRAMS.family(program) for program in families} == families
     assert {r["id"] for r in rows if r["family"] == "tip"} == TIP_ACCOUNTS
 
 
 def test_kinds_of_the_recorded_history(history, expected):
-    """Told of the marker, every row is the oracle's; not told, what was meant as a trade is an exchange by an unknown program."""
+    """Told of the marker, every row is the oracle's; not told, what was meant as a trade is an
+    exchange by an unknown program.
+    """
     told = table([history["venue"]])
     for one in history["transactions"]:
         for wallet in history["wallets"]:
-            row = next((r for r in expected[wallet]["rows"] if r["signature"] == one["signature"]), None)
+            row = next(
+                (r for r in expected[wallet]["rows"] if r["signature"] == one["signature"]), None
+            )
             if row:
                 kind = kind_of(one["json"], wallet, told)
-                assert (kind.kind, set(kind.flags) - {"fee_only"}) == (row["kind"], set(row["flags"]))
+                assert (kind.kind, set(kind.flags) - {"fee_only"}) == (
+                    row["kind"],
+                    set(row["flags"]),
+                )
                 if row["kind"] in ("buy", "sell", "swap"):
                     blind = kind_of(one["json"], wallet)
                     assert blind.kind == "other" and blind.flags == ("unrecognised_program",)
 
 
-# ---- each rule -----------------------------------------------------------------------------------------------------------
-OTHER_VENUE, UNKNOWN = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4", address("a program nobody knows")
+# ---- each rule -----------------------------------------------------------------------------------
+OTHER_VENUE, UNKNOWN = (
+    "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",
+    address("a program nobody knows"),
+)
 
 
 @pytest.fixture
@@ -85,29 +120,37 @@ PAID, GOT = sol("ada", "maker", 500_000), sol("maker", "ada", 500_000)
 DOG_IN = tokens("DOG", "maker", "ada", 50)
 
 
-@pytest.mark.parametrize("moves, venue, kind, flags", [
-    ([PAID, IN], VENUE, "buy", ()),
-    ([OUT, GOT], VENUE, "sell", ()),
-    ([OUT, DOG_IN], VENUE, "swap", ()),
-    ([OUT, DOG_IN, sol("maker", "ada", 99_999)], VENUE, "swap", ()),                         # below 0.0001 SOL is dust
-    ([OUT, DOG_IN, sol("maker", "ada", 100_000)], VENUE, "other", ("ambiguous",)),
-    ([PAID, IN, DOG_IN], VENUE, "other", ("ambiguous",)),                                    # two acquired for one outlay
-    ([IN, OUT, PAID], VENUE, "other", ("ambiguous",)),                                       # bought and sold back: only SOL changed
-    ([IN, DOG_IN], VENUE, "other", ("ambiguous",)),                                          # two rose and none fell
-    ([PAID], VENUE, "other", ("ambiguous",)),
-    ([], VENUE, "other", ("fee_only",)),
-    ([PAID, tokens("CAT", "maker", "ada", 300), OUT], VENUE, "buy", ()),                     # the net counts
-    ([PAID, IN], None, "other", ("unrecognised_program",)),
-    ([PAID, IN], UNKNOWN, "other", ("unrecognised_program",)),
-    ([OUT, DOG_IN], None, "other", ("unrecognised_program",)),
-    ([IN], None, "transfer_in", ()),
-    ([OUT], None, "transfer_out", ()),
-    ([tokens("CAT", "ada", "eve", 100)], None, "transfer_out", ()),                          # whatever rent was paid on the way
-    ([PAID], None, "native_transfer", ()),
-    ([GOT], None, "native_transfer", ()),
-    ([sol("ada", "ada", 5)], None, "transfer_self", ()),
-    ([], None, "other", ("fee_only",)),
-])
+@pytest.mark.parametrize(
+    "moves, venue, kind, flags",
+    [
+        ([PAID, IN], VENUE, "buy", ()),
+        ([OUT, GOT], VENUE, "sell", ()),
+        ([OUT, DOG_IN], VENUE, "swap", ()),
+        ([OUT, DOG_IN, sol("maker", "ada", 99_999)], VENUE, "swap", ()),  # below 0.0001 SOL is dust
+        ([OUT, DOG_IN, sol("maker", "ada", 100_000)], VENUE, "other", ("ambiguous",)),
+        ([PAID, IN, DOG_IN], VENUE, "other", ("ambiguous",)),  # two acquired for one outlay
+        ([IN, OUT, PAID], VENUE, "other", ("ambiguous",)),  # bought and sold back: only SOL changed
+        ([IN, DOG_IN], VENUE, "other", ("ambiguous",)),  # two rose and none fell
+        ([PAID], VENUE, "other", ("ambiguous",)),
+        ([], VENUE, "other", ("fee_only",)),
+        ([PAID, tokens("CAT", "maker", "ada", 300), OUT], VENUE, "buy", ()),  # the net counts
+        ([PAID, IN], None, "other", ("unrecognised_program",)),
+        ([PAID, IN], UNKNOWN, "other", ("unrecognised_program",)),
+        ([OUT, DOG_IN], None, "other", ("unrecognised_program",)),
+        ([IN], None, "transfer_in", ()),
+        ([OUT], None, "transfer_out", ()),
+        (
+            [tokens("CAT", "ada", "eve", 100)],
+            None,
+            "transfer_out",
+            (),
+        ),  # whatever rent was paid on the way
+        ([PAID], None, "native_transfer", ()),
+        ([GOT], None, "native_transfer", ()),
+        ([sol("ada", "ada", 5)], None, "transfer_self", ()),
+        ([], None, "other", ("fee_only",)),
+    ],
+)
 def test_what_moved_decides(story, moves, venue, kind, flags):
     story.transact("ada", moves, venue)
     found = kind_of(story.rows[-1].receipt, address("ada"))
@@ -115,13 +158,30 @@ def test_what_moved_decides(story, moves, venue, kind, flags):
 
 
 def test_a_small_rest_of_what_passed_through_is_a_residue(story):
-    """10,000 DOG came and 9,901 went on: 99 of them, less than one in a hundred, are left. With 100 left they are a second purchase."""
+    """10,000 DOG came and 9,901 went on: 99 of them, less than one in a hundred, are left. With 100
+    left they are a second purchase.
+    """
+
     def through(left):
-        story.transact("ada", [PAID, tokens("DOG", "maker", "ada", 10_000), tokens("DOG", "ada", "maker", 10_000 - left), IN], VENUE)
+        story.transact(
+            "ada",
+            [
+                PAID,
+                tokens("DOG", "maker", "ada", 10_000),
+                tokens("DOG", "ada", "maker", 10_000 - left),
+                IN,
+            ],
+            VENUE,
+        )
         return kind_of(story.rows[-1].receipt, address("ada"))
 
     found = through(99)
-    assert (found.kind, found.mint, found.flags, found.residues) == ("buy", address("CAT"), ("residue",), (address("DOG"),))
+    assert (found.kind, found.mint, found.flags, found.residues) == (
+        "buy",
+        address("CAT"),
+        ("residue",),
+        (address("DOG"),),
+    )
     assert through(100).kind == "other"
 
 
@@ -146,13 +206,21 @@ def test_the_fee_payer_may_be_another(story):
 
 def test_somebody_elses_swap_is_not_ours(story):
     story.transact("ada", [tokens("CAT", "maker", "eve", 100), sol("bank", "maker", 500_000)])
-    assert kind_of(story.rows[-1].receipt, address("ada")).kind == "account_open"            # ada paid the rent of eve's account, and the fee
+    assert (
+        kind_of(story.rows[-1].receipt, address("ada")).kind == "account_open"
+    )  # ada paid the rent of eve's account, and the fee
 
 
-@pytest.mark.parametrize("program, kind", [
-    ("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD", "lending"), ("24Uqj9JCLxUeoC3hGfh5W3s9FM9uCHDS2SG3LYwBpyTi", "liquidity"),
-    ("SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy", "stake"), ("CCTPiPYPc6AsJuwueEnWgSgucamXDZwBd53dQ11YiKX3", "bridge"),
-    ("M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K", "nft")])
+@pytest.mark.parametrize(
+    "program, kind",
+    [
+        ("KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD", "lending"),
+        ("24Uqj9JCLxUeoC3hGfh5W3s9FM9uCHDS2SG3LYwBpyTi", "liquidity"),
+        ("SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy", "stake"),
+        ("CCTPiPYPc6AsJuwueEnWgSgucamXDZwBd53dQ11YiKX3", "bridge"),
+        ("M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K", "nft"),
+    ],
+)
 def test_a_deposit_shaped_like_a_swap_is_what_its_program_is(story, program, kind):
     story.transact("ada", [OUT, DOG_IN], program)
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == kind

@@ -1,4 +1,7 @@
-"""Arrows point down: who may import whom, read from the source. docs/architecture.md draws the same table."""
+"""Arrows point down: who may import whom, read from the source. docs/architecture.md draws the same
+table.
+"""
+
 import ast
 import sys
 from pathlib import Path
@@ -6,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PURE = {"base58"}                                          # codecs a pure room may use beside the standard library
+PURE = {"base58"}  # codecs a pure room may use beside the standard library
 MAY_IMPORT = {
     "config": {"dotenv"},
     "chain": {"chain", *PURE},
@@ -31,25 +34,113 @@ MAY_IMPORT = {
     "keeping": {"trouble", "config", "models", "apsw"},
     "moving": {"keeping", "models", "orjson", "peewee"},
     "inspection": {"books", "keeping", "models", "chain", "orjson", "peewee"},
-    "doctor": {"inspection", "quotas", "config", "models", "keeping", "tally", "providers", "chain", "apsw"},
-    "web": {"trouble", "web", "quotas", "models", "config", "chain", "paper", "voice", "ratelimit", "tally", "flask", "flask_limiter", "flask_wtf", "itsdangerous", "werkzeug", "gunicorn", "markupsafe",
-            "peewee", "prometheus_client", "pydantic", "pydantic_core", "orjson", "nacl", "mnemonic", *PURE},
-    "demo": {"demo", "web", "keeping", "papertrade", "scout", "providers", "voice", "models", "config", "apsw", "requests", *PURE},
+    "doctor": {
+        "inspection",
+        "quotas",
+        "config",
+        "models",
+        "keeping",
+        "tally",
+        "providers",
+        "chain",
+        "apsw",
+    },
+    "web": {
+        "trouble",
+        "web",
+        "quotas",
+        "models",
+        "config",
+        "chain",
+        "paper",
+        "voice",
+        "ratelimit",
+        "tally",
+        "flask",
+        "flask_limiter",
+        "flask_wtf",
+        "itsdangerous",
+        "werkzeug",
+        "gunicorn",
+        "markupsafe",
+        "peewee",
+        "prometheus_client",
+        "pydantic",
+        "pydantic_core",
+        "orjson",
+        "nacl",
+        "mnemonic",
+        *PURE,
+    },
+    "demo": {
+        "demo",
+        "web",
+        "keeping",
+        "papertrade",
+        "scout",
+        "providers",
+        "voice",
+        "models",
+        "config",
+        "apsw",
+        "requests",
+        *PURE,
+    },
     "demo.record.record": {"solders", "spl"},
-    "cli": {"ratelimit", "trouble", "cli", "demo", "web", "gunicorn", "keeping", "moving", "doctor", "tally", "mcp", "mcp_types", "requests", "jobs", "observer", "scout", "papertrade", "models", "config", "chain", "peewee", "apsw", "orjson", "pydantic"},
+    "cli": {
+        "ratelimit",
+        "trouble",
+        "cli",
+        "demo",
+        "web",
+        "gunicorn",
+        "keeping",
+        "moving",
+        "doctor",
+        "tally",
+        "mcp",
+        "mcp_types",
+        "requests",
+        "jobs",
+        "observer",
+        "scout",
+        "papertrade",
+        "models",
+        "config",
+        "chain",
+        "peewee",
+        "apsw",
+        "orjson",
+        "pydantic",
+    },
     "app": {"cli", "web", "keeping", "models", "config", "ratelimit", "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }
-NEVER = {"web": {"chain.rpc"}}                             # reading never asks a node
+NEVER = {"web": {"chain.rpc"}}  # reading never asks a node
 
 
 def modules():
-    files = [*ROOT.glob("*.py"), *(f for room in ("chain", "paper", "web", "cli", "demo") for f in (ROOT / room).rglob("*.py"))]
-    return sorted(f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for f in files if f.stem != "__init__")
+    files = [
+        *ROOT.glob("*.py"),
+        *(
+            f
+            for room in ("chain", "paper", "web", "cli", "demo")
+            for f in (ROOT / room).rglob("*.py")
+        ),
+    ]
+    return sorted(
+        f.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for f in files
+        if f.stem != "__init__"
+    )
 
 
 def imports_of(name):
-    path = ROOT / (name.replace(".", "/") + ".py") if name != "gunicorn.conf" else ROOT / "gunicorn.conf.py"
+    path = (
+        ROOT / (name.replace(".", "/") + ".py")
+        if name != "gunicorn.conf"
+        else ROOT / "gunicorn.conf.py"
+    )
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,7 +1,10 @@
-"""First in, first out: a small ledger for each rule of accounting.md section 3, the oracle's ledgers of real receipts, and what must always hold.
+"""First in, first out: a small ledger for each rule of accounting.md section 3, the oracle's
+ledgers of real receipts, and what must always hold.
 
-The small ledgers tell their arithmetic. `10@100` is ten units that cost 100 lamports together, `@?` a cost that nobody observed.
+The small ledgers tell their arithmetic. `10@100` is ten units that cost 100 lamports together, `@?`
+a cost that nobody observed.
 """
+
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +24,9 @@ FEE, RENT = 5, 2_000
 
 
 class Teller:
-    """Writes entries whose balances join and has them booked; `held` is what happened unobserved beforehand. `A/2` is a second account of A."""
+    """Writes entries whose balances join and has them booked; `held` is what happened unobserved
+    beforehand. `A/2` is a second account of A.
+    """
 
     def __init__(self, book=None, lamports=0, **held):
         self.book, self.slot, self.lamports, self.held = book or Book(), 100, lamports, dict(held)
@@ -35,7 +40,17 @@ class Teller:
         balances = [Balance("ada", None, 9, 0, 0, self.lamports, self.lamports + sol)]
         for name, change in changes:
             before = self.held.get(name, 0)
-            balances.append(Balance(f"ada's {name}", mint_of(name), 0, before, before + change, RENT if name in self.opened else 0, RENT))
+            balances.append(
+                Balance(
+                    f"ada's {name}",
+                    mint_of(name),
+                    0,
+                    before,
+                    before + change,
+                    RENT if name in self.opened else 0,
+                    RENT,
+                )
+            )
             self.held[name] = before + change
             self.opened.add(name)
         self.lamports += sol
@@ -43,8 +58,24 @@ class Teller:
         for escrow, name, change in orders:
             others.append((escrow, name, self.escrow[escrow], self.escrow[escrow] + change))
             self.escrow[escrow] += change
-        entry = Entry(signature=f"{kind} {self.slot}", slot=self.slot, tx_index=0, block_time=self.slot, kind=kind, venue=None, mint=mint, flags=(), residues=tuple(residues),
-                      sol=sol, fee=fee, tip=0, rent=0, tokens=tuple((mint_of(name), change, 0) for name, change in sorted(changes)), balances=tuple(balances), others=tuple(others))
+        entry = Entry(
+            signature=f"{kind} {self.slot}",
+            slot=self.slot,
+            tx_index=0,
+            block_time=self.slot,
+            kind=kind,
+            venue=None,
+            mint=mint,
+            flags=(),
+            residues=tuple(residues),
+            sol=sol,
+            fee=fee,
+            tip=0,
+            rent=0,
+            tokens=tuple((mint_of(name), change, 0) for name, change in sorted(changes)),
+            balances=tuple(balances),
+            others=tuple(others),
+        )
         self.entries.append(entry)
         self.last = self.book.take(entry)
         return self
@@ -73,7 +104,10 @@ class Teller:
         return self
 
     def lots(self, mint):
-        return " ".join(f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}" for lot in self.book.lots.get(mint, []))
+        return " ".join(
+            f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
+            for lot in self.book.lots.get(mint, [])
+        )
 
     @property
     def sale(self):
@@ -81,7 +115,9 @@ class Teller:
         return self.last.status, self.last.result, self.last.proceeds, self.last.cost
 
     def taken(self):
-        return " ".join(f"{amount}@{'?' if cost is None else cost}" for _, amount, cost in self.last.lots)
+        return " ".join(
+            f"{amount}@{'?' if cost is None else cost}" for _, amount, cost in self.last.lots
+        )
 
 
 def mint_of(name):
@@ -89,7 +125,9 @@ def mint_of(name):
 
 
 def fold(entries):
-    """(Book, [Booked, ...]) of entries, taken again where they tell of the beginning late; a second time is enough."""
+    """(Book, [Booked, ...]) of entries, taken again where they tell of the beginning late; a second
+    time is enough.
+    """
     book = Book()
     booked = [book.take(entry) for entry in entries]
     if book.stale:
@@ -101,10 +139,19 @@ def fold(entries):
 
 def show(booked):
     """status, result, slices and flags of the sales."""
-    return [(b.status, b.result, " ".join(f"{amount}@{'?' if cost is None else cost}" for _, amount, cost in b.lots), b.flags) for b in booked if b.entry.kind == "sell"]
+    return [
+        (
+            b.status,
+            b.result,
+            " ".join(f"{amount}@{'?' if cost is None else cost}" for _, amount, cost in b.lots),
+            b.flags,
+        )
+        for b in booked
+        if b.entry.kind == "sell"
+    ]
 
 
-# ---- buys and sales ----------------------------------------------------------------------------------------------------
+# ---- buys and sales ------------------------------------------------------------------------------
 def test_a_buy_is_a_lot():
     t = Teller().buy("A", 10, 100)
     assert t.lots("A") == "10@100" and t.last.status == "not_applicable"
@@ -112,28 +159,42 @@ def test_a_buy_is_a_lot():
 
 
 def test_a_sale_takes_the_oldest_first():
-    """12 for 240. Slices: 10 of the first lot (cost 100), 2 of the second (100 * 2 // 5 = 40). Result 240 - 140."""
+    """12 for 240. Slices: 10 of the first lot (cost 100), 2 of the second (100 * 2 // 5 = 40).
+    Result 240 - 140.
+    """
     t = Teller().buy("A", 10, 100).buy("A", 5, 100).sell("A", 12, 240)
-    assert t.sale == ("matched", 100, 240, 140) and t.taken() == "10@100 2@40" and t.lots("A") == "3@60"
+    assert (
+        t.sale == ("matched", 100, 240, 140)
+        and t.taken() == "10@100 2@40"
+        and t.lots("A") == "3@60"
+    )
     assert (t.last.matched, t.last.unmatched) == (12, 0)
 
 
 def test_costs_add_up_to_the_lamport():
     """A lot 3@100 in three sales: 100 // 3 = 33, again 33, and the last gets what is left: 34."""
     t = Teller().buy("A", 3, 100)
-    assert [t.sell("A", 1, 50).sale for _ in range(3)] == [("matched", 17, 50, 33), ("matched", 17, 50, 33), ("matched", 16, 50, 34)]
+    assert [t.sell("A", 1, 50).sale for _ in range(3)] == [
+        ("matched", 17, 50, 33),
+        ("matched", 17, 50, 33),
+        ("matched", 16, 50, 34),
+    ]
     assert t.book.totals.realized == 150 - 100 and t.lots("A") == ""
 
 
 def test_proceeds_add_up_to_the_lamport():
-    """Proceeds 100 over slices 1, 1, 1 of three lots, the first of unknown cost: 33, 33, 34. Counted: 67 of cost 20."""
+    """Proceeds 100 over slices 1, 1, 1 of three lots, the first of unknown cost: 33, 33, 34.
+    Counted: 67 of cost 20.
+    """
     t = Teller().gain("A", 1).buy("A", 1, 10).buy("A", 1, 10).sell("A", 3, 100)
     assert t.sale == ("partial", 47, 67, 20) and t.taken() == "1@? 1@10 1@10"
     assert (t.last.matched, t.last.unmatched) == (2, 1)
 
 
 def test_a_sale_may_bring_less_than_nothing():
-    """Fees ate 7 more than it brought. Over slices 2 and 1: -7 * 2 // 3 = -5, the rest -2; of the slice of known cost -5 - 20."""
+    """Fees ate 7 more than it brought. Over slices 2 and 1: -7 * 2 // 3 = -5, the rest -2; of the
+    slice of known cost -5 - 20.
+    """
     t = Teller().buy("A", 2, 20).gain("A", 1).sell("A", 3, -7)
     assert t.sale == ("partial", -25, -5, 20)
     assert t.book.totals.realized == -25 and t.book.totals.winning == 0
@@ -150,11 +211,15 @@ def test_nothing_won_is_no_win():
     assert (t.book.totals.winning, t.book.totals.realized) == (1, 1)
 
 
-# ---- swaps -----------------------------------------------------------------------------------------------------------------
+# ---- swaps ---------------------------------------------------------------------------------------
 def test_a_swap_carries_the_cost_over():
-    """15 A (10@100, 5@100) become 31 B for 7 lamports: 31 * 10 // 15 = 20 and 11; 7 * 10 // 15 = 4 and 3. Costs 104 and 103. Nothing is realised."""
+    """15 A (10@100, 5@100) become 31 B for 7 lamports: 31 * 10 // 15 = 20 and 11; 7 * 10 // 15 = 4
+    and 3. Costs 104 and 103. Nothing is realised.
+    """
     t = Teller().buy("A", 10, 100).buy("A", 5, 100).swap("A", 15, "B", 31, 7)
-    assert t.lots("A") == "" and t.lots("B") == "20@104 11@103" and t.last.flags == ("basis_carried",)
+    assert (
+        t.lots("A") == "" and t.lots("B") == "20@104 11@103" and t.last.flags == ("basis_carried",)
+    )
     assert t.last.status == "not_applicable" and t.book.totals.realized == 0
 
 
@@ -172,13 +237,17 @@ def test_a_swap_may_give_lamports_back():
 
 
 def test_a_slice_too_small_for_a_unit_joins_the_next():
-    """1, 1 and 8 of A (costs 1, 2, 80) for 3 B: 3 * 1 // 10 = 0, 3 * 2 // 10 = 0, with the third 3. All is one lot of 83."""
+    """1, 1 and 8 of A (costs 1, 2, 80) for 3 B: 3 * 1 // 10 = 0, 3 * 2 // 10 = 0, with the third 3.
+    All is one lot of 83.
+    """
     t = Teller().buy("A", 1, 1).buy("A", 1, 2).buy("A", 8, 80).swap("A", 10, "B", 3)
     assert t.lots("B") == "3@83"
 
 
 def test_a_last_slice_too_small_joins_the_one_before():
-    """8 and 2 of A for 3 B: 3 * 8 // 10 = 2, and 3 * 2 // 10 = 0, which alone would be nothing. One lot."""
+    """8 and 2 of A for 3 B: 3 * 8 // 10 = 2, and 3 * 2 // 10 = 0, which alone would be nothing. One
+    lot.
+    """
     t = Teller().buy("A", 8, 80).buy("A", 2, 20).swap("A", 10, "B", 3)
     assert t.lots("B") == "3@100"
 
@@ -188,15 +257,21 @@ def test_a_tiny_slice_of_unknown_cost_spoils_the_one_it_joins():
     assert t.lots("B") == "5@?"
 
 
-# ---- what is no trade ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("kind", ["transfer_out", "lending", "liquidity", "stake", "bridge", "nft", "other"])
+# ---- what is no trade ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "kind", ["transfer_out", "lending", "liquidity", "stake", "bridge", "nft", "other"]
+)
 def test_what_left_took_its_lots_without_a_result(kind):
     t = Teller().buy("A", 10, 100).lose("A", 4, kind)
-    assert t.lots("A") == "6@60" and t.last.status == "not_applicable" and t.book.totals.realized == 0
+    assert (
+        t.lots("A") == "6@60" and t.last.status == "not_applicable" and t.book.totals.realized == 0
+    )
     assert t.book.totals.overhead == FEE
 
 
-@pytest.mark.parametrize("kind", ["transfer_in", "lending", "liquidity", "stake", "bridge", "nft", "other"])
+@pytest.mark.parametrize(
+    "kind", ["transfer_in", "lending", "liquidity", "stake", "bridge", "nft", "other"]
+)
 def test_what_came_is_of_unknown_cost(kind):
     assert Teller().gain("A", 4, kind).lots("A") == "4@?"
 
@@ -210,7 +285,11 @@ def test_a_residue_is_of_unknown_cost():
 
 def test_a_failed_transaction_costs_its_fee_and_moves_no_lot():
     t = Teller().buy("A", 10, 100).write("failed", -FEE, FEE, [])
-    assert (t.book.totals.failed, t.book.totals.failed_cost, t.book.totals.overhead) == (1, FEE, 0) and t.lots("A") == "10@100"
+    assert (t.book.totals.failed, t.book.totals.failed_cost, t.book.totals.overhead) == (
+        1,
+        FEE,
+        0,
+    ) and t.lots("A") == "10@100"
 
 
 def test_volume_counts_both_sides_and_no_swap():
@@ -218,9 +297,14 @@ def test_volume_counts_both_sides_and_no_swap():
     assert (t.book.totals.volume, t.book.totals.trades) == (180, 3)
 
 
-# ---- orders: the escrow keeps its lots ---------------------------------------------------------------------------------------
+# ---- orders: the escrow keeps its lots -----------------------------------------------------------
 def order(mint, raw):
-    return Teller().buy(mint, 10, 100).buy(mint, 10, 200).write("order_open", changes=[(mint, -raw)], orders=[("e", mint, raw)])
+    return (
+        Teller()
+        .buy(mint, 10, 100)
+        .buy(mint, 10, 200)
+        .write("order_open", changes=[(mint, -raw)], orders=[("e", mint, raw)])
+    )
 
 
 def test_an_opened_order_is_no_sale():
@@ -231,7 +315,9 @@ def test_an_opened_order_is_no_sale():
 
 
 def test_a_cancelled_order_puts_its_lots_back_in_their_place():
-    """As if it had not been: the oldest is sold first again. 12 for 360: 10@100 and 2 of 5@100 (40)."""
+    """As if it had not been: the oldest is sold first again. 12 for 360: 10@100 and 2 of 5@100
+    (40).
+    """
     t = order("A", 15).write("order_cancel", changes=[("A", 15)], orders=[("e", "A", -15)])
     assert t.lots("A") == "10@100 5@100 5@100" and not t.book.escrows.get("e")
     assert t.sell("A", 12, 360).sale == ("matched", 220, 360, 140)
@@ -256,68 +342,128 @@ def test_a_fill_in_parts_and_a_cancel_of_the_rest_lose_nothing():
 def test_a_cancel_gives_each_mint_its_own_lots():
     """Two orders end in one receipt; equal amounts of two mints do not change places."""
     t = Teller().buy("A", 5, 50).buy("B", 5, 70)
-    t.write("order_open", changes=[("A", -5)], orders=[("e", "A", 5)]).write("order_open", changes=[("B", -5)], orders=[("f", "B", 5)])
+    t.write("order_open", changes=[("A", -5)], orders=[("e", "A", 5)]).write(
+        "order_open", changes=[("B", -5)], orders=[("f", "B", 5)]
+    )
     t.write("order_cancel", changes=[("A", 5), ("B", 5)], orders=[("f", "B", -5), ("e", "A", -5)])
     assert (t.lots("A"), t.lots("B")) == ("5@50", "5@70")
 
 
 def test_what_a_transfer_fee_took_on_the_way_back_is_gone():
     """10 of 10@100 went, 9 come back: 100 * 9 // 10."""
-    t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    )
     assert t.write("order_cancel", changes=[("A", 9)], orders=[("e", "A", -10)]).lots("A") == "9@90"
 
 
 def test_a_fill_of_an_order_nobody_saw_is_of_unknown_cost():
-    assert Teller().write("order_fill", changes=[("B", 24)], orders=[("stranger's", "A", -12)]).lots("B") == "24@?"
+    assert (
+        Teller()
+        .write("order_fill", changes=[("B", 24)], orders=[("stranger's", "A", -12)])
+        .lots("B")
+        == "24@?"
+    )
 
 
-# ---- opening inventory and gaps --------------------------------------------------------------------------------------------
+# ---- opening inventory and gaps ------------------------------------------------------------------
 def test_what_was_there_before_is_of_unknown_cost_and_sold_first():
     t = Teller(lamports=10**12, A=5).buy("A", 5, 50).sell("A", 10, 200)
-    assert t.sale == ("partial", 50, 100, 50) and t.last.flags == ("opening_inventory_unknown",) and t.last.lots[0][0] is None
+    assert (
+        t.sale == ("partial", 50, 100, 50)
+        and t.last.flags == ("opening_inventory_unknown",)
+        and t.last.lots[0][0] is None
+    )
     assert t.book.opened and t.book.openings == {"A"} and not t.book.gaps
 
 
 def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
-    """10 A are bought for 100 and sold for 60; only then a second account shows, with 4 A from before. They were the oldest, so the sale took them first.
+    """10 A are bought for 100 and sold for 60; only then a second account shows, with 4 A from
+    before. They were the oldest, so the sale took them first.
 
-    Its proceeds: 60 * 4 // 10 = 24 for the four of unknown cost, 36 for six of 10@100 (cost 60): -24, and not matched with -40. The last four cost 40 and bring 20.
+    Its proceeds: 60 * 4 // 10 = 24 for the four of unknown cost, 36 for six of 10@100 (cost 60):
+    -24, and not matched with -40. The last four cost 40 and bring 20.
     """
     t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60).sell("A/2", 4, 20)
     assert t.book.stale
     book, booked = fold(t.entries)
-    assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)), ("matched", -20, "4@40", ())]
-    assert (book.totals.realized, book.totals.partial, book.totals.matched) == (-44, 1, 1) and book.openings == {"A"} and not book.gaps
+    assert show(booked) == [
+        ("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)),
+        ("matched", -20, "4@40", ()),
+    ]
+    assert (
+        (book.totals.realized, book.totals.partial, book.totals.matched) == (-44, 1, 1)
+        and book.openings == {"A"}
+        and not book.gaps
+    )
 
 
 def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold():
     t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
-    assert not t.book.stale and show(fold(t.entries)[1])[-1] == ("partial", 50, "5@? 5@50", ("opening_inventory_unknown",))
+    assert not t.book.stale and show(fold(t.entries)[1])[-1] == (
+        "partial",
+        50,
+        "5@? 5@50",
+        ("opening_inventory_unknown",),
+    )
 
 
 def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_seen():
-    """First 3 of the second account, then 4 of the first, then what was bought: 8 A are 3@?, 4@? and 1 of 2@10."""
-    t = Teller(lamports=10**12, A=4, **{"A/2": 3}).gain("A/2", 1).buy("A", 2, 10).sell("A", 6, 60).sell("A/2", 4, 40)
+    """First 3 of the second account, then 4 of the first, then what was bought: 8 A are 3@?, 4@?
+    and 1 of 2@10.
+    """
+    t = (
+        Teller(lamports=10**12, A=4, **{"A/2": 3})
+        .gain("A/2", 1)
+        .buy("A", 2, 10)
+        .sell("A", 6, 60)
+        .sell("A/2", 4, 40)
+    )
     assert [x[2] for x in show(fold(t.entries)[1])] == ["3@? 3@?", "1@? 1@? 2@10"]
 
 
 def test_an_order_put_back_comes_after_the_opening_inventory():
     """The escrow held 4@? and 6@60, and 4@40 stayed: back again they are 4@? 4@40 6@60."""
-    t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)]).sell("A", 10, 100).sell("A/2", 4, 50)
-    assert [x[:3] for x in show(fold(t.entries)[1])] == [("partial", 0, "4@? 4@40 2@20"), ("matched", 10, "4@40")]
+    t = (
+        Teller(lamports=10**12, **{"A/2": 4})
+        .buy("A", 10, 100)
+        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    )
+    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)]).sell("A", 10, 100).sell(
+        "A/2", 4, 50
+    )
+    assert [x[:3] for x in show(fold(t.entries)[1])] == [
+        ("partial", 0, "4@? 4@40 2@20"),
+        ("matched", 10, "4@40"),
+    ]
 
 
 def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
-    """Something happened on the second account while the first sold: what was missed may have taken the lots that the sale took."""
+    """Something happened on the second account while the first sold: what was missed may have taken
+    the lots that the sale took.
+    """
     t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
     assert t.book.stale
     book, booked = fold(t.entries)
-    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))] and book.gaps == [Gap(130, 150, "balance_break")] and book.totals.realized == 0
+    assert (
+        show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+        and book.gaps == [Gap(130, 150, "balance_break")]
+        and book.totals.realized == 0
+    )
 
 
 def test_a_sale_before_a_gap_keeps_its_result():
-    t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).sell("A", 5, 90).gain("A/2", 1).slip("A/2", 2).gain("A/2", 1)
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .buy("A/2", 5, 80)
+        .sell("A", 5, 90)
+        .gain("A/2", 1)
+        .slip("A/2", 2)
+        .gain("A/2", 1)
+    )
     assert not t.book.stale and show(fold(t.entries)[1]) == [("matched", 40, "5@50", ())]
 
 
@@ -334,10 +480,20 @@ def test_a_break_is_a_gap_between_the_receipts_around_it():
 
 
 def test_no_sale_after_a_gap_of_the_wallet_has_a_result():
-    """Any purchase may be missing, so first in first out would be wrong, not merely incomplete. The lots are still followed."""
+    """Any purchase may be missing, so first in first out would be wrong, not merely incomplete. The
+    lots are still followed.
+    """
     t = Teller().buy("A", 10, 100).slip(lamports=-3).sell("A", 5, 80)
-    assert t.sale == ("unmatched", None, None, None) and t.last.flags == ("incomplete_history",) and t.last.lots == ()
-    assert (t.book.totals.realized, t.book.totals.matched, t.book.totals.unmatched) == (0, 0, 0) and t.lots("A") == "5@50"
+    assert (
+        t.sale == ("unmatched", None, None, None)
+        and t.last.flags == ("incomplete_history",)
+        and t.last.lots == ()
+    )
+    assert (t.book.totals.realized, t.book.totals.matched, t.book.totals.unmatched) == (
+        0,
+        0,
+        0,
+    ) and t.lots("A") == "5@50"
 
 
 def test_a_gap_of_one_mint_leaves_the_others_their_results():
@@ -359,7 +515,12 @@ def test_unobserved_less_takes_lots_out():
 def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
     t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
     assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
-    t = Teller().buy("A", 10, 100).slip("A", 3).write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .slip("A", 3)
+        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    )
     t.write("order_fill", changes=[("B", 10)], orders=[("e", "A", -10)])
     assert t.sell("B", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
 
@@ -375,25 +536,57 @@ def test_selling_more_than_there_is_is_of_unknown_origin():
     assert t.sale == ("partial", 0, 100, 100) and t.taken() == "10@100 5@?"
 
 
-# ---- the oracle's ledgers --------------------------------------------------------------------------------------------------
+# ---- the oracle's ledgers ------------------------------------------------------------------------
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed"])
 def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, encoding):
     programs = table([history["venue"]])
-    receipts = [parse_receipt({**one[encoding], "transactionIndex": one["index"]}) for one in history["transactions"]]
+    receipts = [
+        parse_receipt({**one[encoding], "transactionIndex": one["index"]})
+        for one in history["transactions"]
+    ]
     for wallet in history["wallets"]:
-        own = {a for r in receipts for a, sides in r.tokens.items() if any(s and s.owner == wallet for s in sides)} | {wallet}
-        entries = [read_entry(r, wallet, programs, frozenset(own)) for r in receipts if own & set(r.keys)]
+        own = {
+            a
+            for r in receipts
+            for a, sides in r.tokens.items()
+            if any(s and s.owner == wallet for s in sides)
+        } | {wallet}
+        entries = [
+            read_entry(r, wallet, programs, frozenset(own)) for r in receipts if own & set(r.keys)
+        ]
         book, want = Book(), expected[wallet]
         booked = [book.take(entry) for entry in order_entries(entries)]
-        assert [show_row(b.entry) for b in booked] == [{k: v for k, v in row.items() if k != "flags"} for row in want["rows"]]
-        assert [show_sale(b) for b in booked if b.entry.kind == "sell"] == [{**s, "lots": [{**x, "signature": s2} for x, s2 in zip(s["lots"], origins(s, b))]}
-                                                                          for s, b in zip(want["sells"], (b for b in booked if b.entry.kind == "sell"))]
+        assert [show_row(b.entry) for b in booked] == [
+            {k: v for k, v in row.items() if k != "flags"} for row in want["rows"]
+        ]
+        assert [show_sale(b) for b in booked if b.entry.kind == "sell"] == [
+            {**s, "lots": [{**x, "signature": s2} for x, s2 in zip(s["lots"], origins(s, b))]}
+            for s, b in zip(want["sells"], (b for b in booked if b.entry.kind == "sell"))
+        ]
         t = book.totals
-        assert want["results"] == {"realizedLamports": str(t.realized), "matchedSells": t.matched, "partialSells": t.partial, "unmatchedSells": t.unmatched,
-                                   "winningSells": t.winning, "failedTransactions": t.failed, "failedCostLamports": str(t.failed_cost), "overheadLamports": str(t.overhead)}
-        assert {m: [(text(x.left), text(x.left_cost)) for x in lots] for m, lots in book.lots.items() if lots} == {
-            m: [(x["amountRaw"], x["costLamports"]) for x in lots] for m, lots in want["openLots"].items()}
-        assert sorted(book.openings) == want["openingInventoryUnknown"] and not book.gaps and book.count == want["receipts"]
+        assert want["results"] == {
+            "realizedLamports": str(t.realized),
+            "matchedSells": t.matched,
+            "partialSells": t.partial,
+            "unmatchedSells": t.unmatched,
+            "winningSells": t.winning,
+            "failedTransactions": t.failed,
+            "failedCostLamports": str(t.failed_cost),
+            "overheadLamports": str(t.overhead),
+        }
+        assert {
+            m: [(text(x.left), text(x.left_cost)) for x in lots]
+            for m, lots in book.lots.items()
+            if lots
+        } == {
+            m: [(x["amountRaw"], x["costLamports"]) for x in lots]
+            for m, lots in want["openLots"].items()
+        }
+        assert (
+            sorted(book.openings) == want["openingInventoryUnknown"]
+            and not book.gaps
+            and book.count == want["receipts"]
+        )
         assert book.seen[wallet].lamports == int(want["finalLamports"])
 
 
@@ -402,21 +595,44 @@ def text(value):
 
 
 def show_row(e):
-    return {"signature": e.signature, "kind": e.kind, "solChangeLamports": str(e.sol), "feeLamports": str(e.fee), "tipLamports": str(e.tip), "rentLamports": str(e.rent),
-            "tokenChanges": {mint: str(change) for mint, change, _ in e.tokens}}
+    return {
+        "signature": e.signature,
+        "kind": e.kind,
+        "solChangeLamports": str(e.sol),
+        "feeLamports": str(e.fee),
+        "tipLamports": str(e.tip),
+        "rentLamports": str(e.rent),
+        "tokenChanges": {mint: str(change) for mint, change, _ in e.tokens},
+    }
 
 
 def show_sale(b):
-    return {"signature": b.entry.signature, "mint": b.entry.mint, "status": b.status, "matchedRaw": str(b.matched), "unmatchedRaw": str(b.unmatched), "proceedsLamports": text(b.proceeds),
-            "costLamports": text(b.cost), "resultLamports": text(b.result), "lots": [{"signature": s, "amountRaw": str(n), "costLamports": text(c)} for s, n, c in b.lots]}
+    return {
+        "signature": b.entry.signature,
+        "mint": b.entry.mint,
+        "status": b.status,
+        "matchedRaw": str(b.matched),
+        "unmatchedRaw": str(b.unmatched),
+        "proceedsLamports": text(b.proceeds),
+        "costLamports": text(b.cost),
+        "resultLamports": text(b.result),
+        "lots": [
+            {"signature": s, "amountRaw": str(n), "costLamports": text(c)} for s, n, c in b.lots
+        ],
+    }
 
 
 def origins(sale, booked):
-    """The oracle dates opening inventory by the receipt that revealed it; we say that its origin was not observed."""
-    return [None if origin is None else x["signature"] for x, (origin, _, _) in zip(sale["lots"], booked.lots, strict=True)]
+    """The oracle dates opening inventory by the receipt that revealed it; we say that its origin
+    was not observed.
+    """
+    return [
+        None if origin is None else x["signature"]
+        for x, (origin, _, _) in zip(sale["lots"], booked.lots, strict=True)
+    ]
 
 
-# ---- what must always hold, against an oracle written apart ------------------------------------------------------------------
+# ---- what must always hold, against an oracle written apart --------------------------------------
 @dataclass
 class Pile:
     amount: int
@@ -426,14 +642,18 @@ class Pile:
 
 
 class Oracle:
-    """The rules of accounting.md section 3 told once more, in fractions rounded where the page rounds; it shares nothing with the ledger."""
+    """The rules of accounting.md section 3 told once more, in fractions rounded where the page
+    rounds; it shares nothing with the ledger.
+    """
 
     def __init__(self):
         self.piles, self.results = {}, []
 
     def put(self, mint, amount, cost):
         if amount:
-            self.piles.setdefault(mint, []).append(Pile(amount, None if cost is None else Fraction(cost), amount))
+            self.piles.setdefault(mint, []).append(
+                Pile(amount, None if cost is None else Fraction(cost), amount)
+            )
 
     def take(self, mint, amount):
         out = []
@@ -443,7 +663,11 @@ class Oracle:
                 pile.left, amount = pile.left - piece, amount - piece
                 cost = None
                 if pile.cost is not None:
-                    cost = math.floor(pile.cost * Fraction(piece, pile.amount)) if pile.left else int(pile.cost) - pile.spent
+                    cost = (
+                        math.floor(pile.cost * Fraction(piece, pile.amount))
+                        if pile.left
+                        else int(pile.cost) - pile.spent
+                    )
                     pile.spent += cost
                 out.append((piece, cost))
         return out
@@ -455,7 +679,11 @@ class Oracle:
 
     def sell(self, mint, amount, proceeds):
         pieces = self.take(mint, amount)
-        counted = [(p, c) for (_, c), p in zip(pieces, self.portions(proceeds, [n for n, _ in pieces])) if c is not None]
+        counted = [
+            (p, c)
+            for (_, c), p in zip(pieces, self.portions(proceeds, [n for n, _ in pieces]))
+            if c is not None
+        ]
         self.results.append(sum(p - c for p, c in counted) if counted else None)
 
     def swap(self, mint, amount, other, got, spent):
@@ -464,32 +692,47 @@ class Oracle:
             group = group + [piece]
             if Fraction(got * sum(n for n, _ in group), amount) >= 1:
                 groups, group = groups + [group], []
-        if group:                                         # what is left over is too small to stand alone
+        if group:  # what is left over is too small to stand alone
             groups = groups[:-1] + [groups[-1] + group] if groups else [group]
         sizes = [sum(n for n, _ in g) for g in groups]
         for g, new, part in zip(groups, self.portions(got, sizes), self.portions(spent, sizes)):
             self.put(other, new, None if None in [c for _, c in g] else sum(c for _, c in g) + part)
 
     def lots(self, mint):
-        return " ".join(f"{p.left}@{'?' if p.cost is None else int(p.cost) - p.spent}" for p in self.piles.get(mint, []) if p.left)
+        return " ".join(
+            f"{p.left}@{'?' if p.cost is None else int(p.cost) - p.spent}"
+            for p in self.piles.get(mint, [])
+            if p.left
+        )
 
 
 MINTS, RAW, LAMPORTS = st.sampled_from("ABC"), st.integers(1, 50), st.integers(-40, 10**6)
-STEP = st.one_of(st.tuples(st.just("buy"), MINTS, RAW, st.integers(1, 10**6)), st.tuples(st.just("gain"), MINTS, RAW),
-                 st.tuples(st.just("sell"), MINTS, RAW, LAMPORTS), st.tuples(st.just("lose"), MINTS, RAW),
-                 st.tuples(st.just("swap"), MINTS, RAW, MINTS, RAW, st.integers(-40, 40)))
+STEP = st.one_of(
+    st.tuples(st.just("buy"), MINTS, RAW, st.integers(1, 10**6)),
+    st.tuples(st.just("gain"), MINTS, RAW),
+    st.tuples(st.just("sell"), MINTS, RAW, LAMPORTS),
+    st.tuples(st.just("lose"), MINTS, RAW),
+    st.tuples(st.just("swap"), MINTS, RAW, MINTS, RAW, st.integers(-40, 40)),
+)
 
 
 def play(steps, teller, oracle):
-    """Both do the same; steps that would give away more than there is are left out. Yields after each."""
+    """Both do the same; steps that would give away more than there is are left out. Yields after
+    each.
+    """
     for verb, mint, raw, *more in steps:
         if verb in ("sell", "lose", "swap"):
             raw = min(raw, teller.held.get(mint, 0))
             if not raw or verb == "swap" and mint_of(more[0]) == mint_of(mint):
                 continue
         getattr(teller, verb)(mint, raw, *more)
-        {"buy": lambda: oracle.put(mint, raw, *more), "gain": lambda: oracle.put(mint, raw, None), "lose": lambda: oracle.take(mint, raw),
-         "sell": lambda: oracle.sell(mint, raw, *more), "swap": lambda: oracle.swap(mint, raw, *more)}[verb]()
+        {
+            "buy": lambda: oracle.put(mint, raw, *more),
+            "gain": lambda: oracle.put(mint, raw, None),
+            "lose": lambda: oracle.take(mint, raw),
+            "sell": lambda: oracle.sell(mint, raw, *more),
+            "swap": lambda: oracle.swap(mint, raw, *more),
+        }[verb]()
         yield verb
 
 
@@ -501,16 +744,33 @@ def test_the_ledger_is_the_oracles(steps):
         assert [teller.lots(mint) for mint in "ABC"] == [oracle.lots(mint) for mint in "ABC"]
         if verb == "sell":
             assert teller.last.result == oracle.results[-1]
-            assert (teller.last.result is None) == all(cost is None for _, _, cost in teller.last.lots)
+            assert (teller.last.result is None) == all(
+                cost is None for _, _, cost in teller.last.lots
+            )
     assert teller.book.totals.realized == sum(r or 0 for r in oracle.results)
 
 
 @settings(max_examples=300, deadline=None)
-@given(before=st.dictionaries(st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60), min_size=1), steps=st.lists(STEP, max_size=30), choices=st.lists(st.booleans(), min_size=90))
+@given(
+    before=st.dictionaries(
+        st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60), min_size=1
+    ),
+    steps=st.lists(STEP, max_size=30),
+    choices=st.lists(st.booleans(), min_size=90),
+)
 def test_whenever_opening_inventory_is_found_the_ledger_is_the_oracles(before, steps, choices):
-    """Two accounts of each mint, some holding from before; the oracle is told of all that was there at once, in the order in which it shows."""
+    """Two accounts of each mint, some holding from before; the oracle is told of all that was there
+    at once, in the order in which it shows.
+    """
     teller, oracle, choices = Teller(lamports=10**12, **before), Oracle(), iter(choices)
-    steps = [(verb, account(teller, mint, choices), *([more[0], account(teller, more[1], choices), *more[2:]] if verb == "swap" else more)) for verb, mint, *more in steps]
+    steps = [
+        (
+            verb,
+            account(teller, mint, choices),
+            *([more[0], account(teller, more[1], choices), *more[2:]] if verb == "swap" else more),
+        )
+        for verb, mint, *more in steps
+    ]
     for _ in play(steps, teller, Silent()):
         pass
     met = {}
@@ -544,7 +804,9 @@ class Merged:
         self.oracle = oracle
 
     def __getattr__(self, name):
-        return lambda *how: getattr(self.oracle, name)(*(mint_of(x) if isinstance(x, str) else x for x in how))
+        return lambda *how: getattr(self.oracle, name)(
+            *(mint_of(x) if isinstance(x, str) else x for x in how)
+        )
 
 
 class Weighed(Book):
@@ -569,13 +831,19 @@ class Weighed(Book):
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_quantity_and_cost_are_conserved(steps):
-    """Section 5: acquired = disposed + open, to the unit; cost in = cost out + cost open, to the lamport; open = the chain's balance."""
+    """Section 5: acquired = disposed + open, to the unit; cost in = cost out + cost open, to the
+    lamport; open = the chain's balance.
+    """
     teller = Teller(Weighed())
     for _ in play(steps, teller, Oracle()):
         pass
     book = teller.book
     for mint in "ABC":
         still = sum(lot.left for lot in book.lots.get(mint, []))
-        assert book.came[mint, "raw"] == book.went[mint, "raw"] + still and still == teller.held.get(mint, 0)
-    assert book.came["cost"] == book.went["cost"] + sum(lot.left_cost or 0 for lots in book.lots.values() for lot in lots)
+        assert book.came[mint, "raw"] == book.went[
+            mint, "raw"
+        ] + still and still == teller.held.get(mint, 0)
+    assert book.came["cost"] == book.went["cost"] + sum(
+        lot.left_cost or 0 for lots in book.lots.values() for lot in lots
+    )
     assert all(0 <= lot.left <= lot.amount for lots in book.lots.values() for lot in lots)

@@ -1,4 +1,5 @@
 """The public interface of paper mode, through HTTP: shapes, labels, manners."""
+
 import orjson
 import pytest
 from service import NOW
@@ -26,43 +27,119 @@ def make_trader(service, name="Ada Paper", family="momentum", **more):
 def closed(trader, number, net, **more):
     """A closed position as the job writes it."""
     period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    columns = {"period": period, "number": number, "mint": "MintA", "symbol": "AA", "decimals": 6, "opened_at": NOW - 60_000, "liquidity": 1,
-               "price": "1", "high": "1", "marked_at": NOW, "marked_on": 1,
-               "held": 1, "reduced": True, "raw": "0", "bought_raw": "5", "mid_bought": SOL, "mid_sold": SOL + net + 5, "slippage": 2, "fees": 3,
-               "rent": 0, "cash": net, "spent": SOL, "latency_ms": 6000,
-               "marks": "[]", "pipeline": PIPELINE, "closed_at": NOW, "reason": "stop"}
+    columns = {
+        "period": period,
+        "number": number,
+        "mint": "MintA",
+        "symbol": "AA",
+        "decimals": 6,
+        "opened_at": NOW - 60_000,
+        "liquidity": 1,
+        "price": "1",
+        "high": "1",
+        "marked_at": NOW,
+        "marked_on": 1,
+        "held": 1,
+        "reduced": True,
+        "raw": "0",
+        "bought_raw": "5",
+        "mid_bought": SOL,
+        "mid_sold": SOL + net + 5,
+        "slippage": 2,
+        "fees": 3,
+        "rent": 0,
+        "cash": net,
+        "spent": SOL,
+        "latency_ms": 6000,
+        "marks": "[]",
+        "pipeline": PIPELINE,
+        "closed_at": NOW,
+        "reason": "stop",
+    }
     Period.update(cash=Period.cash + net).where(Period.id == period.id).execute()
     return Position.create(**{**columns, **more})
 
 
 def said(trader, number, body="words", facts=None):
     period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    entry = DiaryEntry.create(period=period, at=NOW, kind="fill", mint="MintA",
-                              facts=orjson.dumps(facts or {"what": "not_filled", "symbol": "AA", "why": "expired"}).decode())
-    return PaperPost.create(uid=f"post_{number}", entry=entry, trader=trader, body=body, mint="MintA", symbol="AA", writer="built-in", event_at=NOW,
-                            created_at=NOW)
+    entry = DiaryEntry.create(
+        period=period,
+        at=NOW,
+        kind="fill",
+        mint="MintA",
+        facts=orjson.dumps(
+            facts or {"what": "not_filled", "symbol": "AA", "why": "expired"}
+        ).decode(),
+    )
+    return PaperPost.create(
+        uid=f"post_{number}",
+        entry=entry,
+        trader=trader,
+        body=body,
+        mint="MintA",
+        symbol="AA",
+        writer="built-in",
+        event_at=NOW,
+        created_at=NOW,
+    )
 
 
 def walk(value):
     if isinstance(value, dict):
         yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for one in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from walk(one)
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------------------
+# ---- shapes --------------------------------------------------------------------------------------
 def test_a_trader_has_what_the_contract_says(service, trader):
     (shown,) = service.get("/api/traders").json["data"]
-    assert {"id", "handle", "name", "bio", "mode", "voice", "strategy", "performance", "review",
-            "simulated"} <= set(shown) and shown["mode"] == "paper"
+    assert {
+        "id",
+        "handle",
+        "name",
+        "bio",
+        "mode",
+        "voice",
+        "strategy",
+        "performance",
+        "review",
+        "simulated",
+    } <= set(shown) and shown["mode"] == "paper"
     assert shown["handle"] == "ada-paper" and shown["id"] == trader.uid
     phase = shown["strategy"]["phase"]
-    assert (phase["name"], phase["closes"], phase["closesNeeded"], phase["days"], phase["daysNeeded"]) == ("guarded", 0, 20, 0, 14)
-    assert (shown["strategy"]["startMode"], shown["strategy"]["adaptive"], shown["strategy"]["riseBps"]) == ("guarded", "observe", 600)
-    assert shown["performance"] == {"headlineSuppressed": False, "warning": None, "returnPct": 0.0, "realizedSol": "0", "cashSol": "10",
-                                    "equitySol": "10", "closes": 0, "winRate": None,
-                                    "startingCashSol": "10", "period": 1, "since": shown["createdAt"]}
-    assert shown["review"]["state"] == "clean" and shown["review"]["reasons"] == [] and shown["review"]["openedAt"] is None
+    assert (
+        phase["name"],
+        phase["closes"],
+        phase["closesNeeded"],
+        phase["days"],
+        phase["daysNeeded"],
+    ) == ("guarded", 0, 20, 0, 14)
+    assert (
+        shown["strategy"]["startMode"],
+        shown["strategy"]["adaptive"],
+        shown["strategy"]["riseBps"],
+    ) == ("guarded", "observe", 600)
+    assert shown["performance"] == {
+        "headlineSuppressed": False,
+        "warning": None,
+        "returnPct": 0.0,
+        "realizedSol": "0",
+        "cashSol": "10",
+        "equitySol": "10",
+        "closes": 0,
+        "winRate": None,
+        "startingCashSol": "10",
+        "period": 1,
+        "since": shown["createdAt"],
+    }
+    assert (
+        shown["review"]["state"] == "clean"
+        and shown["review"]["reasons"] == []
+        and shown["review"]["openedAt"] is None
+    )
 
 
 def test_performance_adds_up(service, trader):
@@ -70,70 +147,164 @@ def test_performance_adds_up(service, trader):
     closed(trader, 2, -SOL // 20)
     Period.update(lost_fees=55_000, cash=Period.cash - 55_000).execute()
     performance = service.get("/api/traders").json["data"][0]["performance"]
-    assert (performance["cashSol"], performance["realizedSol"], performance["closes"], performance["winRate"],
-            performance["returnPct"]) == ("10.049945", "0.049945", 2, 0.5, 0.49)
+    assert (
+        performance["cashSol"],
+        performance["realizedSol"],
+        performance["closes"],
+        performance["winRate"],
+        performance["returnPct"],
+    ) == ("10.049945", "0.049945", 2, 0.5, 0.49)
 
 
 def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader):
     closed(trader, 1, SOL // 10)
     said(trader, 1)
-    Position.create(**{**closed(trader, 2, 0, closed_at=None, reason=None, raw="2000000", price=str(10**24 // 2), mid_sold=0).__data__, "id": None,
-                       "number": 3})
+    Position.create(
+        **{
+            **closed(
+                trader,
+                2,
+                0,
+                closed_at=None,
+                reason=None,
+                raw="2000000",
+                price=str(10**24 // 2),
+                mid_sold=0,
+            ).__data__,
+            "id": None,
+            "number": 3,
+        }
+    )
     Position.delete().where(Position.number == 2).execute()
     shown = service.get(f"/api/traders/{trader.uid}").json
     assert {"diary", "positions", "closes", "posts", "brain", "periods", "asOf"} <= set(shown)
     assert {"asOf", "reviewed", "patterns", "pauses", "lessons"} <= set(shown["brain"])
     close = shown["closes"][0]
-    assert {"id", "mint", "symbol", "openedAt", "closedAt", "reason", "grossLamports", "slippageLamports", "feesLamports", "rentLamports",
-            "netLamports", "returnPct", "latencyMs", "model", "pipeline",
-            "assumptions", "fills", "eligible", "excludedReason", "simulated"} <= set(close)
-    assert int(close["grossLamports"]) - int(close["slippageLamports"]) - int(close["feesLamports"]) - int(close["rentLamports"]) == int(close["netLamports"]) == SOL // 10
-    assert (shown["positions"][0]["amount"], shown["positions"][0]["valueLamports"], shown["positions"][0]["markPriceSol"]) == ("2", str(SOL), "0.5")
-    assert shown["performance"]["equitySol"] == "11.1" and shown["diary"][0]["text"] == "The order in AA was not filled: expired."
+    assert {
+        "id",
+        "mint",
+        "symbol",
+        "openedAt",
+        "closedAt",
+        "reason",
+        "grossLamports",
+        "slippageLamports",
+        "feesLamports",
+        "rentLamports",
+        "netLamports",
+        "returnPct",
+        "latencyMs",
+        "model",
+        "pipeline",
+        "assumptions",
+        "fills",
+        "eligible",
+        "excludedReason",
+        "simulated",
+    } <= set(close)
+    assert (
+        int(close["grossLamports"])
+        - int(close["slippageLamports"])
+        - int(close["feesLamports"])
+        - int(close["rentLamports"])
+        == int(close["netLamports"])
+        == SOL // 10
+    )
+    assert (
+        shown["positions"][0]["amount"],
+        shown["positions"][0]["valueLamports"],
+        shown["positions"][0]["markPriceSol"],
+    ) == ("2", str(SOL), "0.5")
+    assert (
+        shown["performance"]["equitySol"] == "11.1"
+        and shown["diary"][0]["text"] == "The order in AA was not filled: expired."
+    )
 
 
-@pytest.mark.parametrize("marks, pipeline, reason", [("[]", PIPELINE, None),
-                                                     ('["liquidity_unknown"]', PIPELINE, "liquidity_unknown"),
-                                                     ('["liquidity_unknown","stale_price"]', PIPELINE, "stale_price"),
-                                                     ("[]", "paper/1 amm-cp/1", "old_pipeline")])
+@pytest.mark.parametrize(
+    "marks, pipeline, reason",
+    [
+        ("[]", PIPELINE, None),
+        ('["liquidity_unknown"]', PIPELINE, "liquidity_unknown"),
+        ('["liquidity_unknown","stale_price"]', PIPELINE, "stale_price"),
+        ("[]", "paper/1 amm-cp/1", "old_pipeline"),
+    ],
+)
 def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
     closed(trader, 1, 5, marks=marks, pipeline=pipeline)
     close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]
     assert (close["eligible"], close["excludedReason"]) == (reason is None, reason)
     family = service.get("/api/strategies").json["families"][0]
-    assert (family["eligibleCloses"], family["excluded"]) == ((1, {}) if reason is None else (0, {reason: 1}))
+    assert (family["eligibleCloses"], family["excluded"]) == (
+        (1, {}) if reason is None else (0, {reason: 1})
+    )
 
 
-@pytest.mark.parametrize("damage", [
-    lambda trader: Trader.update(settings='{"riseBps": 1}').execute(), lambda trader: Trader.update(settings="[]").execute(),
-    lambda trader: Trader.update(phase="no JSON").execute(), lambda trader: Trader.update(phase="{}").execute(),
-    lambda trader: Position.update(spent=0, marks="null").execute(), lambda trader: Position.update(price="much", raw="", closed_at=None).execute(),
-    lambda trader: Position.update(spent=-1, cash=-(2**62), price="9" * 60, raw="9" * 30).execute(), lambda trader: Period.update(starting_cash=0, cash=0).execute(),
-    lambda trader: DiaryEntry.update(facts="{}").execute(), lambda trader: DiaryEntry.update(facts="no JSON", kind="pause").execute(),
-    lambda trader: DiaryEntry.update(facts='{"until": 9999999999999, "expiresAt": 9999999999999}', kind="lesson").execute()])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda trader: Trader.update(settings='{"riseBps": 1}').execute(),
+        lambda trader: Trader.update(settings="[]").execute(),
+        lambda trader: Trader.update(phase="no JSON").execute(),
+        lambda trader: Trader.update(phase="{}").execute(),
+        lambda trader: Position.update(spent=0, marks="null").execute(),
+        lambda trader: Position.update(price="much", raw="", closed_at=None).execute(),
+        lambda trader: Position.update(
+            spent=-1, cash=-(2**62), price="9" * 60, raw="9" * 30
+        ).execute(),
+        lambda trader: Period.update(starting_cash=0, cash=0).execute(),
+        lambda trader: DiaryEntry.update(facts="{}").execute(),
+        lambda trader: DiaryEntry.update(facts="no JSON", kind="pause").execute(),
+        lambda trader: DiaryEntry.update(
+            facts='{"until": 9999999999999, "expiresAt": 9999999999999}', kind="lesson"
+        ).execute(),
+    ],
+)
 def test_one_odd_value_spoils_no_page(service, trader, damage):
     closed(trader, 1, 5)
     closed(trader, 2, 5, closed_at=None, raw="2000000", price="5" + "0" * 23)
     said(trader, 1)
     damage(trader)
-    for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed", "/traders", f"/traders/{trader.uid}", "/strategies", "/"):
+    for path in (
+        "/api/traders",
+        f"/api/traders/{trader.uid}",
+        "/api/strategies",
+        "/api/feed",
+        "/traders",
+        f"/traders/{trader.uid}",
+        "/strategies",
+        "/",
+    ):
         assert service.get(path).status_code == 200, path
 
 
 def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
     make_trader(service, "Bo", "flow")
     shown = service.get("/api/strategies").json
-    assert [row["family"] for row in shown["families"]] == list(FAMILIES) == ["momentum", "mean_reversion", "breakout", "flow"]
-    assert [row["traders"] for row in shown["families"]] == [1, 0, 0, 1] and shown["windowDays"] == 30 and shown["suggestedStartMode"] == "guarded"
-    assert shown["note"] == "Descriptive. Coverage is not proof of profitability." and not any("rank" in name.lower() for row in walk(shown) for name in row)
+    assert (
+        [row["family"] for row in shown["families"]]
+        == list(FAMILIES)
+        == ["momentum", "mean_reversion", "breakout", "flow"]
+    )
+    assert (
+        [row["traders"] for row in shown["families"]] == [1, 0, 0, 1]
+        and shown["windowDays"] == 30
+        and shown["suggestedStartMode"] == "guarded"
+    )
+    assert shown["note"] == "Descriptive. Coverage is not proof of profitability." and not any(
+        "rank" in name.lower() for row in walk(shown) for name in row
+    )
 
 
 def test_a_retired_trader_keeps_its_page(service, trader):
     traders.retire_trader(trader, NOW)
-    assert service.get("/api/traders").json["data"] == [] and service.get(f"/api/traders/{trader.uid}").json["retiredAt"]
+    assert (
+        service.get("/api/traders").json["data"] == []
+        and service.get(f"/api/traders/{trader.uid}").json["retiredAt"]
+    )
 
 
-# ---- labels ---------------------------------------------------------------------------------------------------------------------
+# ---- labels --------------------------------------------------------------------------------------
 def test_everything_says_simulated(service, trader):
     closed(trader, 1, 5)
     said(trader, 1)
@@ -141,27 +312,52 @@ def test_everything_says_simulated(service, trader):
     for path in [*PATHS, f"/api/traders/{trader.uid}"]:
         shown = service.get(path).json
         assert shown["simulated"] is True, path
-        assert all(row["simulated"] is True for row in walk(shown) if "id" in row or "eligibleCloses" in row or "mint" in row and "checks" in row), path
+        assert all(
+            row["simulated"] is True
+            for row in walk(shown)
+            if "id" in row or "eligibleCloses" in row or "mint" in row and "checks" in row
+        ), path
 
 
 def test_under_review_no_headline_is_left_anywhere(service, trader):
     closed(trader, 1, SOL)
     said(trader, 1)
-    before = [service.get(path).json for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")]
+    before = [
+        service.get(path).json
+        for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")
+    ]
     traders.open_review(trader, "a look", NOW)
-    listed, detail, families, feed = [service.get(path).json for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies",
-                                                                          "/api/feed")]
+    listed, detail, families, feed = [
+        service.get(path).json
+        for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")
+    ]
     for shown in (listed["data"][0], detail):
-        assert shown["performance"]["headlineSuppressed"] is True and shown["performance"]["warning"] and shown["performance"]["cashSol"] == "11"
-        assert {name for name, value in shown["performance"].items() if value is None} == {"returnPct", "realizedSol", "equitySol", "winRate"}
-    assert families["families"][0]["meanReturnPct"] is None and families["families"][0]["excluded"] == {"under_review": 1} and families["families"][0]["tradersUnderReview"] == 1
+        assert (
+            shown["performance"]["headlineSuppressed"] is True
+            and shown["performance"]["warning"]
+            and shown["performance"]["cashSol"] == "11"
+        )
+        assert {name for name, value in shown["performance"].items() if value is None} == {
+            "returnPct",
+            "realizedSol",
+            "equitySol",
+            "winRate",
+        }
+    assert (
+        families["families"][0]["meanReturnPct"] is None
+        and families["families"][0]["excluded"] == {"under_review": 1}
+        and families["families"][0]["tradersUnderReview"] == 1
+    )
     assert feed["data"][0]["warning"] and before[0]["data"][0]["performance"]["returnPct"] == 10.0
     assert detail["closes"][0]["netLamports"] == before[1]["closes"][0]["netLamports"]
     traders.clear_review(trader, "all is well", NOW)
-    assert service.get("/api/traders").json["data"][0]["performance"]["returnPct"] == 10.0 and service.get("/api/strategies").json["families"][0]["meanReturnPct"] == 100.0
+    assert (
+        service.get("/api/traders").json["data"][0]["performance"]["returnPct"] == 10.0
+        and service.get("/api/strategies").json["families"][0]["meanReturnPct"] == 100.0
+    )
 
 
-# ---- the feed ---------------------------------------------------------------------------------------------------------------------
+# ---- the feed ------------------------------------------------------------------------------------
 def test_the_feed_pages_through_every_post_once(service, trader):
     for number in range(7):
         said(trader, number, f"words {number}")
@@ -169,37 +365,59 @@ def test_the_feed_pages_through_every_post_once(service, trader):
     said(trader, 99)
     second = service.get(f"/api/feed?limit=3&cursor={first['nextCursor']}").json
     third = service.get(f"/api/feed?limit=3&cursor={second['nextCursor']}").json
-    assert [post["id"] for page in (first, second, third) for post in page["data"]] == [f"post_{number}" for number in range(6, -1, -1)]
+    assert [post["id"] for page in (first, second, third) for post in page["data"]] == [
+        f"post_{number}" for number in range(6, -1, -1)
+    ]
     assert third["nextCursor"] is None and first["limit"] == 3
     post = first["data"][0]
-    assert (post["source"], post["verified"], post["botId"], post["botName"], post["provenance"]["channel"], post["tokenAddresses"]) == ("paper",
-                                                                                                                                         False,
-                                                                                                                                         trader.uid,
-                                                                                                                                         "Ada Paper",
-                                                                                                                                         "paper",
-                                                                                                                                         ["MintA"])
+    assert (
+        post["source"],
+        post["verified"],
+        post["botId"],
+        post["botName"],
+        post["provenance"]["channel"],
+        post["tokenAddresses"],
+    ) == ("paper", False, trader.uid, "Ada Paper", "paper", ["MintA"])
 
 
-@pytest.mark.parametrize("query, code", [("limit=0", "invalid_parameter"), ("limit=x", "invalid_parameter"), ("cursor=abc", "invalid_cursor"),
-                                         ("cursor=", "invalid_cursor")])
+@pytest.mark.parametrize(
+    "query, code",
+    [
+        ("limit=0", "invalid_parameter"),
+        ("limit=x", "invalid_parameter"),
+        ("cursor=abc", "invalid_cursor"),
+        ("cursor=", "invalid_cursor"),
+    ],
+)
 def test_a_bad_query_is_refused(service, query, code):
     answer = service.get(f"/api/feed?{query}")
-    assert (answer.status_code, answer.json["code"], answer.content_type) == (400, code, "application/problem+json")
+    assert (answer.status_code, answer.json["code"], answer.content_type) == (
+        400,
+        code,
+        "application/problem+json",
+    )
 
 
 def test_hostile_names_are_data(service):
     make_trader(service, "<script>alert(1)</script>")
     answer = service.get("/api/traders")
-    assert answer.content_type == "application/json" and answer.json["data"][0]["name"] == "<script>alert(1)</script>" and answer.json["data"][0]["handle"] == "script-alert-1-script"
+    assert (
+        answer.content_type == "application/json"
+        and answer.json["data"][0]["name"] == "<script>alert(1)</script>"
+        and answer.json["data"][0]["handle"] == "script-alert-1-script"
+    )
 
 
-# ---- manners ------------------------------------------------------------------------------------------------------------------------
+# ---- manners -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", [*PATHS, "/api/traders/trader_x"])
 def test_only_get(service, path, method):
     answer = service.ask(method, path)
-    assert (answer.status_code, answer.json["code"], answer.content_type) == (405, "method_not_allowed",
-                                                                              "application/problem+json") and "GET" in answer.headers["Allow"]
+    assert (answer.status_code, answer.json["code"], answer.content_type) == (
+        405,
+        "method_not_allowed",
+        "application/problem+json",
+    ) and "GET" in answer.headers["Allow"]
 
 
 def test_an_unknown_trader(service):
@@ -208,13 +426,20 @@ def test_an_unknown_trader(service):
 
 
 @pytest.mark.parametrize("path", [*PATHS, "trader"])
-def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(service, trader, path, monkeypatch):
+def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(
+    service, trader, path, monkeypatch
+):
     path = f"/api/traders/{trader.uid}" if path == "trader" else path
     monkeypatch.setattr("web.legacy._now", lambda: NOW)
     first = service.get(path)
     monkeypatch.setattr("web.legacy._now", lambda: NOW + 5_000)
     again = service.get(path, headers={"If-None-Match": first.headers["ETag"]})
-    assert again.status_code == 304 and not again.data and first.headers["Cache-Control"] == "public, no-cache" and again.headers["ETag"] == first.headers["ETag"]
+    assert (
+        again.status_code == 304
+        and not again.data
+        and first.headers["Cache-Control"] == "public, no-cache"
+        and again.headers["ETag"] == first.headers["ETag"]
+    )
     Trader.update(name="Another").execute()
     make_trader(service, "Second", "momentum")
     said(trader, 5)
@@ -222,18 +447,34 @@ def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(service, trade
     assert service.get(path, headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
 
 
-# ---- owners and operators ---------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("changes, field", [({"name": ""}, "name"), ({"family": "astrology"}, "family"), ({"start": "bold"}, "start"),
-                                            ({"adaptive": "always"}, "adaptive"),
-                                            ({"settings": {"riseBps": 1}}, "riseBps"), ({"settings": {"luck": 1}}, "luck"),
-                                            ({"voice": {"mood": "x"}}, "voice"), ({"bio": "x" * 501}, "bio")])
+# ---- owners and operators ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "changes, field",
+    [
+        ({"name": ""}, "name"),
+        ({"family": "astrology"}, "family"),
+        ({"start": "bold"}, "start"),
+        ({"adaptive": "always"}, "adaptive"),
+        ({"settings": {"riseBps": 1}}, "riseBps"),
+        ({"settings": {"luck": 1}}, "luck"),
+        ({"voice": {"mood": "x"}}, "voice"),
+        ({"bio": "x" * 501}, "bio"),
+    ],
+)
 def test_a_bad_trader_is_refused_whole(service, changes, field):
     with pytest.raises(Problem) as refusal:
         traders.create_trader(**{"name": "Ada", "family": "momentum", "now": NOW, **changes})
-    assert refusal.value.errors[0]["field"] == field and Trader.select().count() == Period.select().count() == 0
+    assert (
+        refusal.value.errors[0]["field"] == field
+        and Trader.select().count() == Period.select().count() == 0
+    )
 
 
 def test_two_traders_whose_names_make_one_handle(service):
     one = make_trader(service)
     two = make_trader(service, "Ada Paper!", owner=one.owner)
-    assert one.handle != two.handle and two.handle.startswith("ada-paper-") and one.owner_id == two.owner_id
+    assert (
+        one.handle != two.handle
+        and two.handle.startswith("ada-paper-")
+        and one.owner_id == two.owner_id
+    )

@@ -16,7 +16,8 @@ PHRASES = Mnemonic("english")
 # Thirty words of three letters in a cycle; no window of it, of any size, has a valid checksum.
 CYCLE = (
     "fun fog raw now nut job win air mom fee joy kid spy day hub own sun ice bar law oak box cup "
-    "off way toe net aim mix all ").split()
+    "off way toe net aim mix all "
+).split()
 WORST = (" ".join(CYCLE) + " ") * 200
 # What a field of 4,000 characters may bring with invisible ones.
 LONGEST_READ = 8_500
@@ -28,15 +29,18 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the windows whose checksum was computed."""
     done, check = [], fields._is_checked
     monkeypatch.setattr(
-        fields, "_is_checked", lambda bits, size: done.append(size) or check(bits, size))
+        fields, "_is_checked", lambda bits, size: done.append(size) or check(bits, size)
+    )
     return done
 
 
 def test_the_worst_text_costs_one_hash_for_each_word_and_size(checks: list[int]) -> None:
     text = WORST[:16_000]
     assert not any(
-        PHRASES.check(" ".join((CYCLE * 3)[start:start + size]))
-        for size in fields.SEED_LENGTHS for start in range(30))
+        PHRASES.check(" ".join((CYCLE * 3)[start : start + size]))
+        for size in fields.SEED_LENGTHS
+        for start in range(30)
+    )
     assert not fields.holds_secret(text)
     words = len(text.split())
     assert 4_000 <= words <= 4_100 and len(checks) <= 5 * words
@@ -76,6 +80,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     def note(module: object, name: str) -> None:
         look = getattr(module, name)
         monkeypatch.setattr(module, name, lambda text: lengths.append(len(text)) or look(text))
+
     for module in (fields, accounts, posts, studio, pages):
         for name in ("holds_secret", "looks_secret", "has_control", "clean_text"):
             if hasattr(module, name):
@@ -88,7 +93,9 @@ LONG = (WORST * 4)[:60_000]
 
 
 @pytest.mark.parametrize("field", POST_FIELDS)
-def test_a_long_field_of_a_post_is_refused_unread(service: Service, read: list[int], field: str) -> None:
+def test_a_long_field_of_a_post_is_refused_unread(
+    service: Service, read: list[int], field: str
+) -> None:
     key = service.make_bot().publish_key.text
     read.clear()
     answer = service.post({"eventId": "1", "body": "b", field: LONG}, key)
@@ -103,12 +110,20 @@ def test_thousands_of_unknown_fields_are_refused_by_the_first_few(service: Servi
 
 @pytest.mark.parametrize("fill", [WORST, "\u200b" * 20_000, "1, " * 20_000, "[" * 60_000])
 def test_a_form_with_a_wrong_token_is_refused_before_it_is_read_through(
-        service: Service, read: list[int], fill: str) -> None:
-    form = {"csrf_token": "x" * 9_000, "name": fill[:15_000], "bio": fill[:15_000], "unknown": fill[:9_000]}
+    service: Service, read: list[int], fill: str
+) -> None:
+    form = {
+        "csrf_token": "x" * 9_000,
+        "name": fill[:15_000],
+        "bio": fill[:15_000],
+        "unknown": fill[:9_000],
+    }
     answer = service.client.post("/connect", data=form)
     assert answer.status_code in (400, 413)
     assert sum(read) == 0
-    service.client.post("/connect", data={"csrf_token": "x", "bio": fill[:4_000], "unknown": fill[:9_000]})
+    service.client.post(
+        "/connect", data={"csrf_token": "x", "bio": fill[:4_000], "unknown": fill[:9_000]}
+    )
     assert sum(read) <= LONGEST_READ
 
 
@@ -121,8 +136,11 @@ def test_a_long_preview_is_not_read(service: Service, read: list[int]) -> None:
 
 def test_a_profile_field_that_is_too_long_is_refused_unread(read: list[int]) -> None:
     for refuse in (
-            lambda: accounts.check_bio(LONG), lambda: accounts.check_voice({"tone": LONG}),
-            lambda: accounts.check_voice({"topics": [LONG]}), lambda: fields.check_line("name", LONG, 60)):
+        lambda: accounts.check_bio(LONG),
+        lambda: accounts.check_voice({"tone": LONG}),
+        lambda: accounts.check_voice({"topics": [LONG]}),
+        lambda: fields.check_line("name", LONG, 60),
+    ):
         with pytest.raises(Problem) as refused:
             refuse()
         assert refused.value.code == "validation_failed"
@@ -139,8 +157,8 @@ def test_what_is_invisible_is_not_counted(service: Service) -> None:
     """4,000 characters, and a thousand that nobody sees: they go before it is measured."""
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b" * 4_000 + "\u200b" * 1_000}, key)
-    assert answer.status_code == 201 and len(answer.json["body"]) == 4_000 and answer.json["sanitized"]
+    assert (
+        answer.status_code == 201 and len(answer.json["body"]) == 4_000 and answer.json["sanitized"]
+    )
     raw = orjson.dumps({"eventId": "2", "body": "b" * 4_001})
     assert service.post(raw, key).status_code == 422
-
-

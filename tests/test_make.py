@@ -1,4 +1,7 @@
-"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is asked."""
+"""What stands before the program: `make`, which sets up .venv, and the Dockerfile. No network is
+asked.
+"""
+
 import json
 import os
 import re
@@ -16,8 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TEST_PACKAGES = {"pytest", "hypothesis", "schemathesis", "jsonschema", "playwright", "mcp"}
 WHEEL = {
     "candor_probe.py": "",
-    "candor_probe-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: candor-probe\nVersion: 1.0\n",
-    "candor_probe-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "candor_probe-1.0.dist-info/METADATA": (
+        "Metadata-Version: 2.1\nName: candor-probe\nVersion: 1.0\n"
+    ),
+    "candor_probe-1.0.dist-info/WHEEL": (
+        "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    ),
     "candor_probe-1.0.dist-info/RECORD": "",
 }
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
@@ -73,9 +80,13 @@ def test_what_is_installed_is_not_installed_again(clone: Clone) -> None:
 
 
 def test_an_environment_without_pip_or_interpreter_is_made_anew(clone: Clone) -> None:
-    """As an older Makefile left it where python3-venv was missing; and as an upgrade of Python leaves it."""
+    """As an older Makefile left it where python3-venv was missing; and as an upgrade of Python
+    leaves it.
+    """
     clone.publish()
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True
+    )
     assert "it runs" in clone.make("run").stdout
     interpreter = clone.folder / ".venv" / "bin" / "python"
     interpreter.unlink()
@@ -85,7 +96,10 @@ def test_an_environment_without_pip_or_interpreter_is_made_anew(clone: Clone) ->
 
 def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) -> None:
     python = tmp_path / "python3"
-    python.write_text(f"#!/bin/sh\nif [ \"$2\" = venv ]; then mkdir -p .venv/bin; exit 1; fi\nexec {sys.executable} \"$@\"\n")
+    python.write_text(
+        f'#!/bin/sh\nif [ "$2" = venv ]; then mkdir -p .venv/bin; exit 1; fi\nexec {sys.executable}'
+        ' "$@"\n'
+    )
     python.chmod(0o755)
     failed = clone.make("run", f"PYTHON={python}")
     assert failed.returncode != 0 and "apt install python3-venv" in failed.stderr
@@ -94,10 +108,12 @@ def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) ->
     assert "Python 3.11 or newer" in clone.make("run", f"PYTHON={python}").stderr
 
 
-# ---- the image ----------------------------------------------------------------------------------------------------------
+# ---- the image -----------------------------------------------------------------------------------
 def list_instructions() -> list[tuple[str, str]]:
     """[(instruction, the rest), ...] of the Dockerfile, continued lines joined."""
-    text = "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#"))
+    text = "\n".join(
+        line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")
+    )
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
 
@@ -121,11 +137,25 @@ def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
     assert len([word for word, _ in given if word == "FROM"]) == 2
 
 
-@pytest.mark.parametrize("environ", [{}, {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}])
-def test_the_health_check_finds_a_server_that_serves_and_no_other(tmp_path: Path, environ: dict[str, str]) -> None:
-    command = json.loads(next(rest for word, rest in list_instructions() if word == "HEALTHCHECK").partition("CMD ")[2])
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "candor.example"}],
+)
+def test_the_health_check_finds_a_server_that_serves_and_no_other(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    command = json.loads(
+        next(rest for word, rest in list_instructions() if word == "HEALTHCHECK").partition("CMD ")[
+            2
+        ]
+    )
     server = Server(tmp_path, **environ)
-    asked = {"env": {**os.environ, **environ, "PORT": str(server.port)}, "capture_output": True, "text": True, "timeout": 60}
+    asked = {
+        "env": {**os.environ, **environ, "PORT": str(server.port)},
+        "capture_output": True,
+        "text": True,
+        "timeout": 60,
+    }
     try:
         found = subprocess.run([sys.executable, *command[1:]], **asked)
         assert found.returncode == 0, found.stderr
@@ -141,4 +171,6 @@ def test_no_test_package_goes_into_the_image() -> None:
     for name in installed:
         assert not list_required(name) & TEST_PACKAGES
     assert "pytest" in list_required("requirements-dev.txt")
-    assert {"tests", "bench", ".git", ".venv", ".env", "data"} <= set((ROOT / ".dockerignore").read_text().split())
+    assert {"tests", "bench", ".git", ".venv", ".env", "data"} <= set(
+        (ROOT / ".dockerignore").read_text().split()
+    )

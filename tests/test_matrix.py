@@ -1,4 +1,7 @@
-"""Who may do what: every route, asked by everybody. The table names each route; a new one has to be put into it."""
+"""Who may do what: every route, asked by everybody. The table names each route; a new one has to be
+put into it.
+"""
+
 import pytest
 from service import NOW, address
 from test_gate import V1
@@ -10,23 +13,85 @@ from web import accounts, traders
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
-ITS_KEY = {**ITS_CREATOR, "another creator": 404}             # whose keys there are is nobody's business
+ITS_KEY = {**ITS_CREATOR, "another creator": 404}  # whose keys there are is nobody's business
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
 DONE = {"its creator": 302}
-READ = {                                                      # path -> what each caller's GET is answered
-    **dict.fromkeys(["/", "/leaderboard", "/market", "/traders", "/traders/new", "/strategies", "/status", "/docs", "/docs/errors", "/docs/fields", "/create", "/connect", "/connect/preview", "/bots/{bot}", "/posts/{post}", "/embed/{post}",
-                     "/tokens/{mint}", "/traders/{trader}", "/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom", "/openapi.json", "/llms.txt", "/skill.md", "/static/{file}",
-                     "/api/health", "/api/traders", "/api/traders/{trader}", "/api/feed", "/api/market", "/api/strategies"], EVERYBODY),
-    **dict.fromkeys(["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR), "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
-    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY)}
-WRITE = {                                                     # path -> (form, what each caller's POST is answered, with the token of a page)
-    "/connect": ({"name": "New"}, EVERYBODY), "/connect/keys": ({"label": "l"}, A_CREATOR), "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}), "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
-    "/traders/new": ({"name": "Wren", "family": "flow", "start": "guarded"}, {**EVERYBODY, "another creator": 302, "its creator": 302}),
-    "/logout": ({}, dict.fromkeys(EVERYBODY, 302)), "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}), "/keys/{key}/rotate": ({}, ITS_KEY),
-    **{f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status}) for form, typed, status in (
-        ("profile", {"name": "Eve"}, 302), ("auto-post", {"on": "yes"}, 302), ("posts", {"draft": "d", "body": "b"}, 302), ("wallet", {"wallet": address("new")}, 302), ("wallet/detach", {}, 302),
-        ("challenge", {"prove": address("new")}, 302), ("proof", {"signature": "x"}, 302), ("keys", {"label": "l"}, 200), ("retire", {}, 302))}}
-NOTHING_TO_DO = {("/logout", "nobody"), ("/logout", "a key"), ("/bots/{bot}/proof", "its creator")}      # no session, no text to sign
+READ = {  # path -> what each caller's GET is answered
+    **dict.fromkeys(
+        [
+            "/",
+            "/leaderboard",
+            "/market",
+            "/traders",
+            "/traders/new",
+            "/strategies",
+            "/status",
+            "/docs",
+            "/docs/errors",
+            "/docs/fields",
+            "/create",
+            "/connect",
+            "/connect/preview",
+            "/bots/{bot}",
+            "/posts/{post}",
+            "/embed/{post}",
+            "/tokens/{mint}",
+            "/traders/{trader}",
+            "/feed.json",
+            "/feed.atom",
+            "/bots/{bot}/feed.json",
+            "/bots/{bot}/feed.atom",
+            "/openapi.json",
+            "/llms.txt",
+            "/skill.md",
+            "/static/{file}",
+            "/api/health",
+            "/api/traders",
+            "/api/traders/{trader}",
+            "/api/feed",
+            "/api/market",
+            "/api/strategies",
+        ],
+        EVERYBODY,
+    ),
+    **dict.fromkeys(
+        ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
+    ),
+    "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
+    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY),
+}
+WRITE = {  # path -> (form, what each caller's POST is answered, with the token of a page)
+    "/connect": ({"name": "New"}, EVERYBODY),
+    "/connect/keys": ({"label": "l"}, A_CREATOR),
+    "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    "/traders/new": (
+        {"name": "Wren", "family": "flow", "start": "guarded"},
+        {**EVERYBODY, "another creator": 302, "its creator": 302},
+    ),
+    "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
+    "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
+    "/keys/{key}/rotate": ({}, ITS_KEY),
+    **{
+        f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status})
+        for form, typed, status in (
+            ("profile", {"name": "Eve"}, 302),
+            ("auto-post", {"on": "yes"}, 302),
+            ("posts", {"draft": "d", "body": "b"}, 302),
+            ("wallet", {"wallet": address("new")}, 302),
+            ("wallet/detach", {}, 302),
+            ("challenge", {"prove": address("new")}, 302),
+            ("proof", {"signature": "x"}, 302),
+            ("keys", {"label": "l"}, 200),
+            ("retire", {}, 302),
+        )
+    },
+}
+NOTHING_TO_DO = {
+    ("/logout", "nobody"),
+    ("/logout", "a key"),
+    ("/bots/{bot}/proof", "its creator"),
+}  # no session, no text to sign
 
 
 @pytest.fixture
@@ -39,12 +104,27 @@ def place(service):
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     keyed = Browser(service)
     keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
-    callers = {"nobody": Browser(service), "another creator": other, "a key": keyed, "its creator": creator}
-    return {"bot": bot, "post": post, "trader": trader.uid, "mint": address("mint"), "key": Key.get(Key.bot == Bot.get(Bot.uid == bot)).uid, "file": "candor.css"}, callers
+    callers = {
+        "nobody": Browser(service),
+        "another creator": other,
+        "a key": keyed,
+        "its creator": creator,
+    }
+    return {
+        "bot": bot,
+        "post": post,
+        "trader": trader.uid,
+        "mint": address("mint"),
+        "key": Key.get(Key.bot == Bot.get(Bot.uid == bot)).uid,
+        "file": "candor.css",
+    }, callers
 
 
 def snapshot():
-    return [list(model.select().order_by(model.id).dicts()) for model in (Owner, Bot, Key, Post, Attachment, Trader, Session)]
+    return [
+        list(model.select().order_by(model.id).dicts())
+        for model in (Owner, Bot, Key, Post, Attachment, Trader, Session)
+    ]
 
 
 def test_who_may_read(place):
@@ -67,8 +147,12 @@ def test_who_may_write(place, path):
         # A name is given out once.
         own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
         answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **typed, **own})
-        assert answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store", caller
-        assert (snapshot() == before) == (answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO), caller
+        assert (
+            answer.status_code == statuses[caller] and answer.headers["Cache-Control"] == "no-store"
+        ), caller
+        assert (snapshot() == before) == (
+            answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO
+        ), caller
 
 
 def test_no_form_of_another_site_counts(place):
@@ -76,8 +160,16 @@ def test_no_form_of_another_site_counts(place):
     ids, callers = place
     token, before = callers["its creator"].token(), snapshot()
     for path, (typed, _) in WRITE.items():
-        for given, headers, status in (("", {}, 400), ("made up", {}, 400), (token, {"Origin": "https://evil.example"}, 403), (token, {"Sec-Fetch-Site": "cross-site"}, 403), (token, {"Host": "evil.example"}, 421)):
-            answer = callers["its creator"].client.post(path.format(**ids), data={"csrf_token": given, **typed}, headers=headers)
+        for given, headers, status in (
+            ("", {}, 400),
+            ("made up", {}, 400),
+            (token, {"Origin": "https://evil.example"}, 403),
+            (token, {"Sec-Fetch-Site": "cross-site"}, 403),
+            (token, {"Host": "evil.example"}, 421),
+        ):
+            answer = callers["its creator"].client.post(
+                path.format(**ids), data={"csrf_token": given, **typed}, headers=headers
+            )
             assert answer.status_code == status, path
     assert snapshot() == before
 
@@ -85,21 +177,34 @@ def test_no_form_of_another_site_counts(place):
 def test_a_form_counts_for_the_browser_it_was_given_to(place):
     ids, callers = place
     before = snapshot()
-    answer = callers["its creator"].client.post(f"/bots/{ids['bot']}/retire", data={"csrf_token": callers["another creator"].token()})
+    answer = callers["its creator"].client.post(
+        f"/bots/{ids['bot']}/retire", data={"csrf_token": callers["another creator"].token()}
+    )
     assert answer.status_code == 400 and snapshot() == before
 
 
 def test_the_table_names_every_route(service, place):
     ids, _ = place
-    known = {"GET": {*READ, *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET")}, "POST": {*WRITE, "/api/v1/posts"}}
+    known = {
+        "GET": {
+            *READ,
+            *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
+        },
+        "POST": {*WRITE, "/api/v1/posts"},
+    }
     for rule in service.app.url_map.iter_rules():
         for method in rule.methods - {"HEAD", "OPTIONS"}:
-            assert any(matches(rule.rule, path) for path in known[method]), f"{method} {rule.rule} is not in the table"
+            assert any(matches(rule.rule, path) for path in known[method]), (
+                f"{method} {rule.rule} is not in the table"
+            )
 
 
 def matches(rule, path):
     ours, theirs = rule.split("/"), path.split("/")
-    return len(ours) == len(theirs) and all(one == other or one.startswith("<") and other.startswith("{") for one, other in zip(ours, theirs))
+    return len(ours) == len(theirs) and all(
+        one == other or one.startswith("<") and other.startswith("{")
+        for one, other in zip(ours, theirs)
+    )
 
 
 def test_no_other_method_does_anything(place):
@@ -108,12 +213,18 @@ def test_no_other_method_does_anything(place):
     for path in {*READ, *WRITE} - {"/static/{file}"}:
         for method in ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "OPTIONS", "PROPFIND", "X"):
             answer = callers["its creator"].client.open(path.format(**ids), method=method)
-            assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {"GET", "HEAD", "POST"}, path
+            assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {
+                "GET",
+                "HEAD",
+                "POST",
+            }, path
     assert snapshot() == before
 
 
 def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, place):
-    """What one process ends, another one's next request already knows: nothing of it is kept in a process."""
+    """What one process ends, another one's next request already knows: nothing of it is kept in a
+    process.
+    """
     ids, callers = place
     accounts.revoke_key(ids["key"], NOW)
     assert callers["a key"].get("/api/v1/me").status_code == 401

@@ -1,4 +1,5 @@
 """/metrics: off unless asked for, and then true in Prometheus' text format."""
+
 import os
 import re
 from pathlib import Path
@@ -24,7 +25,11 @@ def read(service):
     assert answer.status_code == 200 and answer.content_type.startswith("text/plain")
     families = list(text_string_to_metric_families(answer.get_data(as_text=True)))
     assert all(family.documentation and family.name.startswith("candor_") for family in families)
-    return {(sample.name.removeprefix("candor_"), *sample.labels.values()): sample.value for family in families for sample in family.samples}
+    return {
+        (sample.name.removeprefix("candor_"), *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
 
 
 def test_there_is_none_unless_asked_for(service):
@@ -37,11 +42,24 @@ def test_what_is_there_is_counted(watched):
     watched.make_bot("Ben", owner=made.owner)
     watched.observe_trade(wallet, "one", 10)
     for event, more in (("a", {"signature": signature("one")}), ("b", {}), ("c", {})):
-        assert watched.post({"eventId": event, "body": "words", **more}, made.publish_key.text).status_code == 201
+        assert (
+            watched.post(
+                {"eventId": event, "body": "words", **more}, made.publish_key.text
+            ).status_code
+            == 201
+        )
     told = read(watched)
-    assert (told["bots",], told["wallets",], told["trades",], told["traders",], told["receipts",]) == (2, 1, 1, 0, 0)
+    assert (
+        told["bots",],
+        told["wallets",],
+        told["trades",],
+        told["traders",],
+        told["receipts",],
+    ) == (2, 1, 1, 0, 0)
     assert (told["posts", "verified"], told["posts", "none"]) == (1, 2)
-    assert {key[1]: value for key, value in told.items() if key[0] == "database_bytes"} == dict(models.database.list_sizes())
+    assert {key[1]: value for key, value in told.items() if key[0] == "database_bytes"} == dict(
+        models.database.list_sizes()
+    )
     assert told["disk_free_bytes",] > 0
     assert told["info", models.database.version(), "0.1.0"] == 1
 
@@ -54,11 +72,13 @@ def test_a_job_that_fails_is_seen(watched):
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
     assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
-    assert ("job_success_timestamp_seconds", "paper") not in told        # never: no number is made up
+    assert ("job_success_timestamp_seconds", "paper") not in told  # never: no number is made up
 
 
 def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
-    """It stands still for ever, and an alert over it would fire as long. Also where its last word is of the time before."""
+    """It stands still for ever, and an alert over it would fire as long. Also where its last word
+    is of the time before.
+    """
     service = Service(tmp_path / "data", metrics="on", scout_interval_seconds=0)
     models.note_job("observer", "off", NOW)
     models.note_job("scout", "ok", NOW)
@@ -66,14 +86,22 @@ def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
     told = read(service)
     assert {key[1:] for key in told if key[0] == "job_heartbeat_timestamp_seconds"} == {("paper",)}
     assert {key[1:] for key in told if key[0] == "job_success_timestamp_seconds"} == {("paper",)}
-    assert (told["job_state", "off", "observer"], told["job_state", "off", "scout"], told["job_state", "ok", "scout"]) == (1, 1, 0)
+    assert (
+        told["job_state", "off", "observer"],
+        told["job_state", "off", "scout"],
+        told["job_state", "ok", "scout"],
+    ) == (1, 1, 0)
     service.close()
 
 
 def test_refusals_because_of_trouble_are_counted(watched):
     watched.app.busy["disk_full"] += 3
-    told = {key[1:]: value for key, value in read(watched).items() if key[0] == "busy_answers_total"}
-    assert {reason for _, reason in told} == set(TROUBLES) and {process for process, _ in told} == {str(os.getpid())}
+    told = {
+        key[1:]: value for key, value in read(watched).items() if key[0] == "busy_answers_total"
+    }
+    assert {reason for _, reason in told} == set(TROUBLES) and {process for process, _ in told} == {
+        str(os.getpid())
+    }
     assert sum(told.values()) == told[str(os.getpid()), "disk_full"] == 3
 
 
@@ -87,7 +115,15 @@ def test_whether_it_can_be_written_and_counted_is_told(watched, monkeypatch):
 def test_it_holds_no_secret(watched):
     made = watched.make_bot(wallet=address("wallet"))
     text = watched.get("/metrics").get_data(as_text=True)
-    assert not any(secret in text for secret in (made.publish_key.text, made.owner.uid, address("wallet"), str(watched.config.data_dir)))
+    assert not any(
+        secret in text
+        for secret in (
+            made.publish_key.text,
+            made.owner.uid,
+            address("wallet"),
+            str(watched.config.data_dir),
+        )
+    )
 
 
 def test_operate_tells_each_metric(watched):

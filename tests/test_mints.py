@@ -1,4 +1,7 @@
-"""Mint accounts: the recorded ones as their bytes say, and hand-made ones for what was not recorded."""
+"""Mint accounts: the recorded ones as their bytes say, and hand-made ones for what was not
+recorded.
+"""
+
 import base64
 import csv
 import json
@@ -9,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chain.mints import CHECKS, MINT_BYTES, TOKEN, TOKEN_2022, NotAMint, check_mint, is_address, parse_mint
+from chain.mints import (
+    CHECKS,
+    MINT_BYTES,
+    TOKEN,
+    TOKEN_2022,
+    NotAMint,
+    check_mint,
+    is_address,
+    parse_mint,
+)
 from tests.fakemarket import address
 
 NOW = 1_800_000_000_000
@@ -17,11 +29,25 @@ KEY, OTHER = (7).to_bytes(32, "big"), (8).to_bytes(32, "big")
 NONE = bytes(32)
 
 
-def mint_account(*extensions, supply=10**15, decimals=6, mint_authority=None, freeze_authority=None, owner=TOKEN_2022, tail=b""):
+def mint_account(
+    *extensions,
+    supply=10**15,
+    decimals=6,
+    mint_authority=None,
+    freeze_authority=None,
+    owner=TOKEN_2022,
+    tail=b"",
+):
     """A node's value of a mint made by hand; extensions are (number, state)."""
-    raw = _option(mint_authority) + struct.pack("<QBB", supply, decimals, 1) + _option(freeze_authority)
+    raw = (
+        _option(mint_authority)
+        + struct.pack("<QBB", supply, decimals, 1)
+        + _option(freeze_authority)
+    )
     if extensions or tail:
-        entries = b"".join(struct.pack("<HH", number, len(state)) + state for number, state in extensions)
+        entries = b"".join(
+            struct.pack("<HH", number, len(state)) + state for number, state in extensions
+        )
         raw = raw.ljust(165, b"\0") + b"\1" + entries + tail
     return {"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}
 
@@ -42,7 +68,7 @@ def detail_of(account, key):
     return next(check["detail"] for check in check_mint(account, NOW) if check["key"] == key)
 
 
-# ---- the recorded ones --------------------------------------------------------------------------------------------------
+# ---- the recorded ones ---------------------------------------------------------------------------
 def recorded(receipts):
     """(row of SUMMARY.csv, account) of every recorded mint."""
     folder = receipts / "mints"
@@ -57,48 +83,91 @@ def test_recorded_mints_read_as_their_summary_says(receipts):
     for row, account in rows:
         mint = parse_mint(account)
         said = [name.lower().removesuffix("config") for name in mint.extensions]
-        assert (str(mint.supply), str(mint.decimals), mint.mint_authority or "", mint.freeze_authority or "") == (
-            row["supply"], row["decimals"], row["mintAuthority"], row["freezeAuthority"]), row["file"]
-        assert said == [name.lower().removesuffix("config") for name in row["extensions"].split()], row["file"]
+        assert (
+            str(mint.supply),
+            str(mint.decimals),
+            mint.mint_authority or "",
+            mint.freeze_authority or "",
+        ) == (row["supply"], row["decimals"], row["mintAuthority"], row["freezeAuthority"]), row[
+            "file"
+        ]
+        assert said == [
+            name.lower().removesuffix("config") for name in row["extensions"].split()
+        ], row["file"]
         points = [int(fee) for fee in re.findall(r"(\d+)bps", row["transfer_fee"])]
         if points:
             config = mint.extensions["transferFeeConfig"]
-            assert [config[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")] == points
+            assert [
+                config[name]["transferFeeBasisPoints"]
+                for name in ("olderTransferFee", "newerTransferFee")
+            ] == points
 
 
 def test_recorded_mints_are_checked_as_their_summary_says(receipts):
     for row, account in recorded(receipts):
         said, extensions = status_of(account), row["extensions"].lower()
-        fee = max([int(points) for points in re.findall(r"(\d+)bps", row["transfer_fee"])], default=0)
+        fee = max(
+            [int(points) for points in re.findall(r"(\d+)bps", row["transfer_fee"])], default=0
+        )
         assert said == {
-            "mint_authority": "warn" if row["mintAuthority"] else "pass", "freeze_authority": "warn" if row["freezeAuthority"] else "pass",
-            "supply": "warn" if row["supply"] in ("0", "1") else "pass", "decimals": "warn" if row["decimals"] == "0" else "pass",
+            "mint_authority": "warn" if row["mintAuthority"] else "pass",
+            "freeze_authority": "warn" if row["freezeAuthority"] else "pass",
+            "supply": "warn" if row["supply"] in ("0", "1") else "pass",
+            "decimals": "warn" if row["decimals"] == "0" else "pass",
             # the fees of 0 recorded here can all be raised by an authority
-            "transfer_fee": "pass" if "transferfeeconfig" not in extensions else "warn" if fee < 1000 else "fail",
-            "permanent_delegate": "fail" if "permanentdelegate" in extensions else "pass", "transfer_hook": "warn" if "transferhook" in extensions else "pass",
-            "default_account_state": "pass", "pausable": "pass", "non_transferable": "pass",
-            "close_authority": "warn" if "mintcloseauthority" in extensions else "pass"}, row["file"]
+            "transfer_fee": "pass"
+            if "transferfeeconfig" not in extensions
+            else "warn"
+            if fee < 1000
+            else "fail",
+            "permanent_delegate": "fail" if "permanentdelegate" in extensions else "pass",
+            "transfer_hook": "warn" if "transferhook" in extensions else "pass",
+            "default_account_state": "pass",
+            "pausable": "pass",
+            "non_transferable": "pass",
+            "close_authority": "warn" if "mintcloseauthority" in extensions else "pass",
+        }, row["file"]
 
 
 def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
     accounts = {row["file"]: account for row, account in recorded(receipts)}
     as_json = accounts["pyusd_mint.json"]
-    as_bytes = next(account for name, account in accounts.items() if name.startswith("2b1kV6"))     # the same mint, read at another time
+    as_bytes = next(
+        account for name, account in accounts.items() if name.startswith("2b1kV6")
+    )  # the same mint, read at another time
     assert status_of(as_json) == status_of(as_bytes)
     assert parse_mint(as_json).metadata == parse_mint(as_bytes).metadata == ("PYUSD", "PayPal USD")
 
 
-# ---- hand-made ones -----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("number, state, key, status", [
-    (6, b"\1", "default_account_state", "pass"), (6, b"\2", "default_account_state", "fail"), (6, b"\0", "default_account_state", "unknown"),
-    (9, b"", "non_transferable", "fail"),
-    (26, KEY + b"\0", "pausable", "warn"), (26, KEY + b"\1", "pausable", "fail"), (26, NONE + b"\0", "pausable", "pass"), (26, NONE + b"\1", "pausable", "fail"),
-    (12, KEY, "permanent_delegate", "fail"), (12, NONE, "permanent_delegate", "pass"),
-    (14, NONE + KEY, "transfer_hook", "warn"), (14, KEY + NONE, "transfer_hook", "warn"), (14, NONE + NONE, "transfer_hook", "pass"),
-    (3, KEY, "close_authority", "warn"), (3, NONE, "close_authority", "pass"),
-    (1, fees(0, 0), "transfer_fee", "pass"), (1, fees(0, 0, KEY), "transfer_fee", "warn"), (1, fees(0, 100), "transfer_fee", "warn"),
-    (1, fees(999, 0), "transfer_fee", "warn"), (1, fees(1000, 0), "transfer_fee", "fail"), (1, fees(0, 10_000), "transfer_fee", "fail"),
-    (25, bytes(56), "transfer_fee", "pass"), (999, b"later than this program", "non_transferable", "pass")])
+# ---- hand-made ones ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "number, state, key, status",
+    [
+        (6, b"\1", "default_account_state", "pass"),
+        (6, b"\2", "default_account_state", "fail"),
+        (6, b"\0", "default_account_state", "unknown"),
+        (9, b"", "non_transferable", "fail"),
+        (26, KEY + b"\0", "pausable", "warn"),
+        (26, KEY + b"\1", "pausable", "fail"),
+        (26, NONE + b"\0", "pausable", "pass"),
+        (26, NONE + b"\1", "pausable", "fail"),
+        (12, KEY, "permanent_delegate", "fail"),
+        (12, NONE, "permanent_delegate", "pass"),
+        (14, NONE + KEY, "transfer_hook", "warn"),
+        (14, KEY + NONE, "transfer_hook", "warn"),
+        (14, NONE + NONE, "transfer_hook", "pass"),
+        (3, KEY, "close_authority", "warn"),
+        (3, NONE, "close_authority", "pass"),
+        (1, fees(0, 0), "transfer_fee", "pass"),
+        (1, fees(0, 0, KEY), "transfer_fee", "warn"),
+        (1, fees(0, 100), "transfer_fee", "warn"),
+        (1, fees(999, 0), "transfer_fee", "warn"),
+        (1, fees(1000, 0), "transfer_fee", "fail"),
+        (1, fees(0, 10_000), "transfer_fee", "fail"),
+        (25, bytes(56), "transfer_fee", "pass"),
+        (999, b"later than this program", "non_transferable", "pass"),
+    ],
+)
 def test_extensions_decide_their_check_and_no_other(number, state, key, status):
     said, plain = status_of(mint_account((number, state))), status_of(mint_account())
     assert said.pop(key) == status
@@ -109,20 +178,44 @@ def test_extensions_decide_their_check_and_no_other(number, state, key, status):
 def test_details_name_who_holds_a_power():
     account = mint_account((1, fees(100, 250, OTHER)), mint_authority=KEY)
     assert detail_of(account, "mint_authority") == f"{address(7)} can make more of it"
-    assert detail_of(account, "transfer_fee") == f"every transfer costs 1 %, changing to 2.5 %; {address(8)} can change it"
+    assert (
+        detail_of(account, "transfer_fee")
+        == f"every transfer costs 1 %, changing to 2.5 %; {address(8)} can change it"
+    )
 
 
-@pytest.mark.parametrize("supply, decimals, expected", [(0, 6, ("warn", "pass")), (1, 0, ("warn", "warn")), (2**64 - 1, 12, ("pass", "pass")), (10**18, 18, ("pass", "warn"))])
+@pytest.mark.parametrize(
+    "supply, decimals, expected",
+    [
+        (0, 6, ("warn", "pass")),
+        (1, 0, ("warn", "warn")),
+        (2**64 - 1, 12, ("pass", "pass")),
+        (10**18, 18, ("pass", "warn")),
+    ],
+)
 def test_odd_supplies_and_decimals_are_warned_of(supply, decimals, expected):
     said = status_of(mint_account(supply=supply, decimals=decimals, owner=TOKEN))
     assert (said["supply"], said["decimals"]) == expected
 
 
 def test_extensions_cut_short_leave_the_rest_of_the_account_known():
-    for broken in (struct.pack("<HH", 12, 32) + bytes(5), struct.pack("<HH", 12, 5) + bytes(5), struct.pack("<HH", 19, 70) + NONE + NONE + b"\xff\xff\xff\xff\0\0"):
+    for broken in (
+        struct.pack("<HH", 12, 32) + bytes(5),
+        struct.pack("<HH", 12, 5) + bytes(5),
+        struct.pack("<HH", 19, 70) + NONE + NONE + b"\xff\xff\xff\xff\0\0",
+    ):
         said = status_of(mint_account((9, b""), tail=broken))
         assert said["mint_authority"] == said["supply"] == "pass"
-        assert {said[key] for key in ("transfer_fee", "permanent_delegate", "non_transferable", "pausable", "close_authority")} == {"unknown"}
+        assert {
+            said[key]
+            for key in (
+                "transfer_fee",
+                "permanent_delegate",
+                "non_transferable",
+                "pausable",
+                "close_authority",
+            )
+        } == {"unknown"}
 
 
 def test_padding_ends_the_extensions():
@@ -130,9 +223,17 @@ def test_padding_ends_the_extensions():
 
 
 def test_json_of_a_node_that_is_not_as_documented_is_unknown():
-    info = {"isInitialized": True, "supply": "5", "decimals": 6, "extensions": [{"extension": "transferFeeConfig", "state": {"olderTransferFee": None}}]}
+    info = {
+        "isInitialized": True,
+        "supply": "5",
+        "decimals": 6,
+        "extensions": [{"extension": "transferFeeConfig", "state": {"olderTransferFee": None}}],
+    }
     account = {"owner": TOKEN_2022, "data": {"parsed": {"type": "mint", "info": info}}}
-    assert status_of(account)["transfer_fee"] == "unknown" and status_of(account)["mint_authority"] == "pass"
+    assert (
+        status_of(account)["transfer_fee"] == "unknown"
+        and status_of(account)["mint_authority"] == "pass"
+    )
     info["extensions"] = [{"extension": "unparseableExtension"}]
     assert status_of(account)["permanent_delegate"] == "unknown"
 
@@ -140,32 +241,75 @@ def test_json_of_a_node_that_is_not_as_documented_is_unknown():
 TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
 
 
-@pytest.mark.parametrize("account", [
-    None, {}, {"owner": "11111111111111111111111111111111", "data": ["", "base64"]}, {"owner": TOKEN, "data": [TOKEN_ACCOUNT, "base64"]},
-    {"owner": TOKEN_2022, "data": [base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode(), "base64"]},       # a Token-2022 token account
-    {"owner": TOKEN, "data": [base64.b64encode(bytes(MINT_BYTES)).decode(), "base64"]},                                              # never initialized
-    {"owner": TOKEN, "data": ["%%%", "base64"]}, {"owner": TOKEN, "data": []}, {"owner": TOKEN}, {"owner": TOKEN, "data": 5},
-    {"owner": TOKEN, "data": {"parsed": {"type": "account", "info": {}}}}, {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}}])
+@pytest.mark.parametrize(
+    "account",
+    [
+        None,
+        {},
+        {"owner": "11111111111111111111111111111111", "data": ["", "base64"]},
+        {"owner": TOKEN, "data": [TOKEN_ACCOUNT, "base64"]},
+        {
+            "owner": TOKEN_2022,
+            "data": [
+                base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode(),
+                "base64",
+            ],
+        },  # a Token-2022 token account
+        {
+            "owner": TOKEN,
+            "data": [base64.b64encode(bytes(MINT_BYTES)).decode(), "base64"],
+        },  # never initialized
+        {"owner": TOKEN, "data": ["%%%", "base64"]},
+        {"owner": TOKEN, "data": []},
+        {"owner": TOKEN},
+        {"owner": TOKEN, "data": 5},
+        {"owner": TOKEN, "data": {"parsed": {"type": "account", "info": {}}}},
+        {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}},
+    ],
+)
 def test_what_is_no_mint_is_unknown_throughout(account):
     checks = check_mint(account, NOW)
     assert [check["key"] for check in checks] == list(CHECKS)
-    assert {check["status"] for check in checks} == {"unknown"} and {check["checkedAt"] for check in checks} == {NOW}
+    assert {check["status"] for check in checks} == {"unknown"} and {
+        check["checkedAt"] for check in checks
+    } == {NOW}
     if account:
         with pytest.raises(NotAMint):
             parse_mint(account)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=120)), max_size=5), st.binary(max_size=40))
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.binary(max_size=120)), max_size=5),
+    st.binary(max_size=40),
+)
 def test_any_extensions_are_judged_or_unknown(extensions, tail):
-    assert {check["status"] for check in check_mint(mint_account(*extensions, tail=tail), NOW)} <= {"pass", "warn", "fail", "unknown"}
+    assert {check["status"] for check in check_mint(mint_account(*extensions, tail=tail), NOW)} <= {
+        "pass",
+        "warn",
+        "fail",
+        "unknown",
+    }
 
 
 @given(st.sampled_from([TOKEN, TOKEN_2022]), st.binary(max_size=400))
 def test_any_bytes_are_judged_or_unknown(owner, raw):
-    assert len(check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)) == len(CHECKS)
+    assert len(
+        check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)
+    ) == len(CHECKS)
 
 
 def test_addresses_are_thirty_two_bytes_of_base58():
     assert is_address(TOKEN) and is_address("1" * 32)
-    for wrong in (None, 5, "", TOKEN + "\n", " " + TOKEN, TOKEN[:-3], "1" * 33, "0" * 43, "z" * 44, "ａ" * 40):
+    for wrong in (
+        None,
+        5,
+        "",
+        TOKEN + "\n",
+        " " + TOKEN,
+        TOKEN[:-3],
+        "1" * 33,
+        "0" * 43,
+        "z" * 44,
+        "ａ" * 40,
+    ):
         assert not is_address(wrong), wrong

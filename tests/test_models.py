@@ -1,4 +1,7 @@
-"""The schema: migrations make what the models say, tables are strict, the database is set up to lose nothing."""
+"""The schema: migrations make what the models say, tables are strict, the database is set up to
+lose nothing.
+"""
+
 import ground
 import peewee
 import pytest
@@ -7,17 +10,26 @@ import models
 
 
 def columns(db):
-    return {table: {c.name for c in db.get_columns(table)} for table in db.get_tables() if table != "schema_migration"}
+    return {
+        table: {c.name for c in db.get_columns(table)}
+        for table in db.get_tables()
+        if table != "schema_migration"
+    }
 
 
 def test_migrations_make_what_the_models_say(db):
-    declared = {model._meta.table_name: {field.column_name for field in model._meta.sorted_fields} for model in models.TABLES}
+    declared = {
+        model._meta.table_name: {field.column_name for field in model._meta.sorted_fields}
+        for model in models.TABLES
+    }
     assert columns(db) == declared
 
 
 def test_migrations_make_every_index_of_the_models(db):
     for model in models.TABLES:
-        made = {(tuple(index.columns), index.unique) for index in db.get_indexes(model._meta.table_name)}
+        made = {
+            (tuple(index.columns), index.unique) for index in db.get_indexes(model._meta.table_name)
+        }
         for names, unique in model._meta.indexes if isinstance(model._meta.indexes, tuple) else ():
             wanted = tuple(model._meta.fields[name].column_name for name in names)
             assert (wanted, unique) in made, f"{model.__name__} {wanted}"
@@ -29,14 +41,16 @@ def test_migrating_twice_does_nothing(db):
 
 @ground.sqlite_only
 def test_tables_are_strict(db):
-    for name, sql in db.execute_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migration'"):
+    for name, sql in db.execute_sql(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migration'"
+    ):
         assert sql.endswith("STRICT"), name
 
 
 @ground.sqlite_only
 def test_every_commit_reaches_the_disk(db):
     assert db.execute_sql("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)          # FULL
+    assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)  # FULL
     assert db.execute_sql("PRAGMA foreign_keys").fetchone() == (1,)
 
 
@@ -46,7 +60,12 @@ def test_sqlite_is_free_of_the_wal_reset_bug():
 
 def test_a_wallet_has_one_open_attachment(db):
     owner = models.Owner.create(uid="owner_1", created_at=1)
-    bots = [models.Bot.create(uid=f"bot_{n}", owner=owner, handle=f"h{n}", name="n", voice="{}", created_at=1) for n in range(2)]
+    bots = [
+        models.Bot.create(
+            uid=f"bot_{n}", owner=owner, handle=f"h{n}", name="n", voice="{}", created_at=1
+        )
+        for n in range(2)
+    ]
     wallet = models.Wallet.create(address="w", bot=bots[0], created_at=1)
     models.Attachment.create(bot=bots[0], wallet=wallet, attached_at=1, detached_at=2)
     models.Attachment.create(bot=bots[0], wallet=wallet, attached_at=3)
@@ -61,8 +80,11 @@ def test_a_write_or_a_request_beside_an_open_query_is_refused(db):
         models.Owner.create(uid=models.new_uid("owner"), created_at=0)
     rows = iter(models.Owner.select())
     first = next(rows)
-    for write in (lambda: first.save(), lambda: models.migrate(db),
-                  lambda: models.Owner.update(created_at=1).execute()):
+    for write in (
+        lambda: first.save(),
+        lambda: models.migrate(db),
+        lambda: models.Owner.update(created_at=1).execute(),
+    ):
         with pytest.raises(models.OpenQuery, match="while a query is open: SELECT"):
             write()
     with pytest.raises(models.OpenQuery, match="a request"):

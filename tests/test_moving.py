@@ -1,4 +1,5 @@
 """From one file to PostgreSQL: all rows, the same ledger, and nothing half."""
+
 import dataclasses
 
 import ground
@@ -44,11 +45,17 @@ def file(tmp_path):
         made = accounts.create_bot(settings, "Ada", NOW, address("ada"))
         accounts.create_key(made.owner, "read", NOW, "reader")
         traders.create_trader("Tess", "momentum", NOW)
-        posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words, \\N and\ta tab\n\"quoted\" % ? \U0001F600"), NOW)
+        posts.publish(
+            made.bot.id,
+            posts.PostBody(eventId="e", body='words, \\N and\ta tab\n"quoted" % ? \U0001f600'),
+            NOW,
+        )
         Service.observe_trade(None, address("ada"), "one", 10)
         Service.observe_trade(None, address("ada"), "gone", 11)
         Trade.delete().where(Trade.signature == signature("gone")).execute()
-        models.Receipt.create(signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW)
+        models.Receipt.create(
+            signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW
+        )
         models.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
     leave()
     return settings
@@ -61,8 +68,22 @@ def everything():
 def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
     tables, ledgers = moving.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
-        "owner": 2, "bot": 1, "key": 2, "wallet": 1, "attachment": 1, "address": 1, "receipt": 1, "trade": 1, "trade_mint": 1, "hour_total": 1, "post": 1, "arrival": 3, "token": 1,
-        "trader": 1, "period": 1} and list(ledgers) == [address("ada")]
+        "owner": 2,
+        "bot": 1,
+        "key": 2,
+        "wallet": 1,
+        "attachment": 1,
+        "address": 1,
+        "receipt": 1,
+        "trade": 1,
+        "trade_mint": 1,
+        "hour_total": 1,
+        "post": 1,
+        "arrival": 3,
+        "token": 1,
+        "trader": 1,
+        "period": 1,
+    } and list(ledgers) == [address("ada")]
     with models.connect(file).connection_context():
         before = everything()
     leave()
@@ -76,10 +97,16 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
 
 def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, history, expected):
     """Observed on SQLite and moved; and observed again from the beginning on PostgreSQL."""
+
     def observe(settings):
         models.migrate(models.connect(settings))
         with models.database.connection_context():
-            seen = Lookout.begin(settings, FakeNode(Chain.recorded(history)), wallets=history["wallets"], extra_swap_programs=(history["venue"],)).settle()
+            seen = Lookout.begin(
+                settings,
+                FakeNode(Chain.recorded(history)),
+                wallets=history["wallets"],
+                extra_swap_programs=(history["venue"],),
+            ).settle()
             return seen.ledger()
 
     given = file_settings(tmp_path / "file")
@@ -89,8 +116,12 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     moved = dataclasses.replace(given, database_url=target)
     with models.connect(moved).connection_context():
         assert ledger_of(history["wallets"]) == told and set(ledgers) == set(history["wallets"])
-        assert {w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)["realizedLamports"] for w in expected} == {
-            w: want["results"]["realizedLamports"] for w, want in expected.items()}
+        assert {
+            w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)[
+                "realizedLamports"
+            ]
+            for w in expected
+        } == {w: want["results"]["realizedLamports"] for w, want in expected.items()}
     leave()
     assert observe(ground.settings_of(tmp_path / "again")) == told
     leave()
@@ -133,10 +164,20 @@ def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
     monkeypatch.delenv("DATABASE_URL", raising=False)
     assert app.main(["copy", "--to", target, "--json"]) == 0
     said = orjson.loads(capsys.readouterr().out)
-    assert {one["table"] for one in said["tables"]} == {table._meta.table_name for table in models.TABLES} and list(said["ledgers"]) == [address("ada")]
+    assert {one["table"] for one in said["tables"]} == {
+        table._meta.table_name for table in models.TABLES
+    } and list(said["ledgers"]) == [address("ada")]
 
 
-@pytest.mark.parametrize("url", ["postgresql://candor:canary%zz@127.0.0.1/x", "postgresql://candor:canary@127.0.0.1", "postgresql://candor:canary@127.0.0.1:1/x", "canary"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://candor:canary%zz@127.0.0.1/x",
+        "postgresql://candor:canary@127.0.0.1",
+        "postgresql://candor:canary@127.0.0.1:1/x",
+        "canary",
+    ],
+)
 def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(file.data_dir))
     assert app.main(["copy", "--to", url]) == 1

@@ -1,4 +1,5 @@
 """Names: what one may hold, and which two nobody could tell apart."""
+
 import importlib
 
 import pytest
@@ -17,27 +18,83 @@ def refuse(act):
     assert caught.value.code == "validation_failed" and caught.value.errors[0]["field"] == "name"
 
 
-@pytest.mark.parametrize("name", [
-    "[receipt verified] Ada", "Ada [owner proven]", "【receipt】 Ada", "［x］ Ada", "✓ Ada", "Ada ✅",
-    "Ada receipt verified", "Verified Ada", "Ada · vеrіfіed", "ᴠᴇʀɪꜰɪᴇᴅ Ada", "ＶＥＲＩＦＩＥＤ", "owner proven: Ada",
-    "\u2800", "Ada\u2800", "\u2800\u2800Ada", "\u3164", "\u115f\u1160", "A" + "\u0301\u0302\u0303\u0304",
-    "Z" + "a\u0323\u0331" * 9, "A" + "\u0336" * 57, "\u0301"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "[receipt verified] Ada",
+        "Ada [owner proven]",
+        "【receipt】 Ada",
+        "［x］ Ada",
+        "✓ Ada",
+        "Ada ✅",
+        "Ada receipt verified",
+        "Verified Ada",
+        "Ada · vеrіfіed",
+        "ᴠᴇʀɪꜰɪᴇᴅ Ada",
+        "ＶＥＲＩＦＩＥＤ",
+        "owner proven: Ada",
+        "\u2800",
+        "Ada\u2800",
+        "\u2800\u2800Ada",
+        "\u3164",
+        "\u115f\u1160",
+        "A" + "\u0301\u0302\u0303\u0304",
+        "Z" + "a\u0323\u0331" * 9,
+        "A" + "\u0336" * 57,
+        "\u0301",
+    ],
+)
 def test_a_name_that_could_deceive_is_refused(service, name):
     refuse(lambda: service.make_bot(name))
     refuse(lambda: traders.create_trader(name, "momentum", NOW))
     assert Bot.select().count() == Trader.select().count() == 0
 
 
-@pytest.mark.parametrize("name", [
-    "Ada", "Äda  Löve", "日本", "🤖", "👩\u200d🚀 Ada", "❤\ufe0f", "Нина", "Ελένη", "हिन्दी", "ที่นี่", "Nguyễn",
-    "محمد", "Bot 1 (beta)", "The mean_reversion one", "R2-D2", "O'Neill & Co.", "1\ufe0f\u20e3 first", "Veri"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ada",
+        "Äda  Löve",
+        "日本",
+        "🤖",
+        "👩\u200d🚀 Ada",
+        "❤\ufe0f",
+        "Нина",
+        "Ελένη",
+        "हिन्दी",
+        "ที่นี่",
+        "Nguyễn",
+        "محمد",
+        "Bot 1 (beta)",
+        "The mean_reversion one",
+        "R2-D2",
+        "O'Neill & Co.",
+        "1\ufe0f\u20e3 first",
+        "Veri",
+    ],
+)
 def test_names_of_all_scripts_are_welcome(name):
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize("one, other", [
-    ("Ada", "Ada"), ("Ada", "ADA"), ("Ada", "  ada "), ("Ada", "Аdа"), ("Ada Love", "Ada  Love"), ("Ada", "Ａｄａ"), ("Ada", "A\u200bda"),
-    ("Paypal", "PaypaI"), ("Bot 1", "Bot l"), ("Bot 0", "Bot O"), ("Corona", "Соrоnа"), ("Nova", "Νονα"), ("𝓐𝓭𝓪", "Ada")])
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("Ada", "Ada"),
+        ("Ada", "ADA"),
+        ("Ada", "  ada "),
+        ("Ada", "Аdа"),
+        ("Ada Love", "Ada  Love"),
+        ("Ada", "Ａｄａ"),
+        ("Ada", "A\u200bda"),
+        ("Paypal", "PaypaI"),
+        ("Bot 1", "Bot l"),
+        ("Bot 0", "Bot O"),
+        ("Corona", "Соrоnа"),
+        ("Nova", "Νονα"),
+        ("𝓐𝓭𝓪", "Ada"),
+    ],
+)
 def test_nobody_takes_a_name_that_looks_like_another(service, one, other):
     made = service.make_bot(one)
     for owner in (None, made.owner):
@@ -50,8 +107,17 @@ def test_nobody_takes_a_name_that_looks_like_another(service, one, other):
     refuse(lambda: service.make_bot(other))
 
 
-@pytest.mark.parametrize("one, other", [
-    ("Bot 1", "Bot 2"), ("Bot 1", "Bot 11"), ("Ada", "ada!"), ("Ada", "Äda"), ("日本", "🤖"), ("Нина", "Нино")])
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("Bot 1", "Bot 2"),
+        ("Bot 1", "Bot 11"),
+        ("Ada", "ada!"),
+        ("Ada", "Äda"),
+        ("日本", "🤖"),
+        ("Нина", "Нино"),
+    ],
+)
 def test_names_that_differ_to_the_eye_live_side_by_side(service, one, other):
     service.make_bot(one), service.make_bot(other)
 
@@ -67,7 +133,11 @@ def test_a_trader_keeps_its_name_from_bots(service):
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     refuse(lambda: service.make_bot("wren"))
     traders.set_profile(trader, name="WREN")
-    refuse(lambda: traders.set_profile(traders.create_trader("Owl", "momentum", NOW).trader, name="Wren"))
+    refuse(
+        lambda: traders.set_profile(
+            traders.create_trader("Owl", "momentum", NOW).trader, name="Wren"
+        )
+    )
 
 
 def test_names_of_before_stay_and_can_be_kept(service):
@@ -84,6 +154,8 @@ def test_an_instance_of_the_first_edition_learns_what_its_names_look_like(servic
     for table in ("bot", "trader"):
         database.execute_sql(f"DROP INDEX {table}_likeness")
         database.execute_sql(f"ALTER TABLE {table} DROP COLUMN likeness")
-    importlib.import_module("migrations.0018_names").up(SchemaMigrator.from_database(database.obj), database.obj)
+    importlib.import_module("migrations.0018_names").up(
+        SchemaMigrator.from_database(database.obj), database.obj
+    )
     assert (Bot.get().likeness, Trader.get().likeness) == ("ada", "wren l")
     refuse(lambda: service.make_bot("АDА"))

@@ -1,4 +1,7 @@
-"""Observing: over a chain made up for the test and over the recorded one, through nodes that lag, hide, forget and lie."""
+"""Observing: over a chain made up for the test and over the recorded one, through nodes that lag,
+hide, forget and lie.
+"""
+
 import copy
 import functools
 import random
@@ -26,7 +29,9 @@ def config(settings):
 
 
 def market(seed=1, people=("ada",), length=40):
-    """A chain of `length` transactions drawn by chance: purchases, sales, swaps, gifts, failures and mentions of these people."""
+    """A chain of `length` transactions drawn by chance: purchases, sales, swaps, gifts, failures
+    and mentions of these people.
+    """
     dice, story = random.Random(seed), Story()
     for person in people:
         story.fund(person, 10**10)
@@ -34,11 +39,20 @@ def market(seed=1, people=("ada",), length=40):
         person, mint = dice.choice(people), dice.choice(["CAT", "DOG"])
         held = story.tokens.get(account_of(person, mint), [0, 0, 0])[2]
         some, price = dice.randint(1, 1_000), dice.randint(200_000, 9_000_000)
-        verb = dice.choice(["buy", "buy", "sell", "sell", "swap", "receive", "give", "fail", "mention"])
+        verb = dice.choice(
+            ["buy", "buy", "sell", "sell", "swap", "receive", "give", "fail", "mention"]
+        )
         if verb in ("sell", "swap", "give") and held < some:
             continue
-        how = {"buy": (mint, some, price), "sell": (mint, some, price), "swap": (mint, some, "FOX", dice.randint(1, 500)), "receive": (mint, some), "give": (mint, some),
-               "fail": (), "mention": ()}[verb]
+        how = {
+            "buy": (mint, some, price),
+            "sell": (mint, some, price),
+            "swap": (mint, some, "FOX", dice.randint(1, 500)),
+            "receive": (mint, some),
+            "give": (mint, some),
+            "fail": (),
+            "mention": (),
+        }[verb]
         if dice.random() < 0.25:
             story.same_slot()
         getattr(story, verb)(person, *how)
@@ -53,29 +67,50 @@ def chain():
 @pytest.fixture
 def look(config, db):
     """look(*nodes or chain, wallets=[ada]) -> Lookout"""
+
     def make(*nodes, wallets=(ADA,), **changes):
         nodes = [FakeNode(node) if isinstance(node, Chain) else node for node in nodes]
         return Lookout.begin(config, *nodes, wallets=wallets, **changes)
+
     return make
 
 
-# ---- the plain case ------------------------------------------------------------------------------------------------------
+# ---- the plain case ------------------------------------------------------------------------------
 def test_a_wallet_is_observed_whole(look, chain):
     node = FakeNode(chain)
     seen = look(node).settle()
-    assert seen.state() == "complete" and seen.gaps() == [] and seen.coverage()["pending"] == 0 and seen.coverage()["note"] is None
+    assert (
+        seen.state() == "complete"
+        and seen.gaps() == []
+        and seen.coverage()["pending"] == 0
+        and seen.coverage()["note"] is None
+    )
     assert [t.signature for t in seen.trades()] == [row.signature for row in chain.touching(ADA)]
     assert set(node.asked.values()) == {1} and len(node.asked) == len(chain.touching(ADA))
-    assert {a.address for a in Address.select()} == {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
+    assert {a.address for a in Address.select()} == {
+        ADA,
+        *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")),
+    }
 
 
 def test_complete_needs_a_second_walk_and_the_closing_balances(look, chain):
-    """After the first look everything is fetched; it is said only once each address was walked twice and the balances were compared."""
+    """After the first look everything is fetched; it is said only once each address was walked
+    twice and the balances were compared.
+    """
     seen, said = look(chain), []
     for _ in range(6):
         seen.look()
-        said.append((seen.state(), all(a.walks > 1 for a in Address.select()), bool(seen.observer._watches[1].holdings)))
-    assert all(walked and compared for state, walked, compared in said if state == "complete") and said[-1][0] == "complete"
+        said.append(
+            (
+                seen.state(),
+                all(a.walks > 1 for a in Address.select()),
+                bool(seen.observer._watches[1].holdings),
+            )
+        )
+    assert (
+        all(walked and compared for state, walked, compared in said if state == "complete")
+        and said[-1][0] == "complete"
+    )
 
 
 def test_a_wallet_nobody_used(look, chain):
@@ -90,17 +125,23 @@ def test_the_recorded_wallets(look, history, expected):
     assert [seen.state(w) for w in history["wallets"]] == ["complete", "complete", "partial"]
     for wallet in history["wallets"]:
         results, want = seen.results(wallet), expected[wallet]
-        assert {name: results[name] for name in want["results"]} == want["results"] and seen.gaps(wallet) == []
-        assert [t.signature for t in seen.trades(wallet)] == [row["signature"] for row in want["rows"]]
+        assert {name: results[name] for name in want["results"]} == want["results"] and seen.gaps(
+            wallet
+        ) == []
+        assert [t.signature for t in seen.trades(wallet)] == [
+            row["signature"] for row in want["rows"]
+        ]
         assert seen.coverage(wallet)["openingInventoryUnknown"] == want["openingInventoryUnknown"]
     receipts = {row["signature"] for want in expected.values() for row in want["rows"]}
     assert node.calls["getTransaction"] <= 1.1 * len(receipts) and set(node.asked.values()) == {1}
 
 
-# ---- arrivals -----------------------------------------------------------------------------------------------------------------
+# ---- arrivals ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", range(6))
 def test_the_order_of_arrival_leaves_no_trace(look, seed):
-    """A chain that grows by leaps while it is watched, with restarts between: the same bytes as seen at once."""
+    """A chain that grows by leaps while it is watched, with restarts between: the same bytes as
+    seen at once.
+    """
     chain = market(seed, ("ada", "eve"), 60)
     at_once = look(chain, wallets=[ADA, address("eve")]).settle()
     truth, dice = at_once.ledger(), random.Random(seed)
@@ -115,7 +156,9 @@ def test_the_order_of_arrival_leaves_no_trace(look, seed):
 
 
 def test_an_arrival_that_names_only_the_token_account_is_found(look):
-    """getSignaturesForAddress(wallet) never lists it: its token account's balance moved, and that account is listed."""
+    """getSignaturesForAddress(wallet) never lists it: its token account's balance moved, and that
+    account is listed.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 100, 5_000)
@@ -126,24 +169,49 @@ def test_an_arrival_that_names_only_the_token_account_is_found(look):
     seen = look(node).settle()
     node.tip = None
     seen.look()
-    assert seen.trades()[-1].signature == last and seen.trades()[-1].kind == "transfer_in" and seen.state() == "complete"
+    assert (
+        seen.trades()[-1].signature == last
+        and seen.trades()[-1].kind == "transfer_in"
+        and seen.state() == "complete"
+    )
 
 
 def test_an_account_that_no_receipt_of_the_wallet_names_is_found(look):
-    """A stranger opened an account for ada without naming her: only the list of her accounts tells, once a day."""
+    """A stranger opened an account for ada without naming her: only the list of her accounts tells,
+    once a day.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 7)
     seen = look(story.chain()).settle()
-    assert [t.kind for t in seen.trades()] == ["native_transfer", "transfer_in"] and seen.state() == "complete"
+    assert [t.kind for t in seen.trades()] == [
+        "native_transfer",
+        "transfer_in",
+    ] and seen.state() == "complete"
 
 
 def test_what_a_post_waits_for_is_fetched_first(look, chain):
     node = FakeNode(chain)
     seen = look(node)
-    wanted = next(row.signature for row in reversed(chain.touching(ADA)[:-1]) if row.receipt["meta"]["err"] is None and len(row.receipt["meta"]["postTokenBalances"]) > 1)
+    wanted = next(
+        row.signature
+        for row in reversed(chain.touching(ADA)[:-1])
+        if row.receipt["meta"]["err"] is None and len(row.receipt["meta"]["postTokenBalances"]) > 1
+    )
     bot = seen.wallets[0].bot
-    Post.create(uid="post_1", bot=bot, source="bot", channel="api", event_id="e", body="b", signature=wanted, wallet=seen.wallets[0], status="pending", event_at=0, created_at=seen.now)
+    Post.create(
+        uid="post_1",
+        bot=bot,
+        source="bot",
+        channel="api",
+        event_id="e",
+        body="b",
+        signature=wanted,
+        wallet=seen.wallets[0],
+        status="pending",
+        event_at=0,
+        created_at=seen.now,
+    )
     seen.look()
     assert list(node.asked)[0] == wanted
     assert (Post.get().status, Trade.get(Trade.signature == wanted).kind) == ("verified", "buy")
@@ -166,7 +234,7 @@ def test_posts_stored_while_nodes_are_asked_fail_no_pass(look, chain):
     others.close()
 
 
-# ---- what was withheld -----------------------------------------------------------------------------------------------------------
+# ---- what was withheld ---------------------------------------------------------------------------
 def withhold(look, chain, wallet, signature, **changes):
     node = FakeNode(chain)
     node.withhold(signature)
@@ -187,34 +255,56 @@ def test_any_receipt_withheld_is_missed_and_its_gap_named(look, place):
     truth = look(chain).settle().ledger()
     node, seen = withhold(look, chain, ADA, row.signature)
     assert seen.state() == "partial"
-    if place:                                             # before the first receipt there is nothing a break could show against: see below
-        assert any(first <= row.slot <= last for first, last, _ in seen.gaps()), (row.slot, seen.gaps())
-        assert all(t.result is None for t in seen.trades() if t.kind == "sell" and t.slot > max(g[1] for g in seen.gaps()) and t.mint in moved(row, ADA))
+    if place:  # before the first receipt there is nothing a break could show against: see below
+        assert any(first <= row.slot <= last for first, last, _ in seen.gaps()), (
+            row.slot,
+            seen.gaps(),
+        )
+        assert all(
+            t.result is None
+            for t in seen.trades()
+            if t.kind == "sell"
+            and t.slot > max(g[1] for g in seen.gaps())
+            and t.mint in moved(row, ADA)
+        )
     node.give(row.signature)
     seen.look(20)
     assert seen.settle().ledger() == truth and seen.state() == "complete"
 
 
 def moved(row, wallet):
-    return {b["mint"] for side in ("preTokenBalances", "postTokenBalances") for b in row.receipt["meta"][side] if b["owner"] == wallet}
+    return {
+        b["mint"]
+        for side in ("preTokenBalances", "postTokenBalances")
+        for b in row.receipt["meta"][side]
+        if b["owner"] == wallet
+    }
 
 
 def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(look, chain):
-    """Nothing can show the slot of what came before everything: it is partial, and the note says why."""
+    """Nothing can show the slot of what came before everything: it is partial, and the note says
+    why.
+    """
     node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
-    assert seen.state() == "partial" and seen.gaps() == [] and "older than the history" in seen.coverage()["note"]
+    assert (
+        seen.state() == "partial"
+        and seen.gaps() == []
+        and "older than the history" in seen.coverage()["note"]
+    )
 
 
 def test_what_changes_nothing_is_found_by_the_nightly_walk(look):
-    """No balance tells of another's transaction that only names ada. Listed again, it is found within a day."""
+    """No balance tells of another's transaction that only names ada. Listed again, it is found
+    within a day.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 5, 5_000)
     quiet_one = story.mention("ada")
-    for _ in range(2 * module.HEAD_PAGE):                 # so that it lies below what the head lists again
+    for _ in range(2 * module.HEAD_PAGE):  # so that it lies below what the head lists again
         story.buy("ada", "CAT", 5, 5_000)
     node, seen = withhold(look, story.chain(), ADA, quiet_one)
-    assert seen.state() == "complete"                     # nothing can show it
+    assert seen.state() == "complete"  # nothing can show it
     node.give(quiet_one)
     seen.look(10)
     assert quiet_one not in {t.signature for t in seen.trades()}
@@ -231,7 +321,11 @@ def test_a_receipt_that_is_listed_and_not_given_is_waited_for(look, chain):
     seen.look(2)
     assert seen.state() == "backfilling" and seen.coverage()["pending"] == 1
     seen.look(10)
-    assert seen.state() == "partial" and any(first <= row.slot <= last for first, last, _ in seen.gaps()) and seen.coverage()["pending"] == 1
+    assert (
+        seen.state() == "partial"
+        and any(first <= row.slot <= last for first, last, _ in seen.gaps())
+        and seen.coverage()["pending"] == 1
+    )
     node.give(row.signature)
     seen.clock.sleep(3_600)
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
@@ -243,7 +337,9 @@ def test_the_last_receipt_dropped_is_named_by_the_closing_balance(look, chain):
     node.drop(row.signature)
     seen = look(node)
     seen.look(12)
-    assert seen.state() == "partial" and any(first <= row.slot <= last and why == "closing_balance" for first, last, why in seen.gaps())
+    assert seen.state() == "partial" and any(
+        first <= row.slot <= last and why == "closing_balance" for first, last, why in seen.gaps()
+    )
 
 
 def test_a_second_endpoint_gives_what_the_first_lacks(look, chain):
@@ -258,13 +354,18 @@ def test_a_pruned_history_is_partial(look, chain):
     node.prune(chain.touching(ADA)[10].slot)
     seen = look(node).settle()
     assert seen.state() == "partial" and seen.gaps() == [] and "older" in seen.coverage()["note"]
-    assert set(seen.coverage()["openingInventoryUnknown"]) <= {address(mint) for mint in ("CAT", "DOG", "FOX")}
+    assert set(seen.coverage()["openingInventoryUnknown"]) <= {
+        address(mint) for mint in ("CAT", "DOG", "FOX")
+    }
 
 
-# ---- lies --------------------------------------------------------------------------------------------------------------------------
+# ---- lies ----------------------------------------------------------------------------------------
 def skim(receipt):
     """A thousand lamports less for ada, a thousand more for whoever else is there: still conserved."""
-    meta, keys = receipt["meta"], [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+    meta, keys = (
+        receipt["meta"],
+        [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
+    )
     other = next(n for n, key in enumerate(keys) if key != ADA)
     meta["postBalances"][keys.index(ADA)] -= 1_000
     meta["postBalances"][other] += 1_000
@@ -277,8 +378,13 @@ def inflate(receipt):
 
 
 def shift(receipt):
-    """A thousand lamports more for ada before and after: the receipt itself is consistent in everything."""
-    meta, keys = receipt["meta"], [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+    """A thousand lamports more for ada before and after: the receipt itself is consistent in
+    everything.
+    """
+    meta, keys = (
+        receipt["meta"],
+        [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
+    )
     for side in ("preBalances", "postBalances"):
         meta[side][keys.index(ADA)] += 1_000
 
@@ -295,10 +401,12 @@ def test_a_forged_receipt_that_conserves_lamports_is_caught(look, chain, lie, pl
     node = FakeNode(chain)
     node.forge(row.signature, lie)
     seen = look(node).settle()
-    assert seen.state() == "partial" and any(first <= row.slot <= last for first, last, _ in seen.gaps())
+    assert seen.state() == "partial" and any(
+        first <= row.slot <= last for first, last, _ in seen.gaps()
+    )
     node.restore()
     seen.look(20)
-    assert seen.settle().state() == "complete"            # asked again, it told the truth
+    assert seen.settle().state() == "complete"  # asked again, it told the truth
 
 
 @pytest.mark.parametrize("liar", [0, 1])
@@ -315,7 +423,9 @@ def test_the_truth_comes_from_the_other_endpoint(look, chain, lie, place, liar):
 
 
 def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
-    """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The books keep what holds better."""
+    """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The
+    books keep what holds better.
+    """
     rows = trades_of(chain)
     nodes = [FakeNode(chain), FakeNode(chain)]
     for node in nodes:
@@ -330,33 +440,56 @@ def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
     assert seen.settle().ledger() == truth
 
 
-@pytest.mark.parametrize("why, lie", [("lamports are not conserved", lambda r: r["meta"]["postBalances"].__setitem__(0, 5)), ("no meta", lambda r: r.__setitem__("meta", None)),
-                                      ("unequal", lambda r: r["meta"]["preBalances"].append(1)), ("another", lambda r: r["transaction"].__setitem__("signatures", ["5" * 88]))])
+@pytest.mark.parametrize(
+    "why, lie",
+    [
+        ("lamports are not conserved", lambda r: r["meta"]["postBalances"].__setitem__(0, 5)),
+        ("no meta", lambda r: r.__setitem__("meta", None)),
+        ("unequal", lambda r: r["meta"]["preBalances"].append(1)),
+        ("another", lambda r: r["transaction"].__setitem__("signatures", ["5" * 88])),
+    ],
+)
 def test_a_receipt_that_cannot_be_is_refused_and_named(look, chain, why, lie):
     row = chain.moving(ADA)[4]
     node = FakeNode(chain)
     node.forge(row.signature, lie)
     seen = look(node).settle()
-    assert seen.state() == "partial" and (row.slot, row.slot) in {(first, last) for first, last, reason in seen.gaps() if why in reason}
-    assert not Receipt.select().where(Receipt.signature == row.signature).exists() and not Trade.select().where(Trade.signature == row.signature).exists()
+    assert seen.state() == "partial" and (row.slot, row.slot) in {
+        (first, last) for first, last, reason in seen.gaps() if why in reason
+    }
+    assert (
+        not Receipt.select().where(Receipt.signature == row.signature).exists()
+        and not Trade.select().where(Trade.signature == row.signature).exists()
+    )
     assert seen.coverage()["pending"] == 1
     refused = check_health(seen.config, seen.now)["walletObserver"]["refused"]
-    assert [(r["wallet"], r["signature"], r["slot"]) for r in refused] == [(ADA, row.signature, row.slot)] and why in refused[0]["reason"]
+    assert [(r["wallet"], r["signature"], r["slot"]) for r in refused] == [
+        (ADA, row.signature, row.slot)
+    ] and why in refused[0]["reason"]
     node.restore()
     seen.clock.sleep(3_600)
-    assert seen.settle().state() == "complete" and check_health(seen.config, seen.now)["walletObserver"]["refused"] == []
+    assert (
+        seen.settle().state() == "complete"
+        and check_health(seen.config, seen.now)["walletObserver"]["refused"] == []
+    )
 
 
 def test_a_receipt_of_others_is_not_taken_in(look, chain):
     """A node that lists for ada what does not name her: kept pending, nothing derived."""
-    stranger = next(row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2)
+    stranger = next(
+        row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2
+    )
     node = FakeNode(Chain([*chain.rows, stranger]))
     node.chain.by_address[ADA].insert(5, stranger)
     seen = look(node).settle()
-    assert stranger.signature not in {t.signature for t in seen.trades()} and seen.state() == "partial" and "names none" in seen.gaps()[0][2]
+    assert (
+        stranger.signature not in {t.signature for t in seen.trades()}
+        and seen.state() == "partial"
+        and "names none" in seen.gaps()[0][2]
+    )
 
 
-# ---- places in a slot -------------------------------------------------------------------------------------------------------------------
+# ---- places in a slot ----------------------------------------------------------------------------
 @pytest.mark.parametrize("blocks", [True, False])
 def test_without_transaction_index_the_block_or_the_balances_tell(look, chain, blocks):
     told = look(chain).settle()
@@ -364,8 +497,12 @@ def test_without_transaction_index_the_block_or_the_balances_tell(look, chain, b
     node = FakeNode(chain)
     node.hide_index(blocks)
     seen = look(node).settle()
-    assert [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()] == truth and seen.state() == "complete"
-    assert bool(node.calls["getBlock"]) and not any("order_unresolved" in t.flags for t in seen.trades())
+    assert [
+        (t.signature, t.kind, t.result, t.lots) for t in seen.trades()
+    ] == truth and seen.state() == "complete"
+    assert bool(node.calls["getBlock"]) and not any(
+        "order_unresolved" in t.flags for t in seen.trades()
+    )
 
 
 def test_a_restart_before_the_block_was_asked_loses_nothing(look, chain, monkeypatch):
@@ -377,12 +514,18 @@ def test_a_restart_before_the_block_was_asked_loses_nothing(look, chain, monkeyp
     monkeypatch.undo()
     seen.restart()
     seen.settle()
-    assert all(s.tx_index is not None for s in Sighting.select() if Sighting.select().where(Sighting.slot == s.slot).count() > 1)
+    assert all(
+        s.tx_index is not None
+        for s in Sighting.select()
+        if Sighting.select().where(Sighting.slot == s.slot).count() > 1
+    )
 
 
-# ---- owners of 2021 ------------------------------------------------------------------------------------------------------------------------
+# ---- owners of 2021 ------------------------------------------------------------------------------
 def test_receipts_without_owners_are_read_again_once_the_account_is_known(look):
-    """An early receipt names no owner; a later one tells that the account is ada's. Then the early one moved her tokens too."""
+    """An early receipt names no owner; a later one tells that the account is ada's. Then the early
+    one moved her tokens too.
+    """
     story = Story()
     story.fund("ada", 10**9)
     early = story.receive("ada", "CAT", 70)
@@ -394,12 +537,17 @@ def test_receipts_without_owners_are_read_again_once_the_account_is_known(look):
             balance["owner"] = None
     node = FakeNode(chain)
     seen = look(node).settle()
-    assert [(t.kind, t.token_changes) for t in seen.trades()][1] == ("transfer_in", f'[["{address("CAT")}","70",6]]') and seen.state() == "complete"
+    assert [(t.kind, t.token_changes) for t in seen.trades()][1] == (
+        "transfer_in",
+        f'[["{address("CAT")}","70",6]]',
+    ) and seen.state() == "complete"
 
 
-# ---- receipts that were stored and cannot be read any more ------------------------------------------------------------------------------------
+# ---- receipts that were stored and cannot be read any more ---------------------------------------
 def test_the_newest_receipt_read_again_is_no_trade_lost(look):
-    """Its body became unreadable, entries are read again, it is fetched anew at the head: it was dropped and booked in one breath, and stayed dropped."""
+    """Its body became unreadable, entries are read again, it is fetched anew at the head: it was
+    dropped and booked in one breath, and stayed dropped.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 10, 1_000_000)
@@ -409,12 +557,18 @@ def test_the_newest_receipt_read_again_is_no_trade_lost(look):
     Receipt.update(body=b"no zlib").where(Receipt.signature == sold).execute()
     Wallet.update(rules="").execute()
     seen.look(6)
-    assert seen.state() == "complete" and [t.kind for t in seen.trades()] == ["native_transfer", "buy", "sell"] and seen.ledger() == truth
+    assert (
+        seen.state() == "complete"
+        and [t.kind for t in seen.trades()] == ["native_transfer", "buy", "sell"]
+        and seen.ledger() == truth
+    )
 
 
-# ---- others at work, clocks, caps -----------------------------------------------------------------------------------------------------------
+# ---- others at work, clocks, caps ----------------------------------------------------------------
 def test_another_process_at_work_is_noticed(look, chain):
-    """`observe` beside a running server fetches some receipts: the server's memory of the books is not the database's any more."""
+    """`observe` beside a running server fetches some receipts: the server's memory of the books is
+    not the database's any more.
+    """
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
     server = seen.observer
@@ -427,7 +581,9 @@ def test_another_process_at_work_is_noticed(look, chain):
 
 
 def test_the_command_line_looks_now_and_waits_for_an_endpoint_that_rests(look, chain):
-    """Wallets that are not due are looked at all the same; a 429 in the middle costs ten seconds, not the pass."""
+    """Wallets that are not due are looked at all the same; a 429 in the middle costs ten seconds,
+    not the pass.
+    """
     node = FakeNode(chain, tip=chain.rows[20].slot)
     seen = look(node).settle()
     Wallet.update(due_at=seen.now + 200_000).execute()
@@ -441,7 +597,12 @@ def test_the_command_line_looks_now_and_waits_for_an_endpoint_that_rests(look, c
         node.restore()
 
     coverages = module.observe_once(seen.observer, seen.now, sleep)
-    assert coverages[ADA]["state"] == "complete" and len(seen.trades()) == len(chain.touching(ADA)) and waited[0] == 10 and set(waited[1:]) <= {0}
+    assert (
+        coverages[ADA]["state"] == "complete"
+        and len(seen.trades()) == len(chain.touching(ADA))
+        and waited[0] == 10
+        and set(waited[1:]) <= {0}
+    )
 
 
 def test_the_command_line_gives_up_when_nobody_answers(look, chain):
@@ -456,25 +617,33 @@ def test_the_command_line_gives_up_when_nobody_answers(look, chain):
 def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
-    seen.clock.time += max(0, jump)                       # the monotonic clock never goes back; the wall clock does both
+    seen.clock.time += max(0, jump)  # the monotonic clock never goes back; the wall clock does both
     global_begin = seen.now
     node.tip = chain.rows[25].slot
     seen.observer.run_tick(global_begin + (jump * 1000 if jump < 0 else 0))
     seen.look(3)
-    assert seen.coverage()["lastSlot"] == chain.touching(ADA)[-1].slot or seen.coverage()["receipts"] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
+    assert seen.coverage()["lastSlot"] == chain.touching(ADA)[-1].slot or seen.coverage()[
+        "receipts"
+    ] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
     node.tip = None
     if jump > 0:
-        seen.clock.time -= jump                           # set right again
+        seen.clock.time -= jump  # set right again
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 
 def test_more_receipts_than_are_kept(look, chain):
     seen = look(chain, max_receipts_per_wallet=12).settle()
-    assert seen.state() == "partial" and "more receipts" in seen.coverage()["note"] and seen.coverage()["receipts"] == 12
+    assert (
+        seen.state() == "partial"
+        and "more receipts" in seen.coverage()["note"]
+        and seen.coverage()["receipts"] == 12
+    )
 
 
 def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
-    """Endpoints rest in the middle of a walk, the process restarts: it is not begun again. When its place is gone, it is."""
+    """Endpoints rest in the middle of a walk, the process restarts: it is not begun again. When its
+    place is gone, it is.
+    """
     monkeypatch.setattr(module, "FULL_PAGE", 5)
     node = FakeNode(chain)
     seen = look(node)
@@ -497,7 +666,9 @@ def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
 
 
 def test_no_token_accounts_told_is_not_complete(look, chain):
-    """Some providers refuse that list for some wallets: the rest is observed, and it is not said to be whole."""
+    """Some providers refuse that list for some wallets: the rest is observed, and it is not said to
+    be whole.
+    """
     node = FakeNode(chain)
     node.fail("getTokenAccountsByOwner", -32602)
     seen, problems = look(node), set()
@@ -520,15 +691,22 @@ def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
     for method in ("getMultipleAccounts", "getSignaturesForAddress"):
         node.fail(method)
     seen.look(3)
-    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (looked, checked) and seen.observer.problem
-    assert 45 <= check_health(seen.config, seen.now)["walletObserver"]["byWallet"][0]["lagSeconds"] < 60
+    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (
+        looked,
+        checked,
+    ) and seen.observer.problem
+    assert (
+        45
+        <= check_health(seen.config, seen.now)["walletObserver"]["byWallet"][0]["lagSeconds"]
+        < 60
+    )
     node.restore()
     seen.clock.sleep(400)
     seen.look()
     assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
 
 
-# ---- what it costs ----------------------------------------------------------------------------------------------------------------------------
+# ---- what it costs -------------------------------------------------------------------------------
 @pytest.mark.parametrize("people", [("ada",), ("ada", "eve", "bob")])
 @pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
 def test_an_idle_wallet_costs_a_request_an_address_and_look_at_most(look, people, trading):
@@ -560,7 +738,7 @@ def test_a_crowded_head_costs_an_idle_wallet_one_page(look):
     assert node.calls["getSignaturesForAddress"] - before <= 8
 
 
-# ---- trouble of one wallet is its own -------------------------------------------------------------
+# ---- trouble of one wallet is its own ------------------------------------------------------------
 class Hoarder(FakeNode):
     """A node that also tells of thousands of empty token accounts of one wallet."""
 
@@ -638,20 +816,31 @@ def test_an_account_named_later_takes_the_place_of_one_nobody_named(look):
     seen.observer._list_token_accounts(Wallet.get(), seen.now)
     node.tip = None
     seen.settle()
-    assert {address(account_of("ada", mint)) for mint in ("CAT", "DOG")} < {a.address for a in Address.select()}
+    assert {address(account_of("ada", mint)) for mint in ("CAT", "DOG")} < {
+        a.address for a in Address.select()
+    }
     assert Address.select().count() == 10 and seen.state() == "partial"
 
 
-FAULTS = {"a fault of ours": KeyError("x"), "SQL": models.OperationalError("too many SQL variables"),
-          "a malformed answer": rpc.BadAnswer("getSignaturesForAddress: no list"),
-          "a refusal": rpc.Refused("error -32602"), "no answer": rpc.Unavailable("ReadTimeout")}
+FAULTS = {
+    "a fault of ours": KeyError("x"),
+    "SQL": models.OperationalError("too many SQL variables"),
+    "a malformed answer": rpc.BadAnswer("getSignaturesForAddress: no list"),
+    "a refusal": rpc.Refused("error -32602"),
+    "no answer": rpc.Unavailable("ReadTimeout"),
+}
 ASKING = "_take_news", "_walk_on", "_fetch_backlog", "_list_token_accounts"
 OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
 
 
-@pytest.mark.parametrize("kind, step", [*(("a fault of ours", step) for step in OURS),
-                                        *((kind, "_walk_on") for kind in FAULTS if kind != "a fault of ours"),
-                                        *(("no answer", step) for step in ASKING if step != "_walk_on")])
+@pytest.mark.parametrize(
+    "kind, step",
+    [
+        *(("a fault of ours", step) for step in OURS),
+        *((kind, "_walk_on") for kind in FAULTS if kind != "a fault of ours"),
+        *(("no answer", step) for step in ASKING if step != "_walk_on"),
+    ],
+)
 def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA])
@@ -691,7 +880,10 @@ def test_a_fault_of_ours_is_logged_once_with_its_stack(look, chain, monkeypatch,
         seen.clock.sleep(300)
         seen.look()
     assert [bool(record.exc_info) for record in caplog.records] == [True]
-    assert seen.observer.problem == f"{ADA}: internal error: KeyError" and Wallet.get().trouble_tries == 6
+    assert (
+        seen.observer.problem == f"{ADA}: internal error: KeyError"
+        and Wallet.get().trouble_tries == 6
+    )
 
 
 def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
@@ -710,7 +902,9 @@ def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
     seen.look()
     looked = dict(Wallet.select(Wallet.address, Wallet.looked_at).tuples())
     assert looked[ADA] == seen.now and seen.observer.problem is None
-    assert [row["wallet"] for row in check_health(seen.config, seen.now)["walletObserver"]["troubled"]] == [eve]
+    assert [
+        row["wallet"] for row in check_health(seen.config, seen.now)["walletObserver"]["troubled"]
+    ] == [eve]
 
 
 def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, monkeypatch):
@@ -720,7 +914,9 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     kept = dict(seen.observer.books._kept)
     monkeypatch.setattr(module, "list_addresses", fail_with(models.OperationalError("locked")))
     monkeypatch.setattr(module.models, "is_busy", lambda error: True)
-    monkeypatch.setattr(module.Observer, "_take_news", lambda self, wallet, now: module.list_addresses(wallet.id))
+    monkeypatch.setattr(
+        module.Observer, "_take_news", lambda self, wallet, now: module.list_addresses(wallet.id)
+    )
     with pytest.raises(models.OperationalError):
         seen.look()
     forgotten = kept.keys() - seen.observer.books._kept.keys()
@@ -730,4 +926,5 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
 def fail_with(error):
     def fail(*_):
         raise error
+
     return fail

@@ -1,4 +1,7 @@
-"""The pages everybody reads, through the application: what stands on them, what never does, and how they page."""
+"""The pages everybody reads, through the application: what stands on them, what never does, and how
+they page.
+"""
+
 import html
 import re
 
@@ -11,9 +14,26 @@ from web import accounts, posts, traders
 from web.words import ADVICE
 
 WALLET, MINT = address("wallet"), address("mint")
-COVERAGE = {"state": "complete", "observedFrom": "2026-10-16T09:00:00Z", "observedTo": "2026-11-05T12:00:00Z", "firstSlot": 1, "lastSlot": 9, "checkedAt": "2026-11-05T12:00:00Z",
-            "receipts": 4, "pending": 0, "gaps": [], "openingInventoryUnknown": [], "note": None}
-RESULTS = {"realizedSol": "-0.25", "volumeSol": "1.75", "winningSells": 1, "matchedSells": 3, "overheadLamports": "5000"}
+COVERAGE = {
+    "state": "complete",
+    "observedFrom": "2026-10-16T09:00:00Z",
+    "observedTo": "2026-11-05T12:00:00Z",
+    "firstSlot": 1,
+    "lastSlot": 9,
+    "checkedAt": "2026-11-05T12:00:00Z",
+    "receipts": 4,
+    "pending": 0,
+    "gaps": [],
+    "openingInventoryUnknown": [],
+    "note": None,
+}
+RESULTS = {
+    "realizedSol": "-0.25",
+    "volumeSol": "1.75",
+    "winningSells": 1,
+    "matchedSells": 3,
+    "overheadLamports": "5000",
+}
 HOSTILE = "<script>window.pwned=1</script>{{7*7}}\u202eevil"
 
 
@@ -22,7 +42,9 @@ def text_of(answer):
 
 
 def post_of(answer, uid):
-    return re.search(rf'<article class="post post-(\S+)" data-post="{uid}">.*?</article>', answer.text, re.S)
+    return re.search(
+        rf'<article class="post post-(\S+)" data-post="{uid}">.*?</article>', answer.text, re.S
+    )
 
 
 @pytest.fixture
@@ -33,12 +55,40 @@ def bot(service):
 @pytest.fixture
 def observed(service, bot):
     """Ada with a purchase and a sale of it, results and coverage."""
-    service.observe_trade(WALLET, "bought", 1, raw=2_000, sol=-1_000_000_000, block_time=NOW // 1000 - 86_400)
-    service.observe_trade(WALLET, "sold", 2, kind="sell", raw=-2_000, sol=750_000_000, realized="matched", result=-250_000_000, proceeds=750_000_000, cost=1_000_000_000, matched_raw="2000",
-                          lots=orjson.dumps([["trade_bought", "2000", "1000000000"]]).decode())
-    service.observe_results(WALLET, -250_000_000, **{name: value for name, value in RESULTS.items() if name != "matchedSells"})
-    positions = [{"mint": MINT, "amountRaw": "1500", "decimals": 3, "costLamports": None, "unknownBasisRaw": "1500"}]
-    Wallet.update(coverage=orjson.dumps(COVERAGE).decode(), positions=orjson.dumps(positions).decode()).where(Wallet.address == WALLET).execute()
+    service.observe_trade(
+        WALLET, "bought", 1, raw=2_000, sol=-1_000_000_000, block_time=NOW // 1000 - 86_400
+    )
+    service.observe_trade(
+        WALLET,
+        "sold",
+        2,
+        kind="sell",
+        raw=-2_000,
+        sol=750_000_000,
+        realized="matched",
+        result=-250_000_000,
+        proceeds=750_000_000,
+        cost=1_000_000_000,
+        matched_raw="2000",
+        lots=orjson.dumps([["trade_bought", "2000", "1000000000"]]).decode(),
+    )
+    service.observe_results(
+        WALLET,
+        -250_000_000,
+        **{name: value for name, value in RESULTS.items() if name != "matchedSells"},
+    )
+    positions = [
+        {
+            "mint": MINT,
+            "amountRaw": "1500",
+            "decimals": 3,
+            "costLamports": None,
+            "unknownBasisRaw": "1500",
+        }
+    ]
+    Wallet.update(
+        coverage=orjson.dumps(COVERAGE).decode(), positions=orjson.dumps(positions).decode()
+    ).where(Wallet.address == WALLET).execute()
     return bot
 
 
@@ -46,17 +96,35 @@ def publish(service, bot, event, body="Words.", **more):
     return service.post({"eventId": event, "body": body, **more}, bot.publish_key.text).json
 
 
-# ---- the feed -------------------------------------------------------------------------------------------------------------
+# ---- the feed ------------------------------------------------------------------------------------
 def test_each_post_carries_its_label_in_words(service, observed):
-    said = {"none": publish(service, observed, "1"), "pending": publish(service, observed, "2", signature=signature("elsewhere")),
-            "verified": publish(service, observed, "3", signature=signature("sold")), "mismatch": publish(service, observed, "4", signature=signature("sold"), mint=address("other"))}
-    words = {"none": "not verified", "pending": "waiting for the chain", "verified": "receipt verified", "mismatch": "does not match"}
+    said = {
+        "none": publish(service, observed, "1"),
+        "pending": publish(service, observed, "2", signature=signature("elsewhere")),
+        "verified": publish(service, observed, "3", signature=signature("sold")),
+        "mismatch": publish(
+            service, observed, "4", signature=signature("sold"), mint=address("other")
+        ),
+    }
+    words = {
+        "none": "not verified",
+        "pending": "waiting for the chain",
+        "verified": "receipt verified",
+        "mismatch": "does not match",
+    }
     for path in ("/", f"/bots/{observed.bot.uid}"):
         page = service.get(path)
         for key, one in said.items():
             found = post_of(page, one["id"])
-            assert found[1] == key and words[key] in found[0] and not any(words[other] in found[0] for other in words if other != key)
-    assert f"https://solscan.io/tx/{signature('sold')}" in post_of(service.get("/"), said["verified"]["id"])[0]
+            assert (
+                found[1] == key
+                and words[key] in found[0]
+                and not any(words[other] in found[0] for other in words if other != key)
+            )
+    assert (
+        f"https://solscan.io/tx/{signature('sold')}"
+        in post_of(service.get("/"), said["verified"]["id"])[0]
+    )
 
 
 def test_paper_posts_stand_beside_the_others_and_say_that_they_are_simulated(service, bot):
@@ -64,24 +132,61 @@ def test_paper_posts_stand_beside_the_others_and_say_that_they_are_simulated(ser
     paper = say_on_paper("Bought on paper.")
     both = service.get("/")
     assert post_of(both, paper)[1] == "simulated" and "From a wallet bot." in both.text
-    assert "From a wallet bot." not in service.get("/?source=paper").text and "Bought on paper." not in service.get("/?source=bot").text
-    assert "simulated" in text_of(service.get(f"/posts/{paper}")) and "Bought on paper." in service.get("/feed.json").text
+    assert (
+        "From a wallet bot." not in service.get("/?source=paper").text
+        and "Bought on paper." not in service.get("/?source=bot").text
+    )
+    assert (
+        "simulated" in text_of(service.get(f"/posts/{paper}"))
+        and "Bought on paper." in service.get("/feed.json").text
+    )
 
 
 def say_on_paper(body):
     from models import DiaryEntry, PaperPost, Period
+
     trader = traders.create_trader("Penny", "momentum", NOW).trader
-    entry = DiaryEntry.create(period=Period.get(Period.trader == trader), at=NOW, kind="fill", facts="{}")
-    return PaperPost.create(uid="post_paper", entry=entry, trader=trader, body=body, writer="built-in", event_at=NOW, created_at=NOW).uid
+    entry = DiaryEntry.create(
+        period=Period.get(Period.trader == trader), at=NOW, kind="fill", facts="{}"
+    )
+    return PaperPost.create(
+        uid="post_paper",
+        entry=entry,
+        trader=trader,
+        body=body,
+        writer="built-in",
+        event_at=NOW,
+        created_at=NOW,
+    ).uid
 
 
 def test_foreign_text_is_text_on_every_page(service, observed):
     accounts.set_profile(observed.bot, name=HOSTILE[:60], bio=HOSTILE)
     one = publish(service, observed, "1", HOSTILE, symbol="<b>x</b>", reason=HOSTILE, mint=MINT)
-    Token.create(mint=MINT, symbol="<img src=x>", name=HOSTILE, found_by="dexscreener", discovered_at=NOW, tracked_at=NOW)
-    for path in ("/", f"/bots/{observed.bot.uid}", f"/posts/{one['id']}", f"/tokens/{MINT}", "/market", "/leaderboard"):
+    Token.create(
+        mint=MINT,
+        symbol="<img src=x>",
+        name=HOSTILE,
+        found_by="dexscreener",
+        discovered_at=NOW,
+        tracked_at=NOW,
+    )
+    for path in (
+        "/",
+        f"/bots/{observed.bot.uid}",
+        f"/posts/{one['id']}",
+        f"/tokens/{MINT}",
+        "/market",
+        "/leaderboard",
+    ):
         page = service.get(path)
-        assert page.status_code == 200 and "<script>window" not in page.text and "<img src=x" not in page.text and "\u202e" not in page.text and "49evil" not in page.text
+        assert (
+            page.status_code == 200
+            and "<script>window" not in page.text
+            and "<img src=x" not in page.text
+            and "\u202e" not in page.text
+            and "49evil" not in page.text
+        )
         assert "&lt;script&gt;window.pwned=1" in page.text
 
 
@@ -99,11 +204,20 @@ def test_older_posts_follow_without_gap_or_double_while_new_ones_arrive(service,
 
 def test_both_kinds_of_posts_page_together(service, bot):
     from models import DiaryEntry, PaperPost, Period
+
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     period = Period.get(Period.trader == trader)
     for n in range(30):
         entry = DiaryEntry.create(period=period, at=NOW, kind="fill", facts="{}")
-        PaperPost.create(uid=f"paper_{n}", entry=entry, trader=trader, body="p", writer="built-in", event_at=NOW, created_at=NOW + 2 * n)
+        PaperPost.create(
+            uid=f"paper_{n}",
+            entry=entry,
+            trader=trader,
+            body="p",
+            writer="built-in",
+            event_at=NOW,
+            created_at=NOW + 2 * n,
+        )
     mixed = [publish(service, bot, str(n))["id"] for n in range(30)]
     for n, uid in enumerate(mixed):
         Post.update(created_at=NOW + 2 * n + 1).where(Post.uid == uid).execute()
@@ -119,7 +233,12 @@ def test_both_kinds_of_posts_page_together(service, bot):
 def test_a_filter_nobody_can_mean_is_explained_beside_its_field(service, bot):
     publish(service, bot, "1", "Hidden by the filter.")
     page = service.get("/?mint=not-a-mint")
-    assert page.status_code == 422 and 'aria-invalid="true"' in page.text and 'value="not-a-mint"' in page.text and "no token address" in page.text
+    assert (
+        page.status_code == 422
+        and 'aria-invalid="true"' in page.text
+        and 'value="not-a-mint"' in page.text
+        and "no token address" in page.text
+    )
     assert "Hidden by the filter." not in page.text
     assert service.get("/?source=everything").status_code == 422
     assert "Nothing here matches" in service.get(f"/?mint={MINT}").text
@@ -129,7 +248,12 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
     for n in range(21):
         publish(service, bot, str(n))
     cursor = re.search(r"before=([^\"&]+)\">Older", service.get("/").text)[1]
-    for path in (f"/?before={cursor}x", f"/?source=bot&before={cursor}", f"/tokens/{MINT}?before={cursor}", f"/bots/{bot.bot.uid}?posts={cursor}"):
+    for path in (
+        f"/?before={cursor}x",
+        f"/?source=bot&before={cursor}",
+        f"/tokens/{MINT}?before={cursor}",
+        f"/bots/{bot.bot.uid}?posts={cursor}",
+    ):
         answer = service.get(path)
         assert answer.status_code == 400 and "Begin this page anew" in answer.text
 
@@ -144,31 +268,47 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
 def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
     publish(service, bot, "1")
     first = service.get("/create")
-    assert service.get("/create", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+    assert (
+        service.get("/create", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+    )
     feed = service.get("/feed.json")
-    assert feed.content_type == "application/feed+json" and service.get("/feed.json", headers={"If-None-Match": feed.headers["ETag"]}).status_code == 304
+    assert (
+        feed.content_type == "application/feed+json"
+        and service.get("/feed.json", headers={"If-None-Match": feed.headers["ETag"]}).status_code
+        == 304
+    )
     publish(service, bot, "2")
-    assert service.get("/feed.json", headers={"If-None-Match": feed.headers["ETag"]}).status_code == 200
+    assert (
+        service.get("/feed.json", headers={"If-None-Match": feed.headers["ETag"]}).status_code
+        == 200
+    )
 
 
-# ---- influencers ----------------------------------------------------------------------------------------------------------
+# ---- influencers ---------------------------------------------------------------------------------
 def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
     assert "−0.25 SOL from 3 sales whose cost was seen" in page and "33 % 1 of 3" in page
-    assert "Every transaction of this wallet since its first on 16 Oct 2026 is known: 4 in all" in page and "claimed, not proven" in page
+    assert (
+        "Every transaction of this wallet since its first on 16 Oct 2026 is known: 4 in all" in page
+        and "claimed, not proven" in page
+    )
 
 
 def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}")
     sale = re.search(r'<details class="trade trade-sell">.*?</details>', page.text, re.S)[0]
     assert f"https://solscan.io/tx/{signature('bought')}" in sale and "4 Nov 2026" in sale
-    assert "Proceeds of these lots 0.75 SOL, less their cost 1 SOL: −0.25 SOL" in html.unescape(re.sub(r"<[^>]+>", "", sale)).replace("\n", " ")
+    assert "Proceeds of these lots 0.75 SOL, less their cost 1 SOL: −0.25 SOL" in html.unescape(
+        re.sub(r"<[^>]+>", "", sale)
+    ).replace("\n", " ")
 
 
 def test_the_curve_has_its_numbers_beside_it(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}")
     figure = re.search(r'<figure class="chart">.*?</figure>', page.text, re.S)[0]
-    assert "<polyline" in figure and re.search(r"<td>5 Nov 2026</td><td>−0.25</td><td>−0.25</td><td>0.75</td><td>1</td><td>1</td>", figure)
+    assert "<polyline" in figure and re.search(
+        r"<td>5 Nov 2026</td><td>−0.25</td><td>−0.25</td><td>0.75</td><td>1</td><td>1</td>", figure
+    )
 
 
 def test_open_positions_of_unknown_cost_say_so(service, observed):
@@ -184,29 +324,76 @@ def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
     service.make_bot("Quiet")
     service.make_bot("Fresh", address("fresh"))
     page = text_of(service.get("/leaderboard"))
-    assert "−0.25" in page and "not ranked: no wallet connected" in page and "not ranked: not observed yet" in page and "fully known" in page
-    assert all(service.get(f"/leaderboard?sort={sort}&window={window}").status_code == 200 for sort in ("pnl", "volume", "trades") for window in ("24h", "7d", "30d", "all"))
+    assert (
+        "−0.25" in page
+        and "not ranked: no wallet connected" in page
+        and "not ranked: not observed yet" in page
+        and "fully known" in page
+    )
+    assert all(
+        service.get(f"/leaderboard?sort={sort}&window={window}").status_code == 200
+        for sort in ("pnl", "volume", "trades")
+        for window in ("24h", "7d", "30d", "all")
+    )
     assert service.get("/leaderboard?sort=luck").status_code == 400
 
 
 def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
     page = service.get(f"/tokens/{MINT}")
-    assert "Of the 1 wallets watched here, 1 bought it and 1 sold it." in text_of(page) and page.text.count("<rect") == 2
+    assert (
+        "Of the 1 wallets watched here, 1 bought it and 1 sold it." in text_of(page)
+        and page.text.count("<rect") == 2
+    )
     assert re.search(r"Sold.*Ada.*2.*\+0\.75 SOL.*Bought.*Ada.*2.*−1 SOL", text_of(page))
 
 
-# ---- the rest -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("path", ["/", "/leaderboard", "/market", "/traders", "/strategies", "/create", "/status", "/docs", "/docs/errors", "/docs/fields", "/connect", f"/tokens/{MINT}"])
+# ---- the rest ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/leaderboard",
+        "/market",
+        "/traders",
+        "/strategies",
+        "/create",
+        "/status",
+        "/docs",
+        "/docs/errors",
+        "/docs/fields",
+        "/connect",
+        f"/tokens/{MINT}",
+    ],
+)
 def test_every_page_is_whole_on_an_empty_instance(service, path):
     answer = service.get(path)
-    assert answer.status_code == 200 and answer.text.count("<h1") == 1 and '<html lang="en">' in answer.text and len(answer.data) < 40_000
-    assert "style=" not in answer.text and not re.search(r"<script(?! src=\"/static/)|\son\w+=", answer.text)
+    assert (
+        answer.status_code == 200
+        and answer.text.count("<h1") == 1
+        and '<html lang="en">' in answer.text
+        and len(answer.data) < 40_000
+    )
+    assert "style=" not in answer.text and not re.search(
+        r"<script(?! src=\"/static/)|\son\w+=", answer.text
+    )
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/bots/bot_none", "/posts/post_none", "/traders/trader_none", "/tokens/short", "/bots/bot_none/feed.json"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nowhere",
+        "/bots/bot_none",
+        "/posts/post_none",
+        "/traders/trader_none",
+        "/tokens/short",
+        "/bots/bot_none/feed.json",
+    ],
+)
 def test_what_is_not_there_is_a_page_that_helps(service, path):
     answer = service.get(path)
-    assert answer.status_code == 404 and (path.endswith(".json") or "<h1" in answer.text and "leaderboard" in answer.text)
+    assert answer.status_code == 404 and (
+        path.endswith(".json") or "<h1" in answer.text and "leaderboard" in answer.text
+    )
 
 
 def test_a_paper_trader_has_its_record_and_its_label(service):
@@ -216,14 +403,21 @@ def test_a_paper_trader_has_its_record_and_its_label(service):
     traders.open_review(trader, "the price jumped", NOW)
     page = text_of(service.get(f"/traders/{trader.uid}"))
     assert "Under review" in page and "withheld" in page and "Closes with a gain –" in page
-    assert "Penny" in service.get("/traders").text and "under review" in text_of(service.get("/strategies"))
+    assert "Penny" in service.get("/traders").text and "under review" in text_of(
+        service.get("/strategies")
+    )
 
 
 def test_the_invitation_carries_nothing_of_anybody(service, observed):
     with service.client.session_transaction() as cookie:
         cookie["creator"] = "somebody"
     page = service.get("/create").text
-    assert "Ada" not in page and WALLET not in page and observed.bot.uid not in page and "csrf" not in page
+    assert (
+        "Ada" not in page
+        and WALLET not in page
+        and observed.bot.uid not in page
+        and "csrf" not in page
+    )
 
 
 def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_path):
@@ -231,7 +425,15 @@ def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_pat
     made = service.make_bot("Ada", WALLET)
     service.observe_trade(WALLET, "sold", 2, kind="sell", raw=-2_000, sol=750_000_000)
     publish(service, made, "1", signature=signature("sold"))
-    for path in ("/", f"/bots/{made.bot.uid}", f"/tokens/{MINT}", "/market", "/docs", "/connect", "/nowhere"):
+    for path in (
+        "/",
+        f"/bots/{made.bot.uid}",
+        f"/tokens/{MINT}",
+        "/market",
+        "/docs",
+        "/connect",
+        "/nowhere",
+    ):
         page = service.get(path).text
         assert "Demonstration" in page and not re.search("solscan|explorer.solana", page, re.I)
     service.close()

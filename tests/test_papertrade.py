@@ -1,4 +1,7 @@
-"""The job over tables: what a tick reads, stores, says; what a restart, an operator and a rebuild make of it."""
+"""The job over tables: what a tick reads, stores, says; what a restart, an operator and a rebuild
+make of it.
+"""
+
 import dataclasses
 import json
 import pathlib
@@ -13,7 +16,19 @@ import models
 import paperbooks
 import papertrade
 from bench import record_market, replay_market
-from models import DiaryEntry, EngineState, PaperFill, PaperOrder, PaperPost, Period, Position, Review, Snapshot, Token, Trader
+from models import (
+    DiaryEntry,
+    EngineState,
+    PaperFill,
+    PaperOrder,
+    PaperPost,
+    Period,
+    Position,
+    Review,
+    Snapshot,
+    Token,
+    Trader,
+)
 from paper import engine
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell
@@ -26,9 +41,14 @@ from web.problem import Problem
 
 MINUTE = 60_000
 START = 1_800_000_000_000
-RISE = ["0.001"] * 12 + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260,
-                                                        1300)] + ["0.0011"] * 4      # momentum enters in round 13, its stop sells
-CHECKS = orjson.dumps([{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": START}]).decode()
+RISE = (
+    ["0.001"] * 12
+    + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260, 1300)]
+    + ["0.0011"] * 4
+)  # momentum enters in round 13, its stop sells
+CHECKS = orjson.dumps(
+    [{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": START}]
+).decode()
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +67,18 @@ class Stage:
         return traders.create_trader(name, family, START - MINUTE, **more).trader
 
     def list_token(self, mint="MintA", **more):
-        self.tokens[mint] = Token.create(mint=mint, symbol=mint[-1] * 2, name=mint,
-                                         **{"decimals": 6, "discovered_at": START - 10**9, "tracked_at": START - 10**9, "checks": CHECKS, **more})
+        self.tokens[mint] = Token.create(
+            mint=mint,
+            symbol=mint[-1] * 2,
+            name=mint,
+            **{
+                "decimals": 6,
+                "discovered_at": START - 10**9,
+                "tracked_at": START - 10**9,
+                "checks": CHECKS,
+                **more,
+            },
+        )
         return self
 
     @property
@@ -56,8 +86,16 @@ class Stage:
         return START + self.round * MINUTE
 
     def snapshot(self, mint="MintA", price="0.001", pool="1000", liquidity="300000", volume=None):
-        return Snapshot.create(token=self.tokens[mint], taken_at=self.now, expires_at=self.now + 10**7, source="dexscreener", price_sol=price,
-                               pool_sol=pool, liquidity_usd=liquidity, volume24h_usd=volume or str(50_000 + self.round * 100))
+        return Snapshot.create(
+            token=self.tokens[mint],
+            taken_at=self.now,
+            expires_at=self.now + 10**7,
+            source="dexscreener",
+            price_sol=price,
+            pool_sol=pool,
+            liquidity_usd=liquidity,
+            volume24h_usd=volume or str(50_000 + self.round * 100),
+        )
 
     def play(self, prices, **more):
         """A snapshot and a tick for each price, a minute apart."""
@@ -77,24 +115,38 @@ def stage(db, settings):
 
 
 def facts(kind):
-    return [orjson.loads(row.facts) for row in DiaryEntry.select().where(DiaryEntry.kind == kind).order_by(DiaryEntry.id)]
+    return [
+        orjson.loads(row.facts)
+        for row in DiaryEntry.select().where(DiaryEntry.kind == kind).order_by(DiaryEntry.id)
+    ]
 
 
 def adds_up(period):
     period = Period.get_by_id(period.id)
-    return period.cash == period.starting_cash + sum(row.cash for row in Position.select().where(Position.period == period)) - period.lost_fees
+    return (
+        period.cash
+        == period.starting_cash
+        + sum(row.cash for row in Position.select().where(Position.period == period))
+        - period.lost_fees
+    )
 
 
-# ---- a life in the tables -------------------------------------------------------------------------------------------------------
+# ---- a life in the tables ------------------------------------------------------------------------
 def test_a_trader_enters_leaves_and_speaks(stage):
     trader = stage.trader()
     stage.play(RISE)
     (position,) = Position.select()
     buy, sell = PaperFill.select().order_by(PaperFill.id)
     assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
-    assert buy.at == START + 14 * MINUTE and buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
+    assert (
+        buy.at == START + 14 * MINUTE
+        and buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
+    )
     assert adds_up(traders.find_period(trader))
-    assert [row["what"] for row in facts("fill")] == ["bought", "closed"] and PaperPost.select().count() == 2
+    assert [row["what"] for row in facts("fill")] == [
+        "bought",
+        "closed",
+    ] and PaperPost.select().count() == 2
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
 
 
@@ -108,8 +160,14 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
         snapshot = paperbooks.parse_snapshot(row[0], "MintA", *row[2:])
         engine.beat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
-    stored = [(row.kind, row.at, orjson.loads(row.facts)) for row in DiaryEntry.select().order_by(DiaryEntry.id)]
-    assert stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries] and len(stored) >= 4
+    stored = [
+        (row.kind, row.at, orjson.loads(row.facts))
+        for row in DiaryEntry.select().order_by(DiaryEntry.id)
+    ]
+    assert (
+        stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
+        and len(stored) >= 4
+    )
     assert Period.get().cash == alone.book.cash and Trader.get().next_order == alone.book.next_order
 
 
@@ -124,7 +182,15 @@ def test_two_databases_tell_the_same_story(tmp_path):
             stage.play(RISE * 2)
             shown = paper.find_trader(trader.uid, stage.now)
         database.close_all()
-        return orjson.dumps([shown["closes"], shown["diary"], [{**post, "botId": ""} for post in shown["posts"]], shown["positions"]])
+        return orjson.dumps(
+            [
+                shown["closes"],
+                shown["diary"],
+                [{**post, "botId": ""} for post in shown["posts"]],
+                shown["positions"],
+            ]
+        )
+
     one, two = story("one"), story("two")
     assert one == two and len(orjson.loads(one)[0]) >= 1
 
@@ -136,7 +202,9 @@ def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
         stage.snapshot(price=price)
         stage.round += 1
     stage.tick()
-    assert PaperFill.get().at == START + 14 * MINUTE and orjson.loads(stage.tick()[1])["rounds"] == 0
+    assert (
+        PaperFill.get().at == START + 14 * MINUTE and orjson.loads(stage.tick()[1])["rounds"] == 0
+    )
     assert trader
 
 
@@ -155,18 +223,26 @@ def test_a_trader_does_not_play_what_was_before_it(stage):
     for price in RISE[:14]:
         stage.snapshot(price=price)
         stage.round += 1
-    late = traders.create_trader("Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}).trader
+    late = traders.create_trader(
+        "Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}
+    ).trader
     stage.tick()
-    assert [order.period.trader.name for order in PaperOrder.select()] == ["Early"] and late.created_at == stage.now
+    assert [order.period.trader.name for order in PaperOrder.select()] == [
+        "Early"
+    ] and late.created_at == stage.now
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------------------
+# ---- what is kept --------------------------------------------------------------------------------
 def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
     stage.trader()
     stage.list_token("MintB").play(RISE[:14])
-    assert Token.get(Token.mint == "MintA").held and not Token.get(Token.mint == "MintB").held      # on order
+    assert (
+        Token.get(Token.mint == "MintA").held and not Token.get(Token.mint == "MintB").held
+    )  # on order
     stage.play(RISE[14:])
-    named = {fill.snapshot for fill in PaperFill.select()} | {order.decided_on for order in PaperOrder.select()}
+    named = {fill.snapshot for fill in PaperFill.select()} | {
+        order.decided_on for order in PaperOrder.select()
+    }
     pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
     assert pinned == named and len(named) == 4 and not Token.get(Token.mint == "MintA").held
 
@@ -175,13 +251,22 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
     read = paperbooks.list_seats
-    monkeypatch.setattr(paperbooks, "list_seats", lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0])
+    monkeypatch.setattr(
+        paperbooks,
+        "list_seats",
+        lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
+    )
     stage.snapshot(price=RISE[14])
     stage.tick()
-    assert not PaperFill.select().exists() and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
+    assert (
+        not PaperFill.select().exists()
+        and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
+    )
     monkeypatch.setattr(paperbooks, "list_seats", read)
     stage.tick()
-    assert PaperFill.select().count() == 1 and Review.select().count() == 1            # the same snapshot, played anew
+    assert (
+        PaperFill.select().count() == 1 and Review.select().count() == 1
+    )  # the same snapshot, played anew
 
 
 def test_a_restart_drops_what_was_on_its_way(stage):
@@ -190,7 +275,11 @@ def test_a_restart_drops_what_was_on_its_way(stage):
     assert PaperOrder.get().state == "open"
     stage.desk = papertrade.Desk(stage.config)
     stage.play(RISE[14:15])
-    assert PaperOrder.get().state == "restart" and not PaperFill.select().exists() and facts("fill")[0]["why"] == "restart"
+    assert (
+        PaperOrder.get().state == "restart"
+        and not PaperFill.select().exists()
+        and facts("fill")[0]["why"] == "restart"
+    )
 
 
 def test_a_restart_keeps_positions_and_goes_on(stage):
@@ -204,7 +293,7 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
     assert Position.get().reason == "trailing_stop" and adds_up(Period.get())
 
 
-# ---- one's trouble is not the others' -----------------------------------------------------------------------------------
+# ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
     """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
     settle, count = engine.settle, []
@@ -214,12 +303,15 @@ def break_settling(monkeypatch, is_broken):
             count.append(snapshot.at)
             raise ZeroDivisionError
         settle(trader, order, snapshot, usage)
+
     monkeypatch.setattr(engine, "settle", settle_or_break)
     return count
 
 
 def lines_of(trader):
-    query = DiaryEntry.select().join(Period).where(Period.trader == trader.id).order_by(DiaryEntry.id)
+    query = (
+        DiaryEntry.select().join(Period).where(Period.trader == trader.id).order_by(DiaryEntry.id)
+    )
     return [orjson.loads(row.facts) for row in query]
 
 
@@ -229,15 +321,26 @@ def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypat
     stage.play(RISE[:15])
     stage.snapshot(price=RISE[15])
     problem, _ = stage.tick()
-    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(count) == 2       # and a minute later again
+    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
+        count
+    ) == 2  # and a minute later again
     assert problem == "@bad in MintA is put off after an internal error (ZeroDivisionError)"
-    assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [problem]
-    assert [record.exc_info is not None for record in caplog.records if "put off" in record.message] == [True]
-    assert papertrade.rebuild_trader(good, stage.now) == [] and EngineState.get().snapshot == Snapshot.select().count()
+    assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
+        problem
+    ]
+    assert [
+        record.exc_info is not None for record in caplog.records if "put off" in record.message
+    ] == [True]
+    assert (
+        papertrade.rebuild_trader(good, stage.now) == []
+        and EngineState.get().snapshot == Snapshot.select().count()
+    )
 
 
 def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeypatch, caplog):
-    """A minute, then 2, 4, 8, 16, 32: tried in the minutes 0, 1, 3, 7, 15, 31 and 63 after the first time."""
+    """A minute, then 2, 4, 8, 16, 32: tried in the minutes 0, 1, 3, 7, 15, 31 and 63 after the
+    first time.
+    """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
     beat = engine.beat
@@ -247,6 +350,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
             tries.append(now)
             raise KeyError("phase")
         beat(player, now)
+
     tries = []
     monkeypatch.setattr(engine, "beat", beat_or_break)
     stage.play(["0.001"] * 64)
@@ -256,17 +360,27 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     broken[0] = False
     stage.play(["0.001"] * 58)
     stage.snapshot()
-    assert stage.tick()[0] is not None                      # an hour at most: until minute 123
+    assert stage.tick()[0] is not None  # an hour at most: until minute 123
     stage.round += 1
     stage.snapshot()
     assert stage.tick()[0] is None and Trader.get().phase != bad.phase
 
 
-@pytest.mark.parametrize("damage", [
-    lambda trader: Trader.update(settings='{"riseBps": 1}').where(Trader.id == trader.id).execute(),
-    lambda trader: Trader.update(phase="no JSON").where(Trader.id == trader.id).execute(),
-    lambda trader: Position.update(price="much").where(Position.period == traders.find_period(trader).id).execute(),
-    lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute()])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda trader: (
+            Trader.update(settings='{"riseBps": 1}').where(Trader.id == trader.id).execute()
+        ),
+        lambda trader: Trader.update(phase="no JSON").where(Trader.id == trader.id).execute(),
+        lambda trader: (
+            Position.update(price="much")
+            .where(Position.period == traders.find_period(trader).id)
+            .execute()
+        ),
+        lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute(),
+    ],
+)
 def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     stage.play(RISE[:16])
@@ -277,7 +391,11 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
         stage.round += 1
     closed = Position.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
-    assert problem is None or problem.startswith("@bad is put off") and lines_of(bad)[-1]["reason"] == "put_off"
+    assert (
+        problem is None
+        or problem.startswith("@bad is put off")
+        and lines_of(bad)[-1]["reason"] == "put_off"
+    )
 
 
 def test_who_is_put_off_holds_its_tokens_all_the_same(stage, monkeypatch):
@@ -288,7 +406,9 @@ def test_who_is_put_off_holds_its_tokens_all_the_same(stage, monkeypatch):
     assert Token.get().held
 
 
-def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded(stage, monkeypatch):
+def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded(
+    stage, monkeypatch
+):
     made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
     stage.list_token("MintB")
     count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
@@ -297,7 +417,9 @@ def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded
         stage.snapshot("MintB", price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"} and PaperFill.select().count() == 3
+    assert {fill.order.mint for fill in PaperFill.select()} == {
+        "MintB"
+    } and PaperFill.select().count() == 3
     assert len(count) >= 3 and problem.count("MintA") == 3
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
 
@@ -317,31 +439,49 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
     parse = paperbooks.parse_snapshot
-    monkeypatch.setattr(paperbooks, "parse_snapshot", lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest))
+    monkeypatch.setattr(
+        paperbooks,
+        "parse_snapshot",
+        lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
+    )
     stage.list_token("MintC")
     for price in RISE:
         for mint in stage.tokens:
             stage.snapshot(mint, price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    assert [position.reason for position in Position.select()] == ["trailing_stop"] and {order.mint for order in PaperOrder.select()} == {"MintA"}
+    assert [position.reason for position in Position.select()] == ["trailing_stop"] and {
+        order.mint for order in PaperOrder.select()
+    } == {"MintA"}
     assert "MintB is put off" in problem and "MintC is put off" in problem
 
 
 def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     write = papertrade.voice.write
-    monkeypatch.setattr(papertrade.voice, "write", lambda persona, facts, seed, recent: 1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent))
+    monkeypatch.setattr(
+        papertrade.voice,
+        "write",
+        lambda persona, facts, seed, recent: (
+            1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent)
+        ),
+    )
     stage.play(RISE)
-    assert {post.trader_id for post in PaperPost.select()} == {good.id} and PaperPost.select().count() == 2
-    assert PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
+    assert {post.trader_id for post in PaperPost.select()} == {
+        good.id
+    } and PaperPost.select().count() == 2
+    assert (
+        PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
+    )
 
 
 def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
     stage.trader()
     stage.play(RISE[:14])
     said = paperbooks.list_said
-    monkeypatch.setattr(paperbooks, "list_said", lambda *_: (_ for _ in ()).throw(models.OperationalError("locked")))
+    monkeypatch.setattr(
+        paperbooks, "list_said", lambda *_: (_ for _ in ()).throw(models.OperationalError("locked"))
+    )
     stage.snapshot(price=RISE[14])
     with pytest.raises(models.OperationalError):
         stage.tick()
@@ -350,24 +490,38 @@ def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
     assert PaperPost.select().count() == 1
 
 
-# ---- reviews, resets --------------------------------------------------------------------------------------------------------------
+# ---- reviews, resets -----------------------------------------------------------------------------
 def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
     trader = stage.trader()
     stage.play(RISE[:15]).play(["1"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["review"]["state"] == "under_review" and [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
+    assert shown["review"]["state"] == "under_review" and [
+        reason["code"] for reason in shown["review"]["reasons"]
+    ] == ["price_jump"]
     hidden = {name for name, value in shown["performance"].items() if value is None}
-    assert hidden == {"returnPct", "realizedSol", "equitySol",
-                      "winRate"} and shown["performance"]["headlineSuppressed"] and shown["performance"]["cashSol"]
+    assert (
+        hidden == {"returnPct", "realizedSol", "equitySol", "winRate"}
+        and shown["performance"]["headlineSuppressed"]
+        and shown["performance"]["cashSol"]
+    )
     assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
-    assert next(row for row in paper.compare_families(stage.now)["families"] if row["family"] == "momentum")["tradersUnderReview"] == 1
+    assert (
+        next(
+            row
+            for row in paper.compare_families(stage.now)["families"]
+            if row["family"] == "momentum"
+        )["tradersUnderReview"]
+        == 1
+    )
     traders.clear_review(trader, "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
-    assert again["review"]["state"] == "under_review"                                   # it jumped back: a reason of its own
+    assert again["review"]["state"] == "under_review"  # it jumped back: a reason of its own
     traders.clear_review(trader, "that as well", stage.now)
     stage.play(["0.00115"] * 3)
-    assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"     # and no reason comes twice
+    assert (
+        paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
+    )  # and no reason comes twice
 
 
 def test_records_are_kept_through_a_review(stage):
@@ -376,8 +530,15 @@ def test_records_are_kept_through_a_review(stage):
     before = paper.find_trader(trader.uid, stage.now)
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
-    assert [{**close, "reviewOpenedAt": None} for close in after["closes"]] == before["closes"] and after["closes"][0]["reviewOpenedAt"] and after["diary"][1:] == before["diary"]
-    assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1} and after["brain"]["reviewed"]["netLamports"] is None
+    assert (
+        [{**close, "reviewOpenedAt": None} for close in after["closes"]] == before["closes"]
+        and after["closes"][0]["reviewOpenedAt"]
+        and after["diary"][1:] == before["diary"]
+    )
+    assert (
+        after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
+        and after["brain"]["reviewed"]["netLamports"] is None
+    )
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 
 
@@ -390,12 +551,20 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         traders.open_review(trader, "a look", stage.now)
     traders.uphold_review(trader, "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["strategy"]["phase"]["name"] == "guarded" and shown["review"]["state"] == "upheld" and shown["performance"]["headlineSuppressed"]
+    assert (
+        shown["strategy"]["phase"]["name"] == "guarded"
+        and shown["review"]["state"] == "upheld"
+        and shown["performance"]["headlineSuppressed"]
+    )
     with pytest.raises(Problem, match="no open review"):
         traders.clear_review(trader, "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
-    assert fresh["review"]["state"] == "clean" and fresh["performance"]["period"] == 2 and fresh["performance"]["returnPct"] == 0
+    assert (
+        fresh["review"]["state"] == "clean"
+        and fresh["performance"]["period"] == 2
+        and fresh["performance"]["returnPct"] == 0
+    )
 
 
 def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
@@ -408,43 +577,77 @@ def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
     traders.reset_trader(trader, "the settings were wrong", stage.now)
     stage.play(["0.001"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [(1, "the settings were wrong", str(old)),
-                                                                                                 (2, None, str(STARTING_CASH))]
-    assert len(shown["closes"]) == 1 and shown["closes"][0]["period"] == 1 and shown["performance"]["closes"] == 0
+    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [
+        (1, "the settings were wrong", str(old)),
+        (2, None, str(STARTING_CASH)),
+    ]
+    assert (
+        len(shown["closes"]) == 1
+        and shown["closes"][0]["period"] == 1
+        and shown["performance"]["closes"] == 0
+    )
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
 
-# ---- filling again ------------------------------------------------------------------------------------------------------------------
+# ---- filling again -------------------------------------------------------------------------------
 def test_rebuild_finds_nothing_to_change(stage):
-    made = [stage.trader(f"Trader {number}", family) for number, family in enumerate(["momentum", "momentum", "breakout"])]
-    stage.play(RISE, pool="20", liquidity="6000")                                       # they share a small pool
-    together = PaperFill.select(PaperFill.snapshot).group_by(PaperFill.snapshot).having(models.SQL("COUNT(*) > 1"))
+    made = [
+        stage.trader(f"Trader {number}", family)
+        for number, family in enumerate(["momentum", "momentum", "breakout"])
+    ]
+    stage.play(RISE, pool="20", liquidity="6000")  # they share a small pool
+    together = (
+        PaperFill.select(PaperFill.snapshot)
+        .group_by(PaperFill.snapshot)
+        .having(models.SQL("COUNT(*) > 1"))
+    )
     assert PaperFill.select().count() >= 6 and together.exists()
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []] and not Review.select().exists()
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [
+        [],
+        [],
+        [],
+    ] and not Review.select().exists()
 
 
-@pytest.mark.parametrize("damage, found", [
-    (lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(), "another fill"),
-    (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
-    (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"),
-    (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"), (lambda: Snapshot.delete().execute(), "another fill")])
+@pytest.mark.parametrize(
+    "damage, found",
+    [
+        (
+            lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(),
+            "another fill",
+        ),
+        (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
+        (lambda: Position.update(slippage=Position.slippage - 1).execute(), "another slippage"),
+        (lambda: Snapshot.update(price_sol="0.0012").execute(), "another fill"),
+        (lambda: Snapshot.delete().execute(), "another fill"),
+    ],
+)
 def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, found):
     trader = stage.trader()
     stage.play(RISE)
     damage()
     before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
     assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
-    assert Review.get().state == "under_review" and [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)] == before
+    assert (
+        Review.get().state == "under_review"
+        and [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
+        == before
+    )
 
 
 def test_rebuild_fills_a_write_off_again(stage):
     trader = stage.trader()
     stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
-    assert Position.get().reason == "liquidity_gone" and papertrade.rebuild_trader(trader, stage.now) == []
+    assert (
+        Position.get().reason == "liquidity_gone"
+        and papertrade.rebuild_trader(trader, stage.now) == []
+    )
 
 
 def recorded_history():
-    """Rows of an instance of the first edition: four traders of `amm-cp/1` on a small pool that was drained at the end."""
+    """Rows of an instance of the first edition: four traders of `amm-cp/1` on a small pool that was
+    drained at the end.
+    """
     history = orjson.loads((pathlib.Path(__file__).parent / "amm_cp_1.json").read_bytes())
     for model in (models.Owner, Token, Trader, Period, Snapshot, PaperOrder, PaperFill, Position):
         if model is Token:
@@ -455,20 +658,26 @@ def recorded_history():
 
 
 def test_fills_of_the_first_model_are_made_again_to_the_lamport(stage, monkeypatch):
-    """Three fills share one snapshot, two write-offs another; one attempt failed by the first model's chance."""
+    """Three fills share one snapshot, two write-offs another; one attempt failed by the first
+    model's chance.
+    """
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 500)
     made = recorded_history()
     before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
     assert {fill.model for fill in PaperFill.select()} == {"amm-cp/1"}
     assert PaperFill.select().where(PaperFill.failed).count() == 1
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], [], []]
-    assert [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)] == before
+    assert [
+        list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)
+    ] == before
 
 
 def test_a_close_of_the_first_model_keeps_its_name_and_its_assumptions(stage):
     trader = recorded_history()[1]
     shown = paper.find_trader(trader.uid, stage.now)
-    assert {close["model"] for close in shown["closes"]} == {"amm-cp/1"} and shown["strategy"]["model"] == MODEL
+    assert {close["model"] for close in shown["closes"]} == {"amm-cp/1"} and shown["strategy"][
+        "model"
+    ] == MODEL
     assert {tuple(close["assumptions"]) for close in shown["closes"]} == {FIRST_ASSUMPTIONS}
     assert {close["excludedReason"] for close in shown["closes"]} == {"old_pipeline"}
 
@@ -476,13 +685,22 @@ def test_a_close_of_the_first_model_keeps_its_name_and_its_assumptions(stage):
 def test_write_offs_that_shared_a_pool_are_made_again(stage):
     made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
     stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
-    received = [fill.mid - fill.slippage for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)]
-    assert len(received) == 4 and received == sorted(received, reverse=True) and sum(received) <= 300_000_000
+    received = [
+        fill.mid - fill.slippage
+        for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)
+    ]
+    assert (
+        len(received) == 4
+        and received == sorted(received, reverse=True)
+        and sum(received) <= 300_000_000
+    )
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
 
 
 def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
-    """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a day later."""
+    """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a
+    day later.
+    """
     trader = stage.trader()
     stage.list_token("MintB").play(RISE[:15])
     stage.round += 1441
@@ -495,11 +713,14 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
 
 
-# ---- a recording --------------------------------------------------------------------------------------------------------------------
+# ---- a recording ---------------------------------------------------------------------------------
 def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_path, capsys):
     stage.trader("The momentum trader")
     stage.play(RISE)
-    stored = [[row.at, tell(row.kind, orjson.loads(row.facts))] for row in DiaryEntry.select().order_by(DiaryEntry.id)]
+    stored = [
+        [row.at, tell(row.kind, orjson.loads(row.facts))]
+        for row in DiaryEntry.select().order_by(DiaryEntry.id)
+    ]
     ground.enter(monkeypatch, stage.config.data_dir)
     record_market.main([str(tmp_path / "market.json")])
 
@@ -507,13 +728,19 @@ def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_pat
         capsys.readouterr()
         replay_market.main([str(tmp_path / "market.json"), "--json", *more])
         return orjson.loads(capsys.readouterr().out)
+
     first = replayed()
-    assert first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
-    assert replayed() == first and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
+    assert (
+        first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
+    )
+    assert (
+        replayed() == first
+        and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
+    )
     assert replayed("--set", "momentum.riseBps=20000")["families"]["momentum"]["closes"] == []
 
 
-# ---- flow ---------------------------------------------------------------------------------------------------------------------------
+# ---- flow ----------------------------------------------------------------------------------------
 def test_flow_reads_what_this_instance_observed(stage, service_trades):
     stage.trader(family="flow")
     stage.play(["0.001"])
@@ -530,26 +757,52 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
 @pytest.fixture
 def service_trades(db):
     """Observed buys, as the fold writes them."""
+
     def buy(name, owner, at):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
-        bot = models.Bot.create(uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0)
+        bot = models.Bot.create(
+            uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0
+        )
         wallet = models.Wallet.create(address=name, bot=bot, created_at=0)
-        trade = models.Trade.create(uid=name, wallet=wallet, signature=name, slot=1, block_time=at // 1000, kind="buy", mint="MintA",
-                                    token_changes="[]", sol_change=-1, fee=1, tip=0, rent=0,
-                                    realized="not_applicable", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest=name)
+        trade = models.Trade.create(
+            uid=name,
+            wallet=wallet,
+            signature=name,
+            slot=1,
+            block_time=at // 1000,
+            kind="buy",
+            mint="MintA",
+            token_changes="[]",
+            sol_change=-1,
+            fee=1,
+            tip=0,
+            rent=0,
+            realized="not_applicable",
+            matched_raw="0",
+            unmatched_raw="0",
+            lots="[]",
+            flags="[]",
+            digest=name,
+        )
         models.TradeMint.create(trade=trade, wallet=wallet, mint="MintA", side="buy", slot=1)
+
     return buy
 
 
-# ---- words --------------------------------------------------------------------------------------------------------------------------
+# ---- words ---------------------------------------------------------------------------------------
 def test_posts_keep_their_words_when_the_voice_changes(stage):
     trader = stage.trader()
     stage.play(RISE[:16])
     before = [post.body for post in PaperPost.select()]
     traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
     stage.play(RISE[16:])
-    assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][:len(before)] == before
-    assert orjson.loads(Trader.get().voice)["tone"] == "solemn" and PaperPost.select().count() > len(before) > 0
+    assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][
+        : len(before)
+    ] == before
+    assert (
+        orjson.loads(Trader.get().voice)["tone"] == "solemn"
+        and PaperPost.select().count() > len(before) > 0
+    )
 
 
 class Model(BaseHTTPRequestHandler):
@@ -558,8 +811,18 @@ class Model(BaseHTTPRequestHandler):
     says, status, seen = "", 200, []
 
     def do_POST(self):
-        type(self).seen.append((self.path, self.headers.get("Authorization"), json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-        body = self.says if isinstance(self.says, bytes) else json.dumps({"choices": [{"message": {"content": self.says}}]}).encode()
+        type(self).seen.append(
+            (
+                self.path,
+                self.headers.get("Authorization"),
+                json.loads(self.rfile.read(int(self.headers["Content-Length"]))),
+            )
+        )
+        body = (
+            self.says
+            if isinstance(self.says, bytes)
+            else json.dumps({"choices": [{"message": {"content": self.says}}]}).encode()
+        )
         self.send_response(self.status)
         self.send_header("Location", "http://127.0.0.1:9/")
         self.send_header("Content-Length", str(len(body)))
@@ -584,7 +847,9 @@ def model():
 
 def written_by(stage, model, says, status=200):
     model.says, model.status = says, status
-    stage.config = dataclasses.replace(stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush")
+    stage.config = dataclasses.replace(
+        stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush"
+    )
     stage.desk = papertrade.Desk(stage.config)
     stage.trader()
     stage.play(RISE[:16])
@@ -597,21 +862,42 @@ def test_a_model_writes_where_one_is_configured(stage, model):
     path, key, sent = model.seen[0]
     assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
     told = json.loads(sent["messages"][1]["content"])["facts"]
-    assert told["symbol"] == "AA" and told["kind"] == "fill" and "never instructions" in sent["messages"][0]["content"]
+    assert (
+        told["symbol"] == "AA"
+        and told["kind"] == "fill"
+        and "never instructions" in sent["messages"][0]["content"]
+    )
 
 
-@pytest.mark.parametrize("says, status", [("Took 77 AA on paper.", 200), ("Took some AA, trust me.", 200), ("", 200), (b"<html>", 200), (b"{}", 200),
-                                          ("On paper.", 500), ("On paper.", 302), (b"x" * 100_000, 200)])
+@pytest.mark.parametrize(
+    "says, status",
+    [
+        ("Took 77 AA on paper.", 200),
+        ("Took some AA, trust me.", 200),
+        ("", 200),
+        (b"<html>", 200),
+        (b"{}", 200),
+        ("On paper.", 500),
+        ("On paper.", 302),
+        (b"x" * 100_000, 200),
+    ],
+)
 def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, status):
     post, _ = written_by(stage, model, says, status)
     assert post.writer == "built-in" and "AA" in post.body
 
 
 def test_a_model_that_is_down_costs_one_attempt(stage):
-    stage.config = dataclasses.replace(stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x")
+    stage.config = dataclasses.replace(
+        stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x"
+    )
     stage.desk = papertrade.Desk(stage.config)
     stage.trader()
     stage.play(RISE[:14])
     stage.snapshot(price=RISE[14])
     _, details = stage.tick()
-    assert PaperPost.get().writer == "built-in" and "could not be reached" in orjson.loads(details)["writer"] and "127.0.0.1" not in details
+    assert (
+        PaperPost.get().writer == "built-in"
+        and "could not be reached" in orjson.loads(details)["writer"]
+        and "127.0.0.1" not in details
+    )

@@ -1,4 +1,7 @@
-"""One database for several machines: one writer, locks that end with their session, jobs in one place, wallets shared out, and getting better again."""
+"""One database for several machines: one writer, locks that end with their session, jobs in one
+place, wallets shared out, and getting better again.
+"""
+
 import dataclasses
 import itertools
 import os
@@ -47,24 +50,48 @@ def other(settings, db):
 
 
 def end_sessions(holding=None):
-    """The server ends every other session of this database, or those that hold this lock; how many, once they are gone."""
-    which = "" if holding is None else f"AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = {holding} AND granted)"
-    return database.execute_sql("SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() " + which).fetchone()[0]
+    """The server ends every other session of this database, or those that hold this lock; how many,
+    once they are gone.
+    """
+    which = (
+        ""
+        if holding is None
+        else (
+            "AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid ="
+            f" {holding} AND granted)"
+        )
+    )
+    return database.execute_sql(
+        "SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname ="
+        " current_database() AND pid <> pg_backend_pid() " + which
+    ).fetchone()[0]
 
 
-# ---- the database ---------------------------------------------------------------------------------------------------------
+# ---- the database --------------------------------------------------------------------------------
 def test_texts_compare_by_their_bytes(db):
-    assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)      # as most servers do
-    elsewhere = db.execute_sql("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'")
+    assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (
+        True,
+    )  # as most servers do
+    elsewhere = db.execute_sql(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
+        " 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
+    )
     assert elsewhere.fetchall() == []
     for name in ("b", "B", "_", "Ä"):
         models.Token.create(mint=name)
-    assert [token.mint for token in models.Token.select().order_by(models.Token.mint)] == ["B", "_", "b", "Ä"]
+    assert [token.mint for token in models.Token.select().order_by(models.Token.mint)] == [
+        "B",
+        "_",
+        "b",
+        "Ä",
+    ]
 
 
 def test_integers_have_64_bits(db):
-    narrow = db.execute_sql("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type IN ('integer', 'smallint') "
-                            "AND table_name <> 'schema_migration'")
+    narrow = db.execute_sql(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
+        " 'public' AND data_type IN ('integer', 'smallint') AND table_name <> 'schema_migration'"
+    )
     assert narrow.fetchall() == []
     models.Token.create(mint="m", asked_at=2**63 - 1)
     assert db.execute_sql("SELECT SUM(asked_at) * 2 FROM token").fetchone() == (2**64 - 2,)
@@ -72,40 +99,58 @@ def test_integers_have_64_bits(db):
 
 def test_values_and_letters_are_told_apart(db):
     models.Token.create(mint="m", name="100 % ?", symbol="a\0b")
-    assert db.execute_sql("SELECT name FROM token WHERE name LIKE '%\\% ?' AND mint = ?".replace("\\% ?", "%"), ("m",)).fetchone() == ("100 % ?",)
+    assert db.execute_sql(
+        "SELECT name FROM token WHERE name LIKE '%\\% ?' AND mint = ?".replace("\\% ?", "%"), ("m",)
+    ).fetchone() == ("100 % ?",)
     assert db.execute_sql("SELECT COUNT(*) FROM token WHERE name LIKE '100 %'").fetchone() == (1,)
-    assert db.execute_sql("SELECT COUNT(*) FROM token WHERE symbol = ?", ("a\0b",)).fetchone() == (1,) and models.Token.get().symbol == "a\N{REPLACEMENT CHARACTER}b"
+    assert (
+        db.execute_sql("SELECT COUNT(*) FROM token WHERE symbol = ?", ("a\0b",)).fetchone() == (1,)
+        and models.Token.get().symbol == "a\N{REPLACEMENT CHARACTER}b"
+    )
 
 
 def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
-    """Somebody takes a number and does not commit: whoever writes then waits, by whatever statement, and readers wait for nobody."""
+    """Somebody takes a number and does not commit: whoever writes then waits, by whatever
+    statement, and readers wait for nobody.
+    """
     other.connect()
     with other.atomic():
         other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
         ground.wait_no_longer(50)
-        for write in (lambda: models.store_arrival("restore"), lambda: Arrival.delete().execute(), lambda: db.execute_sql("UPDATE job SET state = 'ok' WHERE name = ?", ("x",))):
+        for write in (
+            lambda: models.store_arrival("restore"),
+            lambda: Arrival.delete().execute(),
+            lambda: db.execute_sql("UPDATE job SET state = 'ok' WHERE name = ?", ("x",)),
+        ):
             with pytest.raises(OperationalError) as refused:
                 write()
             assert models.is_busy(refused.value)
         assert Arrival.select().count() == 0 and not db.in_transaction()
     models.store_arrival("restore")
-    assert [row.id for row in Arrival.select().order_by(Arrival.id)] == sorted(row.id for row in Arrival.select())
+    assert [row.id for row in Arrival.select().order_by(Arrival.id)] == sorted(
+        row.id for row in Arrival.select()
+    )
     other.close()
 
 
 def test_followers_never_see_a_gap_close_behind_them(settings, db):
     """Eight write, one follows by the highest number seen: in the end it has met every arrival."""
+
     def write():
         with db.connection_context():
             for n in range(40):
                 with models.writing():
                     models.store_arrival("restore")
                     time.sleep(random.random() / 1000)
+
     threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:
         thread.start()
     met, last = [], 0
-    while any(thread.is_alive() for thread in threads) or Arrival.select().where(Arrival.id > last).exists():
+    while (
+        any(thread.is_alive() for thread in threads)
+        or Arrival.select().where(Arrival.id > last).exists()
+    ):
         found = [row.id for row in Arrival.select().where(Arrival.id > last).order_by(Arrival.id)]
         met, last = met + found, max([last, *found])
     assert len(met) == 320 and met == sorted(row.id for row in Arrival.select())
@@ -137,7 +182,9 @@ def test_the_version_of_the_data_moves_with_every_commit(db, other):
 
 
 def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked_for(db):
-    """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their own. (These connections are not alone among the writers.)"""
+    """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their
+    own. (These connections are not alone among the writers.)
+    """
     writers, seen = [db.open() for _ in range(3)], []
     for writer in writers:
         writer.execute("BEGIN")
@@ -155,6 +202,7 @@ def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked
 
 def test_what_is_kept_for_a_version_holds_all_that_was_seen_before_it_was_asked_for(db):
     """The promise that keeping lists rests on, beside four who commit as fast as they can."""
+
     def write():
         with db.open() as writer:
             for n in range(300):
@@ -175,9 +223,11 @@ def test_what_is_kept_for_a_version_holds_all_that_was_seen_before_it_was_asked_
     assert len(kept) > 20 and Arrival.select().count() == 2400
 
 
-# ---- away, and back again ---------------------------------------------------------------------------------------------------
+# ---- away, and back again ------------------------------------------------------------------------
 def test_sessions_the_server_ended_are_replaced(service):
-    """As after its restart: idle connections are found out before they are used, one in use is an answer `busy`."""
+    """As after its restart: idle connections are found out before they are used, one in use is an
+    answer `busy`.
+    """
     key = service.make_bot().publish_key.text
     assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
     database.close()
@@ -186,21 +236,38 @@ def test_sessions_the_server_ended_are_replaced(service):
     assert end_sessions()
     other.close_all()
     models.database.initialize(good)
-    assert [service.post({"eventId": f"e{n}", "body": "b"}, key).status_code for n in range(3)] == [201] * 3
+    assert [service.post({"eventId": f"e{n}", "body": "b"}, key).status_code for n in range(3)] == [
+        201
+    ] * 3
 
 
 def test_a_database_that_is_down_is_busy(tmp_path):
-    settings = dataclasses.replace(ground.settings_of(tmp_path / "data"), database_url="postgresql://candor:canary@127.0.0.1:1/nothing")
+    settings = dataclasses.replace(
+        ground.settings_of(tmp_path / "data"),
+        database_url="postgresql://candor:canary@127.0.0.1:1/nothing",
+    )
     service = Service(tmp_path / "data")
     try:
         key = service.make_bot().publish_key.text
         database.close_all()
         good = database.obj
         models.connect(settings)
-        answers = [service.get("/api/v1/feed", key), service.post({"eventId": "e", "body": "b"}, key), service.get("/")]
-        assert [answer.status_code for answer in answers] == [503] * 3 and answers[0].json["code"] == "busy" and answers[0].headers["Retry-After"]
+        answers = [
+            service.get("/api/v1/feed", key),
+            service.post({"eventId": "e", "body": "b"}, key),
+            service.get("/"),
+        ]
+        assert (
+            [answer.status_code for answer in answers] == [503] * 3
+            and answers[0].json["code"] == "busy"
+            and answers[0].headers["Retry-After"]
+        )
         health = service.get("/api/health")
-        assert health.status_code == 503 and health.json["status"] == "down" and not any("canary" in answer.text for answer in (*answers, health))
+        assert (
+            health.status_code == 503
+            and health.json["status"] == "down"
+            and not any("canary" in answer.text for answer in (*answers, health))
+        )
         database.initialize(good)
         assert service.post({"eventId": "e", "body": "b"}, key).status_code == 201
     finally:
@@ -208,23 +275,47 @@ def test_a_database_that_is_down_is_busy(tmp_path):
 
 
 def test_commands_say_in_a_sentence_that_it_is_down(tmp_path):
-    environ = {**os.environ, "DATA_DIR": str(tmp_path), "DATABASE_URL": "postgresql://candor:canary@127.0.0.1:1/nothing"}
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": "postgresql://candor:canary@127.0.0.1:1/nothing",
+    }
     for command in ("migrate", "run", "doctor"):
-        done = subprocess.run([sys.executable, "app.py", command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            [sys.executable, "app.py", command],
+            cwd=ROOT,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         said = done.stdout + done.stderr
-        assert done.returncode == 1 and "DATABASE_URL" in said and "Traceback" not in said and "canary" not in said, said
+        assert (
+            done.returncode == 1
+            and "DATABASE_URL" in said
+            and "Traceback" not in said
+            and "canary" not in said
+        ), said
 
 
 def test_health_metrics_and_doctor_know_what_it_is(tmp_path):
     service = Service(tmp_path / "data", metrics="on")
     try:
         told = service.get("/api/health").json["database"]
-        assert told == {"ok": True, "postgresql": database.version(), "journal": "wal"} and told["postgresql"].startswith("15.")
+        assert told == {"ok": True, "postgresql": database.version(), "journal": "wal"} and told[
+            "postgresql"
+        ].startswith("15.")
         shown = service.get("/metrics").text
-        assert f'candor_info{{postgresql="{database.version()}",version="{config.VERSION}"}} 1.0' in shown and 'candor_database_bytes{file="postgresql"}' in shown
+        assert (
+            f'candor_info{{postgresql="{database.version()}",version="{config.VERSION}"}} 1.0'
+            in shown
+            and 'candor_database_bytes{file="postgresql"}' in shown
+        )
         assert "PostgreSQL 15." in service.get("/status").text
         found = doctor.examine(service.config, int(time.time() * 1000))
-        assert [one.text for one in found if one.text.startswith("PostgreSQL 15.")] and not [one for one in found if one.level == "wrong"]
+        assert [one.text for one in found if one.text.startswith("PostgreSQL 15.")] and not [
+            one for one in found if one.level == "wrong"
+        ]
     finally:
         service.close()
 
@@ -236,10 +327,25 @@ def test_a_newer_schema_is_refused(settings, db):
 
 
 def test_two_starts_migrate_once(tmp_path):
-    environ = {**os.environ, "DATA_DIR": str(tmp_path), "DATABASE_URL": ground.url_of(tmp_path / "new", migrated=False)}
-    starts = [subprocess.Popen([sys.executable, "app.py", "migrate", "--json"], cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    environ = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path),
+        "DATABASE_URL": ground.url_of(tmp_path / "new", migrated=False),
+    }
+    starts = [
+        subprocess.Popen(
+            [sys.executable, "app.py", "migrate", "--json"],
+            cwd=ROOT,
+            env=environ,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     said = sorted(start.communicate(timeout=60)[0] for start in starts)
-    assert [start.returncode for start in starts] == [0] * 3 and sum('"applied": []' in one for one in said) == 2
+    assert [start.returncode for start in starts] == [0] * 3 and sum(
+        '"applied": []' in one for one in said
+    ) == 2
 
 
 def test_without_the_driver_the_setting_is_named(monkeypatch):
@@ -249,14 +355,18 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
         models.open_postgresql("postgresql://candor:canary@h/d")
 
 
-# ---- several machines -----------------------------------------------------------------------------------------------------------
+# ---- several machines ----------------------------------------------------------------------------
 @pytest.fixture
 def machines(tmp_path):
-    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are an influencer of each machine, of one owner."""
+    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are an influencer of
+    each machine, of one owner.
+    """
     shared, made = {**ground.environ(tmp_path / "data"), "SECRET_KEY": "of both"}, []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        made.append(Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")}))
+        made.append(
+            Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")})
+        )
     settings = ground.settings_of(tmp_path / "data")
     with models.connect(settings).connection_context():
         one = accounts.create_bot(settings, "One", NOW)
@@ -269,8 +379,12 @@ def machines(tmp_path):
 
 def publish(machine, number):
     """The post's id, as the machine answers."""
-    answer = requests.post(f"http://127.0.0.1:{machine.port}/api/v1/posts", json={"eventId": f"e{number}", "body": f"word{number}"},
-                           headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"}, timeout=20)
+    answer = requests.post(
+        f"http://127.0.0.1:{machine.port}/api/v1/posts",
+        json={"eventId": f"e{number}", "body": f"word{number}"},
+        headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"},
+        timeout=20,
+    )
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
 
@@ -288,20 +402,33 @@ def test_what_one_machine_stores_the_other_shows_at_once(machines):
         read(reader, "/api/v1/feed?limit=1")
         uid = publish(writer, number)
         assert read(reader, "/api/v1/feed?limit=1")["data"][0]["id"] == uid
-        assert all(f"word{number}<" in reader.get(path)[1].decode() for path in ("/", f"/bots/{writer.bot.bot.uid}"))
+        assert all(
+            f"word{number}<" in reader.get(path)[1].decode()
+            for path in ("/", f"/bots/{writer.bot.bot.uid}")
+        )
         assert read(reader, f"/api/v1/bots/{writer.bot.bot.uid}")["feed"][0]["id"] == uid
 
 
 def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
-    """One follows each machine's stream, one changes machines wherever it is cut, one polls both in turn."""
+    """One follows each machine's stream, one changes machines wherever it is cut, one polls both in
+    turn.
+    """
     since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
-    writers = [threading.Thread(target=lambda machine=machine: [publish(machine, number) for number in range(100)]) for machine in machines]
+    writers = [
+        threading.Thread(
+            target=lambda machine=machine: [publish(machine, number) for number in range(100)]
+        )
+        for machine in machines
+    ]
 
     def follow(mine, ports, length):
         last_id = since
         for port in itertools.cycle(ports):
             line = Connection(port, machines[0].bot.publish_key.text, last_id)
-            mine += [shown["id"] for _, shown in itertools.islice(line.events, min(length, 200 - len(mine)))]
+            mine += [
+                shown["id"]
+                for _, shown in itertools.islice(line.events, min(length, 200 - len(mine)))
+            ]
             last_id = line.events.last_id
             line.cut()
             if len(mine) == 200:
@@ -317,14 +444,22 @@ def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
                 return
 
     one, two = (machine.port for machine in machines)
-    crew = [*writers, *(threading.Thread(target=follow, args=given) for given in ((got[0], [one], 200), (got[1], [two], 200), (got[2], [one, two], 9))),
-            threading.Thread(target=poll, args=(got[3],))]
+    crew = [
+        *writers,
+        *(
+            threading.Thread(target=follow, args=given)
+            for given in ((got[0], [one], 200), (got[1], [two], 200), (got[2], [one, two], 9))
+        ),
+        threading.Thread(target=poll, args=(got[3],)),
+    ]
     [thread.start() for thread in crew], [thread.join(60) for thread in crew]
-    order = [uid for uid, in models.Post.select(models.Post.uid).order_by(models.Post.id).tuples()]
+    order = [
+        uid for (uid,) in models.Post.select(models.Post.uid).order_by(models.Post.id).tuples()
+    ]
     assert len(order) == 200 and got == [order] * 4
 
 
-# ---- locks --------------------------------------------------------------------------------------------------------------------
+# ---- locks ---------------------------------------------------------------------------------------
 def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
     mine, theirs = db.lock("jobs"), other.lock("jobs")
     assert mine.take() and not theirs.take()
@@ -336,7 +471,7 @@ def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
         with pytest.raises(OperationalError), models.writing():
             raise AssertionError("it began to write")
     assert Job.get().state == "ok" and not db.in_transaction()
-    models.note_job("a", "off", 3)                             # unguarded, it may
+    models.note_job("a", "off", 3)  # unguarded, it may
     theirs.release()
     mine.release()
 
@@ -368,13 +503,15 @@ def test_a_shared_lock_keeps_out_who_wants_to_be_alone(db, other):
     assert one.take(shared=True) and two.take(shared=True) and not alone.take()
     one.release()
     two.release()
-    until(alone.take)                                          # the server hears of it a moment later
+    until(alone.take)  # the server hears of it a moment later
     alone.release()
 
 
-# ---- the jobs are in one place ------------------------------------------------------------------------------------------------
+# ---- the jobs are in one place -------------------------------------------------------------------
 class Crew:
-    """Processes that run the jobs over a chain, on one database. Each writes into `diary` when a pass begins and ends."""
+    """Processes that run the jobs over a chain, on one database. Each writes into `diary` when a
+    pass begins and ends.
+    """
 
     def __init__(self, settings, chain, folder):
         self.settings, self.chain, self.diary, self.pids = settings, chain, folder / "diary", []
@@ -404,9 +541,13 @@ class Crew:
             more = real(seen.now)
             self._note("end")
             return more
+
         seen.observer.run_tick = tick
         work = [made._observe(seen.observer)]
-        made._list_jobs, made._list_own = (lambda: [] if made._share else work), (lambda: work if made._share else [])
+        made._list_jobs, made._list_own = (
+            (lambda: [] if made._share else work),
+            (lambda: work if made._share else []),
+        )
         made.start()
         time.sleep(600)
 
@@ -415,7 +556,12 @@ class Crew:
             file.write(f"{os.getpid()} {what} {time.monotonic()}\n")
 
     def lines(self):
-        return [(int(pid), what, float(at)) for pid, what, at in (line.split() for line in self.diary.read_text().splitlines() if line.count(" ") == 2)]
+        return [
+            (int(pid), what, float(at))
+            for pid, what, at in (
+                line.split() for line in self.diary.read_text().splitlines() if line.count(" ") == 2
+            )
+        ]
 
     def kill(self, pid):
         os.kill(pid, signal.SIGKILL)
@@ -436,7 +582,9 @@ def until(test, seconds=10):
 
 @pytest.fixture
 def crew(settings, tmp_path):
-    """(a Crew, what a quiet observation of its chain makes); the database is empty of observations and closed."""
+    """(a Crew, what a quiet observation of its chain makes); the database is empty of observations
+    and closed.
+    """
     chain = market(5, PEOPLE, 120)
     quick = dataclasses.replace(settings, observer_interval_seconds=0.05)
     with models.connect(quick).connection_context():
@@ -451,13 +599,21 @@ def crew(settings, tmp_path):
 def check(crew, truth):
     """Whoever looks next finds nothing lost and nothing twice."""
     with models.connect(crew.settings).connection_context():
-        assert Sighting.select().where(Sighting.state == "stored").count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
-        assert Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger() == truth == ledger_of(ADDRESSES)
+        assert Sighting.select().where(
+            Sighting.state == "stored"
+        ).count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
+        assert (
+            Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger()
+            == truth
+            == ledger_of(ADDRESSES)
+        )
     database.close_all()
 
 
 def test_the_leader_killed_twenty_times(crew):
-    """Another one goes on within five seconds, never two at a time, and in the end the ledger is the same."""
+    """Another one goes on within five seconds, never two at a time, and in the end the ledger is
+    the same.
+    """
     crew, truth = crew
     dice, waits = random.Random(20), []
     for _ in range(3):
@@ -472,14 +628,18 @@ def test_the_leader_killed_twenty_times(crew):
         waits.append(crew.lines()[-1][2] - killed)
         crew.start()
     crew.stop()
-    leaders = [pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid]
-    assert len(leaders) == len(set(leaders)) >= 21              # once another one leads, nobody comes back
+    leaders = [
+        pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid
+    ]
+    assert len(leaders) == len(set(leaders)) >= 21  # once another one leads, nobody comes back
     assert max(waits) < 5, waits
     check(crew, truth)
 
 
 def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, monkeypatch, caplog):
-    """Two of one process, as of two machines. Whose session ends is not heard of again until it leads anew."""
+    """Two of one process, as of two machines. Whose session ends is not heard of again until it
+    leads anew.
+    """
     caplog.set_level("CRITICAL")
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
     written, crews = [], []
@@ -492,6 +652,7 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
                     written.append(name)
                 time.sleep(0.005)
             return None, "{}"
+
         made = jobs.Jobs(settings)
         made._list_jobs = lambda: [("job", 0.01, tick)]
         made.start()
@@ -510,7 +671,7 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
     assert 1 <= turns <= 6 and Arrival.select().count() == len(written)
 
 
-# ---- wallets shared out -------------------------------------------------------------------------------------------------------
+# ---- wallets shared out --------------------------------------------------------------------------
 @pytest.fixture
 def wallets(db):
     for number, one in enumerate(ADDRESSES):
@@ -520,12 +681,12 @@ def wallets(db):
 
 def test_wallets_are_shared_out_evenly_and_taken_over(wallets, monkeypatch):
     one, two = Share(0), Share(0)
-    assert one.renew() == set(wallets)                          # nobody else is there
+    assert one.renew() == set(wallets)  # nobody else is there
     assert two.renew() == set()
-    first = one.renew()                                         # gives up what is beyond its part
+    first = one.renew()  # gives up what is beyond its part
     assert len(first) == 2 and two.renew() == set(wallets) - first
     one.check(), two.check()
-    Watcher.update(until=0).where(Watcher.name == one.name).execute()         # it was silent for too long
+    Watcher.update(until=0).where(Watcher.name == one.name).execute()  # it was silent for too long
     with pytest.raises(OperationalError):
         one.check()
     assert two.renew() == set(wallets)
@@ -568,6 +729,12 @@ def test_two_observers_share_the_work_and_one_is_killed(crew, monkeypatch):
         assert sorted(holders.count(holder) for holder in set(holders)) == [2, 2]
         crew.kill(one)
         until(lambda: len({wallet.watcher for wallet in Wallet.select()}) == 1)
-        until(lambda: Receipt.select().count() == len({row.signature for one in ADDRESSES for row in crew.chain.touching(one)}), 30)
+        until(
+            lambda: (
+                Receipt.select().count()
+                == len({row.signature for one in ADDRESSES for row in crew.chain.touching(one)})
+            ),
+            30,
+        )
     crew.stop()
     check(crew, truth)

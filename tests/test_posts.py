@@ -1,4 +1,7 @@
-"""POST /api/v1/posts: one event is one post for ever, every refusal stores nothing, and only what was observed verifies."""
+"""POST /api/v1/posts: one event is one post for ever, every refusal stores nothing, and only what
+was observed verifies.
+"""
+
 import threading
 
 import ground
@@ -22,35 +25,78 @@ def test_a_post_says_what_it_is(service, bot):
     answer = service.post(FIRST, bot.publish_key.text)
     shown = answer.json
     assert answer.status_code == 201 and "Idempotent-Replayed" not in answer.headers
-    assert shown["id"].startswith("post_") and shown["eventAt"] == shown["createdAt"] and shown["createdAt"].endswith("Z")
+    assert (
+        shown["id"].startswith("post_")
+        and shown["eventAt"] == shown["createdAt"]
+        and shown["createdAt"].endswith("Z")
+    )
     del shown["id"], shown["eventAt"], shown["createdAt"]
     assert shown == {
-        "botId": bot.bot.uid, "botName": "Ada", "eventId": "e-1", "body": "bought the dip", "mint": None, "symbol": "DIP", "signature": None, "reason": "momentum",
-        "source": "bot", "simulated": False, "verified": False, "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
-        "tokenAddresses": [], "sanitized": False, "hiddenAt": None,
-        "provenance": {"channel": "api", "keyId": bot.publish_key.key.uid, "wallet": address("w"), "ownership": "claimed", "contentTrust": "untrusted", "untrustedFields": ["body", "reason", "symbol"]}}
+        "botId": bot.bot.uid,
+        "botName": "Ada",
+        "eventId": "e-1",
+        "body": "bought the dip",
+        "mint": None,
+        "symbol": "DIP",
+        "signature": None,
+        "reason": "momentum",
+        "source": "bot",
+        "simulated": False,
+        "verified": False,
+        "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
+        "tokenAddresses": [],
+        "sanitized": False,
+        "hiddenAt": None,
+        "provenance": {
+            "channel": "api",
+            "keyId": bot.publish_key.key.uid,
+            "wallet": address("w"),
+            "ownership": "claimed",
+            "contentTrust": "untrusted",
+            "untrustedFields": ["body", "reason", "symbol"],
+        },
+    }
 
 
 def test_an_identical_retry_is_the_same_post(service, bot):
     first = service.post(FIRST, bot.publish_key.text)
     accounts.detach_wallet(bot.bot, NOW)
     accounts.set_profile(bot.bot, name="Eve")
-    again = service.post(orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2), bot.publish_key.text)
+    again = service.post(
+        orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),
+        bot.publish_key.text,
+    )
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
     assert again.json == {**first.json, "botName": "Eve"} and Post.select().count() == 1
 
 
-@pytest.mark.parametrize("change, differing", [({"body": "sold"}, ["body"]), ({"reason": None, "symbol": "TOP"}, ["reason", "symbol"]), ({"mint": address("m")}, ["mint"])])
+@pytest.mark.parametrize(
+    "change, differing",
+    [
+        ({"body": "sold"}, ["body"]),
+        ({"reason": None, "symbol": "TOP"}, ["reason", "symbol"]),
+        ({"mint": address("m")}, ["mint"]),
+    ],
+)
 def test_another_payload_is_a_conflict(service, bot, change, differing):
     first = service.post(FIRST, bot.publish_key.text).json
     answer = service.post({**FIRST, **change}, bot.publish_key.text)
-    assert (answer.status_code, answer.json["code"], answer.json["existingPostId"]) == (409, "event_conflict", first["id"])
-    assert sorted(answer.json["differingFields"]) == differing and Post.get().body == "bought the dip"
+    assert (answer.status_code, answer.json["code"], answer.json["existingPostId"]) == (
+        409,
+        "event_conflict",
+        first["id"],
+    )
+    assert (
+        sorted(answer.json["differingFields"]) == differing and Post.get().body == "bought the dip"
+    )
 
 
 def test_an_event_belongs_to_its_influencer(service, bot):
     other = service.make_bot("Bob", owner=bot.owner)
-    assert service.post(FIRST, bot.publish_key.text).json["id"] != service.post(FIRST, other.publish_key.text).json["id"]
+    assert (
+        service.post(FIRST, bot.publish_key.text).json["id"]
+        != service.post(FIRST, other.publish_key.text).json["id"]
+    )
 
 
 def test_many_equal_posts_at_once_make_one_row(service, bot):
@@ -64,41 +110,109 @@ def test_many_equal_posts_at_once_make_one_row(service, bot):
 
     crew = [threading.Thread(target=publish) for _ in range(16)]
     [thread.start() for thread in crew], [thread.join() for thread in crew]
-    assert [one.replayed for one in done].count(False) == 1 and len({one.uid for one in done}) == 1 and Post.select().count() == 1
+    assert (
+        [one.replayed for one in done].count(False) == 1
+        and len({one.uid for one in done}) == 1
+        and Post.select().count() == 1
+    )
 
 
 def test_the_header_may_carry_the_event_id(service, bot):
     key = bot.publish_key.text
-    assert service.post({"body": "b"}, key, headers={"Idempotency-Key": "from header"}).json["eventId"] == "from header"
-    assert service.post({"eventId": "same", "body": "b"}, key, headers={"Idempotency-Key": "same"}).status_code == 201
-    refused(service.post({"eventId": "x1", "body": "b"}, key, headers={"Idempotency-Key": "x2"}), 422, "validation_failed", "eventId")
-    refused(service.post({"body": "b"}, key, headers={"Idempotency-Key": "h" * 129}), 422, "validation_failed", "eventId")
+    assert (
+        service.post({"body": "b"}, key, headers={"Idempotency-Key": "from header"}).json["eventId"]
+        == "from header"
+    )
+    assert (
+        service.post(
+            {"eventId": "same", "body": "b"}, key, headers={"Idempotency-Key": "same"}
+        ).status_code
+        == 201
+    )
+    refused(
+        service.post({"eventId": "x1", "body": "b"}, key, headers={"Idempotency-Key": "x2"}),
+        422,
+        "validation_failed",
+        "eventId",
+    )
+    refused(
+        service.post({"body": "b"}, key, headers={"Idempotency-Key": "h" * 129}),
+        422,
+        "validation_failed",
+        "eventId",
+    )
 
 
 def refused(answer, status, code, field=None):
     problem = answer.json
     assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status)
-    assert answer.content_type == "application/problem+json" and problem["requestId"] == answer.headers["X-Request-Id"]
+    assert (
+        answer.content_type == "application/problem+json"
+        and problem["requestId"] == answer.headers["X-Request-Id"]
+    )
     assert field is None or field in [error["field"] for error in problem["errors"]]
 
 
-@pytest.mark.parametrize("raw", [
-    b"", b"null", b"[1]", b'"x"', b'{"eventId": "j", "body": ', b'{"eventId": "j", "body": NaN}', b'{"eventId": "j", "body": -Infinity}',
-    b'{"eventId": "j", "body": "a", "body": "b"}', b'{"eventId": "j", "body": {"a": 1, "a": 2}}', b'{"eventId": "j", "body": "\xff"}', b'\xef\xbb\xbf{"eventId": "j", "body": "b"}',
-    b'{"eventId": "j", "body": "a\\ud800b"}', b'{"eventId": "j", "\\udfff": "b"}', b'{"eventId": "j", "body": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
-    b'{"eventId": "j", "body": "a\nb"}', b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"null",
+        b"[1]",
+        b'"x"',
+        b'{"eventId": "j", "body": ',
+        b'{"eventId": "j", "body": NaN}',
+        b'{"eventId": "j", "body": -Infinity}',
+        b'{"eventId": "j", "body": "a", "body": "b"}',
+        b'{"eventId": "j", "body": {"a": 1, "a": 2}}',
+        b'{"eventId": "j", "body": "\xff"}',
+        b'\xef\xbb\xbf{"eventId": "j", "body": "b"}',
+        b'{"eventId": "j", "body": "a\\ud800b"}',
+        b'{"eventId": "j", "\\udfff": "b"}',
+        b'{"eventId": "j", "body": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+        b'{"eventId": "j", "body": "a\nb"}',
+        b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
+    ],
+)
 def test_what_is_no_json_object(service, bot, raw):
     refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
     assert Post.select().count() == 0
 
 
-BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [({"eventId": "v", "body": "b", **change}, field) for change, field in [
-    ({"body": 5}, "body"), ({"body": None}, "body"), ({"body": " \n "}, "body"), ({"body": "x" * 4001}, "body"), ({"body": "\u200b\u202e"}, "body"), ({"body": "a\0b"}, "body"),
-    ({"body": "a\x1bb"}, "body"), ({"body": "a\x85b"}, "body"), ({"body": "a\rb"}, "body"), ({"body": True}, "body"), ({"body": 1e999}, "body"),
-    ({"eventId": 7}, "eventId"), ({"eventId": ""}, "eventId"), ({"eventId": "e" * 129}, "eventId"), ({"eventId": "\u200b"}, "eventId"),
-    ({"symbol": "S" * 33}, "symbol"), ({"symbol": ""}, "symbol"), ({"reason": "r" * 4001}, "reason"), ({"reason": ["r"]}, "reason"),
-    ({"mint": "0OIl" * 9}, "mint"), ({"mint": "abc"}, "mint"), ({"mint": address("m") + "\n"}, "mint"), ({"mint": [address("m")]}, "mint"), ({"mint": signature("s")}, "mint"),
-    ({"signature": address("m")}, "signature"), ({"signature": "1" * 88}, "signature"), ({"colour": "red"}, "colour"), ({"verified": True}, "verified"), ({"botId": 5}, "botId")]]
+BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [
+    ({"eventId": "v", "body": "b", **change}, field)
+    for change, field in [
+        ({"body": 5}, "body"),
+        ({"body": None}, "body"),
+        ({"body": " \n "}, "body"),
+        ({"body": "x" * 4001}, "body"),
+        ({"body": "\u200b\u202e"}, "body"),
+        ({"body": "a\0b"}, "body"),
+        ({"body": "a\x1bb"}, "body"),
+        ({"body": "a\x85b"}, "body"),
+        ({"body": "a\rb"}, "body"),
+        ({"body": True}, "body"),
+        ({"body": 1e999}, "body"),
+        ({"eventId": 7}, "eventId"),
+        ({"eventId": ""}, "eventId"),
+        ({"eventId": "e" * 129}, "eventId"),
+        ({"eventId": "\u200b"}, "eventId"),
+        ({"symbol": "S" * 33}, "symbol"),
+        ({"symbol": ""}, "symbol"),
+        ({"reason": "r" * 4001}, "reason"),
+        ({"reason": ["r"]}, "reason"),
+        ({"mint": "0OIl" * 9}, "mint"),
+        ({"mint": "abc"}, "mint"),
+        ({"mint": address("m") + "\n"}, "mint"),
+        ({"mint": [address("m")]}, "mint"),
+        ({"mint": signature("s")}, "mint"),
+        ({"signature": address("m")}, "signature"),
+        ({"signature": "1" * 88}, "signature"),
+        ({"colour": "red"}, "colour"),
+        ({"verified": True}, "verified"),
+        ({"botId": 5}, "botId"),
+    ]
+]
 
 
 @pytest.mark.parametrize("body, field", BAD)
@@ -109,46 +223,97 @@ def test_what_is_no_post(service, bot, body, field):
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
-    answer = service.post({"eventId": "v", "body": 5, "mint": "canary-in-a-mint", "signature": "canary-in-a-signature"}, bot.publish_key.text)
+    answer = service.post(
+        {
+            "eventId": "v",
+            "body": 5,
+            "mint": "canary-in-a-mint",
+            "signature": "canary-in-a-signature",
+        },
+        bot.publish_key.text,
+    )
     assert answer.status_code == 422 and b"canary" not in answer.data
 
 
 def test_the_limits_themselves_are_fine(service, bot):
-    body = {"eventId": "e" * 128, "body": " x\n\t" + "y" * 3997 + " ", "symbol": "S" * 32, "reason": "", "mint": address("m"), "botId": bot.bot.uid}
-    answer = service.post(body, bot.publish_key.text, content_type="application/json; charset=utf-8")
-    assert answer.status_code == 201 and answer.json["body"] == "x\n\t" + "y" * 3997 and answer.json["tokenAddresses"] == [address("m")]
+    body = {
+        "eventId": "e" * 128,
+        "body": " x\n\t" + "y" * 3997 + " ",
+        "symbol": "S" * 32,
+        "reason": "",
+        "mint": address("m"),
+        "botId": bot.bot.uid,
+    }
+    answer = service.post(
+        body, bot.publish_key.text, content_type="application/json; charset=utf-8"
+    )
+    assert (
+        answer.status_code == 201
+        and answer.json["body"] == "x\n\t" + "y" * 3997
+        and answer.json["tokenAddresses"] == [address("m")]
+    )
 
 
 def test_invisible_characters_go_and_the_post_says_so(service, bot):
-    answer = service.post({"eventId": "h", "body": "a\u202eb\U000e0041c 👩\u200d🚀"}, bot.publish_key.text)
+    answer = service.post(
+        {"eventId": "h", "body": "a\u202eb\U000e0041c 👩\u200d🚀"}, bot.publish_key.text
+    )
     assert (answer.json["body"], answer.json["sanitized"]) == ("abc 👩\u200d🚀", True)
 
 
 def test_who_may_post(service, bot):
     other = service.make_bot("Bob")
     refused(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")
-    refused(service.post({**FIRST, "botId": other.bot.uid}, bot.publish_key.text), 403, "bot_mismatch")
+    refused(
+        service.post({**FIRST, "botId": other.bot.uid}, bot.publish_key.text), 403, "bot_mismatch"
+    )
     refused(service.post(FIRST), 401, "missing_key")
-    refused(service.post(FIRST, bot.publish_key.text, content_type="text/plain"), 415, "unsupported_media_type")
-    refused(service.post({"eventId": "v", "body": "x" * 65 * 1024}, bot.publish_key.text), 413, "body_too_large")
+    refused(
+        service.post(FIRST, bot.publish_key.text, content_type="text/plain"),
+        415,
+        "unsupported_media_type",
+    )
+    refused(
+        service.post({"eventId": "v", "body": "x" * 65 * 1024}, bot.publish_key.text),
+        413,
+        "body_too_large",
+    )
     assert Post.select().count() == 0
 
 
-# ---- verification at creation -----------------------------------------------------------------------------------------------
+# ---- verification at creation --------------------------------------------------------------------
 def verification(service, bot, name, **more):
-    shown = service.post({"eventId": f"v-{name}-{len(more)}", "body": "b", "signature": signature(name), **more}, bot.publish_key.text).json
-    return shown["verification"]["status"], shown["verification"]["reason"], shown["verified"], shown["verification"]["tradeId"]
+    shown = service.post(
+        {"eventId": f"v-{name}-{len(more)}", "body": "b", "signature": signature(name), **more},
+        bot.publish_key.text,
+    ).json
+    return (
+        shown["verification"]["status"],
+        shown["verification"]["reason"],
+        shown["verified"],
+        shown["verification"]["tradeId"],
+    )
 
 
 def test_an_observed_trade_verifies_at_once(service, bot):
     service.observe_trade(address("w"), "buy", 10, mint=address("m"))
     assert verification(service, bot, "buy") == ("verified", None, True, "trade_buy")
-    assert verification(service, bot, "buy", mint=address("m")) == ("verified", None, True, "trade_buy")
-    assert verification(service, bot, "buy", mint=address("other"), symbol="X") == ("mismatch", "mint_not_in_trade", False, "trade_buy")
+    assert verification(service, bot, "buy", mint=address("m")) == (
+        "verified",
+        None,
+        True,
+        "trade_buy",
+    )
+    assert verification(service, bot, "buy", mint=address("other"), symbol="X") == (
+        "mismatch",
+        "mint_not_in_trade",
+        False,
+        "trade_buy",
+    )
     shown = service.get("/api/v1/feed?limit=1", bot.publish_key.text).json["data"][0]
-    assert shown["eventAt"] == shown["createdAt"]               # a mismatch lends no time
+    assert shown["eventAt"] == shown["createdAt"]  # a mismatch lends no time
     verified = service.get("/api/v1/feed", bot.publish_key.text).json["data"][-1]
-    assert verified["eventAt"] == "2026-11-05T11:00:00Z"         # NOW less an hour: the block's time
+    assert verified["eventAt"] == "2026-11-05T11:00:00Z"  # NOW less an hour: the block's time
     assert verified["tokenAddresses"] == [address("m")]
 
 
@@ -173,7 +338,13 @@ def test_another_wallets_trade_proves_nothing(service, bot):
 def test_a_conflicting_retry_cannot_move_verification(service, bot):
     service.post({"eventId": "m", "body": "b"}, bot.publish_key.text)
     service.observe_trade(address("w"), "buy", 10)
-    refused(service.post({"eventId": "m", "body": "b", "signature": signature("buy")}, bot.publish_key.text), 409, "event_conflict")
+    refused(
+        service.post(
+            {"eventId": "m", "body": "b", "signature": signature("buy")}, bot.publish_key.text
+        ),
+        409,
+        "event_conflict",
+    )
     assert Post.get().status == "none"
 
 
@@ -181,9 +352,17 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
     posts.hide(uid, NOW)
     shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
-    assert (shown["body"], shown["reason"], shown["symbol"], shown["eventId"]) == (None, None, None, "e-1") and shown["hiddenAt"].endswith("Z")
+    assert (shown["body"], shown["reason"], shown["symbol"], shown["eventId"]) == (
+        None,
+        None,
+        None,
+        "e-1",
+    ) and shown["hiddenAt"].endswith("Z")
     posts.hide(uid, NOW + 1000)
-    assert service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json["hiddenAt"] == shown["hiddenAt"]
+    assert (
+        service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json["hiddenAt"]
+        == shown["hiddenAt"]
+    )
     with pytest.raises(Problem):
         posts.hide("post_nobody", NOW)
 
@@ -191,21 +370,46 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
 @ground.sqlite_only
 def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
     """Long enough to fill pages of their own in the database."""
-    words = {"body": "canary-body " * 300, "reason": "canary-reason " * 280, "symbol": "CANARYSYMBOL"}
+    words = {
+        "body": "canary-body " * 300,
+        "reason": "canary-reason " * 280,
+        "symbol": "CANARYSYMBOL",
+    }
     uid = service.post({"eventId": "e-1", **words}, bot.publish_key.text).json["id"]
     files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
     assert b"canary-body" in b"".join(file.read_bytes() for file in files)
     posts.hide(uid, NOW)
-    assert not [canary for file in files for canary in (b"canary-body", b"canary-reason", b"CANARYSYMBOL") if canary in file.read_bytes()]
-    said = [service.get(path).text for path in ("/", f"/posts/{uid}", f"/bots/{bot.bot.uid}", "/feed.json", f"/bots/{bot.bot.uid}/feed.json")]
-    assert all("took these words down" in page and "anary" not in page and "CANARY" not in page for page in said)
+    assert not [
+        canary
+        for file in files
+        for canary in (b"canary-body", b"canary-reason", b"CANARYSYMBOL")
+        if canary in file.read_bytes()
+    ]
+    said = [
+        service.get(path).text
+        for path in (
+            "/",
+            f"/posts/{uid}",
+            f"/bots/{bot.bot.uid}",
+            "/feed.json",
+            f"/bots/{bot.bot.uid}/feed.json",
+        )
+    ]
+    assert all(
+        "took these words down" in page and "anary" not in page and "CANARY" not in page
+        for page in said
+    )
 
 
 def test_a_retry_of_a_hidden_post_is_told_from_another_payload(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
     posts.hide(uid, NOW)
     again = service.post(FIRST, bot.publish_key.text)
-    assert (again.status_code, again.json["id"], again.json["body"]) == (200, uid, None) and again.headers["Idempotent-Replayed"] == "true"
+    assert (again.status_code, again.json["id"], again.json["body"]) == (
+        200,
+        uid,
+        None,
+    ) and again.headers["Idempotent-Replayed"] == "true"
     changed = service.post({**FIRST, "body": "other words"}, bot.publish_key.text)
     refused(changed, 409, "event_conflict")
     assert (changed.json["existingPostId"], changed.json["differingFields"]) == (uid, [])

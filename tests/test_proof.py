@@ -1,4 +1,5 @@
 """Ownership of a wallet: what its key signed counts, in the forms wallets sign, and nothing else."""
+
 import base64
 import struct
 
@@ -10,7 +11,9 @@ from web import proof
 
 KEY = SigningKey(bytes(range(32)))
 WALLET = base58.b58encode(bytes(KEY.verify_key)).decode()
-TEXT = proof.write_challenge("https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z")
+TEXT = proof.write_challenge(
+    "https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z"
+)
 
 
 def sign(message, key=KEY):
@@ -18,7 +21,10 @@ def sign(message, key=KEY):
 
 
 def test_the_text_names_all_it_is_good_for_on_one_printable_line():
-    assert all(part in TEXT for part in ("https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z"))
+    assert all(
+        part in TEXT
+        for part in ("https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z")
+    )
     assert TEXT.isascii() and TEXT.isprintable() and len(TEXT) < 1000
 
 
@@ -28,21 +34,34 @@ def test_the_text_itself_counts():
 
 @pytest.mark.parametrize("form", [0, 1])
 def test_the_command_lines_off_chain_message_counts(form):
-    """As `solana sign-offchain-message` writes it: domain, version, format, length, text (solana-offchain-message 2.2)."""
-    message = b"\xffsolana offchain" + bytes([0, form]) + struct.pack("<H", len(TEXT)) + TEXT.encode()
+    """As `solana sign-offchain-message` writes it: domain, version, format, length, text
+    (solana-offchain-message 2.2).
+    """
+    message = (
+        b"\xffsolana offchain" + bytes([0, form]) + struct.pack("<H", len(TEXT)) + TEXT.encode()
+    )
     assert proof.is_signed(WALLET, sign(message), TEXT)
 
 
 def test_the_specifications_off_chain_message_counts():
-    """Offsets of the preamble as docs.anza.xyz has them: 0x11 application domain, 0x31 format, 0x32 signers, then the length."""
+    """Offsets of the preamble as docs.anza.xyz has them: 0x11 application domain, 0x31 format, 0x32
+    signers, then the length.
+    """
     message = bytearray(0x33) + bytes(KEY.verify_key) + struct.pack("<H", len(TEXT)) + TEXT.encode()
     message[0:16], message[0x10], message[0x31], message[0x32] = b"\xffsolana offchain", 0, 0, 1
     assert proof.is_signed(WALLET, sign(bytes(message)), TEXT)
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda: sign(TEXT.encode(), SigningKey(bytes(32))), lambda: sign(TEXT.encode() + b" "), lambda: sign(b"\xffsolana offchain" + TEXT.encode()), lambda: bytes(64),
-    lambda: sign(TEXT.replace("bot_1", "bot_2").encode())])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: sign(TEXT.encode(), SigningKey(bytes(32))),
+        lambda: sign(TEXT.encode() + b" "),
+        lambda: sign(b"\xffsolana offchain" + TEXT.encode()),
+        lambda: bytes(64),
+        lambda: sign(TEXT.replace("bot_1", "bot_2").encode()),
+    ],
+)
 def test_nothing_else_counts(wrong):
     assert not proof.is_signed(WALLET, wrong(), TEXT)
 
@@ -54,10 +73,18 @@ def test_a_wallet_no_key_belongs_to_is_never_proven():
 
 def test_a_signature_is_read_in_the_ways_it_is_written():
     raw = sign(TEXT.encode())
-    for text in (base58.b58encode(raw).decode(), base64.b64encode(raw).decode(), raw.hex(), f"  {raw.hex()}\n"):
+    for text in (
+        base58.b58encode(raw).decode(),
+        base64.b64encode(raw).decode(),
+        raw.hex(),
+        f"  {raw.hex()}\n",
+    ):
         assert proof.parse_signature(text) == raw
 
 
-@pytest.mark.parametrize("text", ["", "abc", "0" * 126, base64.b64encode(bytes(63)).decode(), "ü" * 88, "[1,2,3]", "\0" * 128])
+@pytest.mark.parametrize(
+    "text",
+    ["", "abc", "0" * 126, base64.b64encode(bytes(63)).decode(), "ü" * 88, "[1,2,3]", "\0" * 128],
+)
 def test_what_is_no_signature_is_none(text):
     assert proof.parse_signature(text) is None

@@ -1,4 +1,5 @@
 """What DexScreener and GeckoTerminal say, read exactly; and what they do wrong, told in words."""
+
 import gzip
 import json
 import time
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 import providers
 from chain.mints import is_address
-from providers import ProviderError, fetch_json, open_session, parse_amount, parse_list, parse_pairs, parse_pools, parse_text
+from providers import (
+    ProviderError,
+    fetch_json,
+    open_session,
+    parse_amount,
+    parse_list,
+    parse_pairs,
+    parse_pools,
+    parse_text,
+)
 from tests.fakemarket import PROFILES, SOL, FakeMarket, address
 
 MINT = address(1)
@@ -38,25 +48,44 @@ def exact(text):
 
 def pair(**changes):
     """A pair of DexScreener in all its parts, with some of them changed."""
-    return {"chainId": "solana", "pairAddress": address(8), "baseToken": {"address": MINT, "symbol": "COIN", "name": "Coin"}, "quoteToken": {"address": SOL},
-            "priceNative": "0.0025", "priceUsd": "0.5", "volume": {"h24": Decimal("7.5")}, "liquidity": {"usd": 4000, "base": 1, "quote": Decimal("10.25")},
-            "pairCreatedAt": 1_790_000_000_000, **changes}
+    return {
+        "chainId": "solana",
+        "pairAddress": address(8),
+        "baseToken": {"address": MINT, "symbol": "COIN", "name": "Coin"},
+        "quoteToken": {"address": SOL},
+        "priceNative": "0.0025",
+        "priceUsd": "0.5",
+        "volume": {"h24": Decimal("7.5")},
+        "liquidity": {"usd": 4000, "base": 1, "quote": Decimal("10.25")},
+        "pairCreatedAt": 1_790_000_000_000,
+        **changes,
+    }
 
 
 def read_pair(**changes):
     return parse_pairs([pair(**changes)])[0][MINT]
 
 
-# ---- the recorded answers -----------------------------------------------------------------------------------------------
+# ---- the recorded answers ------------------------------------------------------------------------
 def test_recorded_pairs_parse_whole_and_exactly(receipts):
     text = (receipts / "providers" / "dexscreener-pairs.json").read_text()
     quotes, rows = parse_pairs(exact(text))
-    raw = {row["baseToken"]["address"]: row for row in json.loads(text, parse_float=str)["pairs"] if row["chainId"] == "solana"}
+    raw = {
+        row["baseToken"]["address"]: row
+        for row in json.loads(text, parse_float=str)["pairs"]
+        if row["chainId"] == "solana"
+    }
     assert not rows.unreadable and set(quotes) == set(raw) - {SOL} and len(quotes) > 1
     for mint, quote in quotes.items():
         row = raw[mint]
-        assert (quote.price_usd, quote.symbol, quote.pair_created_at) == (row["priceUsd"], row["baseToken"]["symbol"], row["pairCreatedAt"])
-        assert quote.price_sol == (row["priceNative"] if row["quoteToken"]["address"] == SOL else None)
+        assert (quote.price_usd, quote.symbol, quote.pair_created_at) == (
+            row["priceUsd"],
+            row["baseToken"]["symbol"],
+            row["pairCreatedAt"],
+        )
+        assert quote.price_sol == (
+            row["priceNative"] if row["quoteToken"]["address"] == SOL else None
+        )
         assert quote.liquidity_usd == (str(row["liquidity"]["usd"]) if "liquidity" in row else None)
     assert any(quote.liquidity_usd is None for quote in quotes.values())
 
@@ -67,38 +96,102 @@ def test_recorded_pools_parse_whole_and_exactly(receipts):
     assert not rows.unreadable and len(quotes) == len(json.loads(text)["data"])
     one = quotes["7wCCq9WhuaKus27sKvquwd3ZiKgy8JjZDnKSa9m2pump"]
     assert (one.symbol, one.name, one.price_usd, one.price_sol, one.liquidity_usd) == (
-        "QUANTED", "Quanted", "0.0000049459293487700670761809606890365212921764789992913146969584467", "0.000000045096916317874", "3682.71463446987")
-    half = Fraction("3682.71463446987") / Fraction("109.67333805947536006963113591867330566136188667") / 2
+        "QUANTED",
+        "Quanted",
+        "0.0000049459293487700670761809606890365212921764789992913146969584467",
+        "0.000000045096916317874",
+        "3682.71463446987",
+    )
+    half = (
+        Fraction("3682.71463446987")
+        / Fraction("109.67333805947536006963113591867330566136188667")
+        / 2
+    )
     assert abs(Fraction(one.pool_sol) - half) <= Fraction(1, 2 * 10**9)
-    in_usdc = quotes["9udd47zzccdC5Pr97fHGZtvge7KuUW9frCFKSbkPpump"]                # its price in SOL is given, the pool has no SOL
-    assert (in_usdc.price_sol, in_usdc.pool_sol, in_usdc.liquidity_usd) == ("0.00000000843421847829443", None, "2451.4084")
+    in_usdc = quotes[
+        "9udd47zzccdC5Pr97fHGZtvge7KuUW9frCFKSbkPpump"
+    ]  # its price in SOL is given, the pool has no SOL
+    assert (in_usdc.price_sol, in_usdc.pool_sol, in_usdc.liquidity_usd) == (
+        "0.00000000843421847829443",
+        None,
+        "2451.4084",
+    )
 
 
-# ---- one answer ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("sent, text", [
-    (None, None), (0, "0"), (12, "12"), ("0.50", "0.50"), (Decimal("1E-7"), "0.0000001"), ("1.5e3", "1500"), ("-3", "-3"), (Decimal("52239.46"), "52239.46"),
-    ("0." + "1" * 70, "0." + "1" * 70)])
+# ---- one answer ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "sent, text",
+    [
+        (None, None),
+        (0, "0"),
+        (12, "12"),
+        ("0.50", "0.50"),
+        (Decimal("1E-7"), "0.0000001"),
+        ("1.5e3", "1500"),
+        ("-3", "-3"),
+        (Decimal("52239.46"), "52239.46"),
+        ("0." + "1" * 70, "0." + "1" * 70),
+    ],
+)
 def test_amounts_are_exact_text(sent, text):
     assert parse_amount(sent) == text
 
 
-@pytest.mark.parametrize("sent", ["NaN", "Infinity", "-inf", "", " 1", "1_000", "٣", "0x10", "1e999", "1e-90", "9" * 91, True, [1], {"a": 1}, "1,5", Decimal("NaN")])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "NaN",
+        "Infinity",
+        "-inf",
+        "",
+        " 1",
+        "1_000",
+        "٣",
+        "0x10",
+        "1e999",
+        "1e-90",
+        "9" * 91,
+        True,
+        [1],
+        {"a": 1},
+        "1,5",
+        Decimal("NaN"),
+    ],
+)
 def test_what_is_no_amount_is_refused(sent):
     with pytest.raises(ValueError):
         parse_amount(sent)
 
 
-@pytest.mark.parametrize("sent, text", [
-    ("<script>alert(1)</script>", "<script>alert(1)</script>"), ("a\u202eb\u200bc\U000e0041", "abc"), ("line\none\ttwo\x00\x1b[31m", "line one two[31m"),
-    ("  many   spaces  ", "many spaces"), ("\ud800lone", "lone"), ("x" * 500, "x" * 20), ("\u200b\u2060", None), ("", None), (None, None), (5, None), (["x"], None),
-    ("Ünï ₿ 猫 🚀", "Ünï ₿ 猫 🚀")])
+@pytest.mark.parametrize(
+    "sent, text",
+    [
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        ("a\u202eb\u200bc\U000e0041", "abc"),
+        ("line\none\ttwo\x00\x1b[31m", "line one two[31m"),
+        ("  many   spaces  ", "many spaces"),
+        ("\ud800lone", "lone"),
+        ("x" * 500, "x" * 20),
+        ("\u200b\u2060", None),
+        ("", None),
+        (None, None),
+        (5, None),
+        (["x"], None),
+        ("Ünï ₿ 猫 🚀", "Ünï ₿ 猫 🚀"),
+    ],
+)
 def test_names_stay_text_without_what_cannot_be_seen(sent, text):
     assert parse_text(sent, 20) == (text[:20] if text else None)
 
 
 def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
     quote = read_pair(liquidity=None, volume=None, pairCreatedAt=None)
-    assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd, quote.pair_created_at) == (None, None, None, None)
+    assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd, quote.pair_created_at) == (
+        None,
+        None,
+        None,
+        None,
+    )
     quote = read_pair(liquidity={"usd": "12.5", "quote": 3}, volume={"h24": "9"}, somethingNew=[{}])
     assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd) == ("12.5", "3", "9")
     assert quote.pair_url == f"https://dexscreener.com/solana/{address(8)}"
@@ -107,55 +200,149 @@ def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
 
 
 def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
-    assert read_pair(priceUsd="-5").price_usd == "-5" and read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
+    assert (
+        read_pair(priceUsd="-5").price_usd == "-5"
+        and read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
+    )
     for wrong in ("NaN", "Infinity", {"usd": 1}, "cheap"):
         assert parse_pairs([pair(priceUsd=wrong)]) == ({}, (0, 1))
     assert parse_pairs([pair(priceUsd=None, priceNative=None)]) == ({}, (1, 0))
 
 
-@pytest.mark.parametrize("row", [None, 5, "x", [], {}, {"chainId": "solana"}, {"chainId": "solana", "baseToken": None}])
+@pytest.mark.parametrize(
+    "row", [None, 5, "x", [], {}, {"chainId": "solana"}, {"chainId": "solana", "baseToken": None}]
+)
 def test_one_unreadable_entry_does_not_spoil_the_others(row):
     quotes, rows = parse_pairs([row, pair()])
     assert list(quotes) == [MINT] and rows.unreadable == 1
 
 
 def test_other_chains_and_sol_itself_are_passed_over():
-    assert parse_pairs([pair(chainId="ethereum", baseToken={"address": "0xdead"}), pair(baseToken={"address": SOL})]) == ({}, (2, 0))
-    listed = [{"chainId": "base", "tokenAddress": "0xdead"}, {"chainId": "solana", "tokenAddress": MINT}, {"chainId": "solana", "tokenAddress": "not base58"}]
+    assert parse_pairs(
+        [
+            pair(chainId="ethereum", baseToken={"address": "0xdead"}),
+            pair(baseToken={"address": SOL}),
+        ]
+    ) == ({}, (2, 0))
+    listed = [
+        {"chainId": "base", "tokenAddress": "0xdead"},
+        {"chainId": "solana", "tokenAddress": MINT},
+        {"chainId": "solana", "tokenAddress": "not base58"},
+    ]
     assert parse_list(listed) == ([MINT], (len(listed) - 1, 1))
 
 
 def test_of_several_pairs_the_deepest_in_sol_counts():
     usdc = pair(quoteToken={"address": address(5)}, liquidity={"usd": 10**9}, priceUsd="3")
-    shallow, deep, unknown = (pair(liquidity=liquidity, priceUsd=usd) for liquidity, usd in (({"usd": 10}, "1"), ({"usd": 11}, "2"), (None, "4")))
+    shallow, deep, unknown = (
+        pair(liquidity=liquidity, priceUsd=usd)
+        for liquidity, usd in (({"usd": 10}, "1"), ({"usd": 11}, "2"), (None, "4"))
+    )
     for order in ([usdc, shallow, deep, unknown], [unknown, deep, shallow, usdc]):
         assert parse_pairs(order)[0][MINT].price_usd == "2"
-    assert parse_pairs([usdc])[0][MINT].price_sol is None    # a price in another currency is no price in SOL
+    assert (
+        parse_pairs([usdc])[0][MINT].price_sol is None
+    )  # a price in another currency is no price in SOL
 
 
-@pytest.mark.parametrize("parse, value", [(parse_list, {"data": {}}), (parse_list, "x"), (parse_pairs, {"pairs": "x"}), (parse_pairs, {"data": 1}), (parse_pairs, None),
-                                          (parse_pools, []), (parse_pools, {"data": {"a": 1}}), (parse_pools, {"data": None}), (parse_pools, {"data": [], "included": 3})])
+@pytest.mark.parametrize(
+    "parse, value",
+    [
+        (parse_list, {"data": {}}),
+        (parse_list, "x"),
+        (parse_pairs, {"pairs": "x"}),
+        (parse_pairs, {"data": 1}),
+        (parse_pairs, None),
+        (parse_pools, []),
+        (parse_pools, {"data": {"a": 1}}),
+        (parse_pools, {"data": None}),
+        (parse_pools, {"data": [], "included": 3}),
+    ],
+)
 def test_answers_of_another_shape_are_refused(parse, value):
     with pytest.raises(ProviderError, match="unexpected shape"):
         parse(value)
 
 
-@pytest.mark.parametrize("change", [{"pool_created_at": "0001-01-01T00:00:00"}, {"pool_created_at": 7}, {"volume_usd": "x"}, {"base_token_price_usd": "NaN"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool_created_at": "0001-01-01T00:00:00"},
+        {"pool_created_at": 7},
+        {"volume_usd": "x"},
+        {"base_token_price_usd": "NaN"},
+    ],
+)
 def test_one_unreadable_pool_does_not_spoil_the_others(change):
-    sides = {"base_token": {"data": {"id": f"solana_{MINT}"}}, "quote_token": {"data": {"id": f"solana_{SOL}"}}}
+    sides = {
+        "base_token": {"data": {"id": f"solana_{MINT}"}},
+        "quote_token": {"data": {"id": f"solana_{SOL}"}},
+    }
     good = {"attributes": {"base_token_price_usd": "0.5"}, "relationships": sides}
-    quotes, rows = parse_pools({"data": [{**good, "attributes": {**good["attributes"], **change}}, good], "included": [{"id": [1], "attributes": None}, None]})
-    assert (quotes[MINT].price_usd, quotes[MINT].price_sol, quotes[MINT].symbol, rows.unreadable) == ("0.5", None, None, 1)
+    quotes, rows = parse_pools(
+        {
+            "data": [{**good, "attributes": {**good["attributes"], **change}}, good],
+            "included": [{"id": [1], "attributes": None}, None],
+        }
+    )
+    assert (
+        quotes[MINT].price_usd,
+        quotes[MINT].price_sol,
+        quotes[MINT].symbol,
+        rows.unreadable,
+    ) == ("0.5", None, None, 1)
 
 
 def test_no_pairs_is_an_answer():
-    assert parse_pairs({"schemaVersion": "1.0.0", "pairs": None}) == parse_pairs([]) == parse_pools({"data": []}) == ({}, (0, 0))
+    assert (
+        parse_pairs({"schemaVersion": "1.0.0", "pairs": None})
+        == parse_pairs([])
+        == parse_pools({"data": []})
+        == ({}, (0, 0))
+    )
 
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.decimals() | st.text(max_size=8) | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
-KEYS = st.sampled_from(["chainId", "tokenAddress", "baseToken", "quoteToken", "address", "priceUsd", "priceNative", "liquidity", "usd", "quote", "volume", "h24", "pairs", "data",
-                        "included", "id", "attributes", "relationships", "base_token", "quote_token", "base_token_price_usd", "pool_created_at", "pairCreatedAt", "symbol"])
-ANSWERS = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=20)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.decimals()
+    | st.text(max_size=8)
+    | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
+)
+KEYS = st.sampled_from(
+    [
+        "chainId",
+        "tokenAddress",
+        "baseToken",
+        "quoteToken",
+        "address",
+        "priceUsd",
+        "priceNative",
+        "liquidity",
+        "usd",
+        "quote",
+        "volume",
+        "h24",
+        "pairs",
+        "data",
+        "included",
+        "id",
+        "attributes",
+        "relationships",
+        "base_token",
+        "quote_token",
+        "base_token_price_usd",
+        "pool_created_at",
+        "pairCreatedAt",
+        "symbol",
+    ]
+)
+ANSWERS = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=20,
+)
 
 
 @given(ANSWERS)
@@ -168,10 +355,15 @@ def test_whatever_is_sent_is_read_or_refused(value):
         assert rows.unreadable >= 0 and all(is_address(mint) for mint in found)
 
 
-# ---- the wire -----------------------------------------------------------------------------------------------------------
+# ---- the wire ------------------------------------------------------------------------------------
 def test_numbers_arrive_exact(market, session):
-    market.answer(PROFILES, body=b'{"a": 0.1000000000000000000001, "b": 123456789012345678901234567890}')
-    assert fetch_json(session, market.url + PROFILES) == {"a": Decimal("0.1000000000000000000001"), "b": 123456789012345678901234567890}
+    market.answer(
+        PROFILES, body=b'{"a": 0.1000000000000000000001, "b": 123456789012345678901234567890}'
+    )
+    assert fetch_json(session, market.url + PROFILES) == {
+        "a": Decimal("0.1000000000000000000001"),
+        "b": 123456789012345678901234567890,
+    }
 
 
 def test_compressed_answers_are_read(market, session):
@@ -179,12 +371,26 @@ def test_compressed_answers_are_read(market, session):
     assert fetch_json(session, market.url + PROFILES) == [1, 2]
 
 
-@pytest.mark.parametrize("how, words", [
-    ({"status": None}, "could not be reached"), ({"status": 500, "body": b"<html>"}, "HTTP 500"), ({"status": 302, "headers": {"Location": "/elsewhere"}}, "HTTP 302"),
-    ({"body": b"<!doctype html>"}, "not JSON"), ({"body": b'{"a": NaN}'}, "not JSON"), ({"body": b"[Infinity]"}, "not JSON"), ({"body": b"[" * 100_000}, "not JSON"),
-    ({"body": b"[1" + b"0" * 5000 + b"]"}, "not JSON"), ({"body": b"[1e99999999999999999999]"}, "not JSON"), ({"body": b"\xff\xfe"}, "not JSON"),
-    ({"body": b"[1, 2", "headers": {"Content-Length": "600"}}, "broke off|not JSON|in time"), ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "broke off")])
-def test_bad_answers_are_told_in_words_without_the_address(market, session, monkeypatch, how, words):
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        ({"status": None}, "could not be reached"),
+        ({"status": 500, "body": b"<html>"}, "HTTP 500"),
+        ({"status": 302, "headers": {"Location": "/elsewhere"}}, "HTTP 302"),
+        ({"body": b"<!doctype html>"}, "not JSON"),
+        ({"body": b'{"a": NaN}'}, "not JSON"),
+        ({"body": b"[Infinity]"}, "not JSON"),
+        ({"body": b"[" * 100_000}, "not JSON"),
+        ({"body": b"[1" + b"0" * 5000 + b"]"}, "not JSON"),
+        ({"body": b"[1e99999999999999999999]"}, "not JSON"),
+        ({"body": b"\xff\xfe"}, "not JSON"),
+        ({"body": b"[1, 2", "headers": {"Content-Length": "600"}}, "broke off|not JSON|in time"),
+        ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "broke off"),
+    ],
+)
+def test_bad_answers_are_told_in_words_without_the_address(
+    market, session, monkeypatch, how, words
+):
     monkeypatch.setattr(providers, "READ_SECONDS", 0.3)
     market.answer(PROFILES, **how)
     with pytest.raises(ProviderError, match=words) as raised:
@@ -199,8 +405,14 @@ def test_nobody_there(session):
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_refusal_says_how_long_to_wait(market, session, status):
-    for header, low, high in (("7", 7, 7), (formatdate(time.time() + 100, usegmt=True), 95, 100), (formatdate(0, usegmt=True), 0, 0), ("99999999", 3600, 3600),
-                              ("soon", 30, 30), (None, 30, 30)):
+    for header, low, high in (
+        ("7", 7, 7),
+        (formatdate(time.time() + 100, usegmt=True), 95, 100),
+        (formatdate(0, usegmt=True), 0, 0),
+        ("99999999", 3600, 3600),
+        ("soon", 30, 30),
+        (None, 30, 30),
+    ):
         market.answer(PROFILES, status=status, headers={"Retry-After": header} if header else {})
         with pytest.raises(ProviderError) as raised:
             fetch_json(session, market.url + PROFILES)
@@ -209,7 +421,11 @@ def test_a_refusal_says_how_long_to_wait(market, session, status):
 
 def test_an_answer_too_large_is_left(market, session, monkeypatch):
     monkeypatch.setattr(providers, "MOST_BYTES", 1000)
-    market.answer(PROFILES, body=gzip.compress(b"[" + b"1," * 50_000 + b"1]"), headers={"Content-Encoding": "gzip"})
+    market.answer(
+        PROFILES,
+        body=gzip.compress(b"[" + b"1," * 50_000 + b"1]"),
+        headers={"Content-Encoding": "gzip"},
+    )
     with pytest.raises(ProviderError, match="more than it ever should"):
         fetch_json(session, market.url + PROFILES)
 
@@ -229,7 +445,7 @@ def test_the_environment_steers_no_request(market, session, monkeypatch):
     assert parse_list(fetch_json(session, market.url + PROFILES)) == ([MINT], (1, 0))
 
 
-# ---- the pace -----------------------------------------------------------------------------------------------------------
+# ---- the pace ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("burst, refill", [(10, 50), (5, 25), (100, 200)])
 def test_no_minute_has_more_questions_than_the_limit(burst, refill):
     now = [0.0]

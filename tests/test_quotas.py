@@ -1,4 +1,5 @@
 """What one owner may take of an instance, and how it is refused."""
+
 import threading
 
 import ground
@@ -14,14 +15,20 @@ from web import accounts, posts, traders
 from web.problem import Problem
 
 DAY_MS = 86_400_000
-# the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this kind
+# the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this
+# kind
 LONG, EVENT = "x" * 4_000, "e-{:03}"
 FULL_AT = 233
 
 
 @pytest.fixture
 def tight(tmp_path):
-    made = Service(tmp_path / "data", max_posts_kept_mb=1, max_wallet_changes_per_day=2, max_traders_per_owner=2)
+    made = Service(
+        tmp_path / "data",
+        max_posts_kept_mb=1,
+        max_wallet_changes_per_day=2,
+        max_traders_per_owner=2,
+    )
     ground.hurry()
     yield made
     made.close()
@@ -40,7 +47,7 @@ def refusal(act):
     return {"code": caught.value.code, **caught.value.more}
 
 
-# ---- posts --------------------------------------------------------------------------------------------------------------
+# ---- posts ---------------------------------------------------------------------------------------
 def test_a_post_beyond_the_quota_is_refused_by_name_and_a_retry_is_not(tight):
     bot = tight.make_bot()
     key = bot.publish_key.text
@@ -48,12 +55,21 @@ def test_a_post_beyond_the_quota_is_refused_by_name_and_a_retry_is_not(tight):
     said = tight.post({"eventId": "one-more", "body": "short"}, key)
     assert said.status_code == 409
     named = {name: said.json[name] for name in ("code", "quota", "setting", "limit", "used")}
-    assert named == {"code": "quota_exceeded", "quota": "posts_kept_mb", "setting": "MAX_POSTS_KEPT_MB", "limit": 1, "used": 1}
+    assert named == {
+        "code": "quota_exceeded",
+        "quota": "posts_kept_mb",
+        "setting": "MAX_POSTS_KEPT_MB",
+        "limit": 1,
+        "used": 1,
+    }
     assert "MAX_POSTS_KEPT_MB" in said.json["detail"]
     assert Post.select().count() == FULL_AT
     again = tight.post({"eventId": EVENT.format(7), "body": LONG}, key)
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
-    assert tight.post({"eventId": EVENT.format(7), "body": "other"}, key).json["code"] == "event_conflict"
+    assert (
+        tight.post({"eventId": EVENT.format(7), "body": "other"}, key).json["code"]
+        == "event_conflict"
+    )
     assert tight.get("/api/v1/feed", key).status_code == 200
 
 
@@ -61,8 +77,13 @@ def test_the_quota_is_the_owners_and_nobody_elses(tight):
     first = tight.make_bot()
     second, stranger = tight.make_bot("Bea", owner=first.owner), tight.make_bot("Cy")
     fill(tight, first)
-    assert tight.post({"eventId": "e", "body": "short"}, second.publish_key.text).json["code"] == "quota_exceeded"
-    assert tight.post({"eventId": "e", "body": "short"}, stranger.publish_key.text).status_code == 201
+    assert (
+        tight.post({"eventId": "e", "body": "short"}, second.publish_key.text).json["code"]
+        == "quota_exceeded"
+    )
+    assert (
+        tight.post({"eventId": "e", "body": "short"}, stranger.publish_key.text).status_code == 201
+    )
 
 
 def test_hiding_a_post_frees_its_words(tight):
@@ -73,12 +94,17 @@ def test_hiding_a_post_frees_its_words(tight):
     for _ in range(2):
         posts.hide(hidden, NOW)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
-    assert tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
+    assert (
+        tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
+    )
 
 
 def test_bytes_are_counted_as_they_are_stored():
     """Four bytes for each of these; what is absent counts nothing."""
-    assert models.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None}) == 300 + 1 + 40
+    assert (
+        models.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
+        == 300 + 1 + 40
+    )
 
 
 def test_a_race_for_the_last_bytes_has_one_winner(tight):
@@ -90,10 +116,16 @@ def test_a_race_for_the_last_bytes_has_one_winner(tight):
         with models.database.connection_context():
             start.wait()
             try:
-                posts.publish(bot.bot.id, posts.PostBody(eventId=f"e-{n}", body="words"), NOW, config=tight.config)
+                posts.publish(
+                    bot.bot.id,
+                    posts.PostBody(eventId=f"e-{n}", body="words"),
+                    NOW,
+                    config=tight.config,
+                )
                 outcomes.append("stored")
             except Problem as problem:
                 outcomes.append(problem.code)
+
     threads = [threading.Thread(target=publish, args=[n]) for n in range(8)]
     for thread in threads:
         thread.start()
@@ -106,7 +138,11 @@ def test_an_instance_of_before_counts_what_it_holds(db, settings):
     """The migration's sum is the one that posts keep up themselves."""
     made = accounts.create_bot(settings, "Ada", NOW)
     for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
-        posts.publish(made.bot.id, posts.PostBody(eventId=f"e-{n}", body=words, symbol="PINE", reason="why"), NOW)
+        posts.publish(
+            made.bot.id,
+            posts.PostBody(eventId=f"e-{n}", body=words, symbol="PINE", reason="why"),
+            NOW,
+        )
     kept = Owner.get().posts_bytes
     assert kept == 3 * (300 + 3 + 4 + 3) + 5 + 100 + 80
     db.execute_sql("ALTER TABLE owner DROP COLUMN posts_bytes")
@@ -115,14 +151,20 @@ def test_an_instance_of_before_counts_what_it_holds(db, settings):
     assert Owner.get().posts_bytes == kept
 
 
-# ---- wallets ------------------------------------------------------------------------------------------------------------
+# ---- wallets -------------------------------------------------------------------------------------
 def test_first_wallets_cost_no_change_and_swaps_do(tight):
     bot = tight.make_bot("Ada", address("a"))
     tight.make_bot("Bea", address("b"), bot.owner)
     for name in ("c", "d"):
         accounts.attach_wallet(tight.config, bot.bot, address(name), NOW)
     said = refusal(lambda: accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW))
-    assert said == {"code": "quota_exceeded", "quota": "wallet_changes_per_day", "setting": "MAX_WALLET_CHANGES_PER_DAY", "limit": 2, "used": 2}
+    assert said == {
+        "code": "quota_exceeded",
+        "quota": "wallet_changes_per_day",
+        "setting": "MAX_WALLET_CHANGES_PER_DAY",
+        "limit": 2,
+        "used": 2,
+    }
     assert accounts.find_attachment(bot.bot).wallet.address == address("d")
     accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
@@ -132,7 +174,10 @@ def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     retired = tight.make_bot("Bea", address("b"), owner)
     accounts.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
     accounts.retire_bot(retired.bot, NOW)
-    assert refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"] == "wallet_changes_per_day"
+    assert (
+        refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"]
+        == "wallet_changes_per_day"
+    )
     assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
     accounts.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
 
@@ -141,27 +186,43 @@ def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
     service = Service(tmp_path / "data", max_wallets_per_owner=1)
     owner = service.make_bot("Ada", address("a")).owner
     said = refusal(lambda: service.make_bot("Bea", address("b"), owner))
-    assert said == {"code": "wallet_limit", "quota": "wallets", "setting": "MAX_WALLETS_PER_OWNER", "limit": 1, "used": 1}
+    assert said == {
+        "code": "wallet_limit",
+        "quota": "wallets",
+        "setting": "MAX_WALLETS_PER_OWNER",
+        "limit": 1,
+        "used": 1,
+    }
     service.close()
 
 
-# ---- paper traders ------------------------------------------------------------------------------------------------------
+# ---- paper traders -------------------------------------------------------------------------------
 def test_paper_traders_of_an_owner_are_bounded(tight):
     owner = traders.create_trader("Ada", "momentum", NOW, config=tight.config).owner
     traders.create_trader("Bea", "momentum", NOW, owner=owner, config=tight.config)
-    said = refusal(lambda: traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config))
-    assert said == {"code": "quota_exceeded", "quota": "traders", "setting": "MAX_TRADERS_PER_OWNER", "limit": 2, "used": 2}
+    said = refusal(
+        lambda: traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config)
+    )
+    assert said == {
+        "code": "quota_exceeded",
+        "quota": "traders",
+        "setting": "MAX_TRADERS_PER_OWNER",
+        "limit": 2,
+        "used": 2,
+    }
     Trader.update(retired_at=NOW).where(Trader.name == "Ada").execute()
     traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config)
 
 
-# ---- the operator -------------------------------------------------------------------------------------------------------
+# ---- the operator --------------------------------------------------------------------------------
 def test_the_command_line_has_no_quotas(cli, monkeypatch):
     for name in ("MAX_WALLETS_PER_OWNER", "MAX_WALLET_CHANGES_PER_DAY", "MAX_TRADERS_PER_OWNER"):
         monkeypatch.setenv(name, "1")
     owner = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("a"))["ownerId"]
-    made = [shown(cli, "bot", "create", "--name", name, "--wallet", address(name), "--owner", owner)
-            for name in ("Bea", "Cy")]
+    made = [
+        shown(cli, "bot", "create", "--name", name, "--wallet", address(name), "--owner", owner)
+        for name in ("Bea", "Cy")
+    ]
     for n in range(3):
         attached = shown(cli, "bot", "wallet", made[0]["botId"], address(f"next {n}"))
         assert attached["wallet"] == address(f"next {n}")
@@ -175,7 +236,13 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
     shown = tight.get("/api/health").json["use"]
     by_name = {use["quota"]: use for use in shown["quotas"]}
     assert shown["databaseBytes"] > 0
-    assert by_name["posts_kept_mb"] == {"quota": "posts_kept_mb", "setting": "MAX_POSTS_KEPT_MB", "limit": 1, "mostUsed": 1, "ownersAtLimit": 1}
+    assert by_name["posts_kept_mb"] == {
+        "quota": "posts_kept_mb",
+        "setting": "MAX_POSTS_KEPT_MB",
+        "limit": 1,
+        "mostUsed": 1,
+        "ownersAtLimit": 1,
+    }
     assert by_name["wallets"]["mostUsed"] == 1 and by_name["wallets"]["ownersAtLimit"] == 0
     found = list(doctor.check_use(models.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
@@ -183,19 +250,26 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
     assert bot.owner.uid not in str(shown) + str(found)
 
 
-# ---- the forms ----------------------------------------------------------------------------------------------------------
+# ---- the forms -----------------------------------------------------------------------------------
 def test_forms_name_the_quota_and_keep_what_was_typed(tight):
     visitor = Browser(tight)
     visitor.send("/connect", name="Ada", wallet=address("a"))
     bot = Bot.get()
     page = f"/bots/{bot.uid}"
     for name in ("b", "c"):
-        assert visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address(name)).status_code == 302
+        assert (
+            visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address(name)).status_code
+            == 302
+        )
     refused = visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address("d"))
     assert refused.status_code == 409 and "MAX_WALLET_CHANGES_PER_DAY" in refused.text
     Owner.update(posts_bytes=10**6).execute()
     refused = visitor.send(f"{page}/posts", page=f"{page}/manage", body="what I typed", draft="d1")
-    assert refused.status_code == 409 and "MAX_POSTS_KEPT_MB" in refused.text and "what I typed" in refused.text
+    assert (
+        refused.status_code == 409
+        and "MAX_POSTS_KEPT_MB" in refused.text
+        and "what I typed" in refused.text
+    )
     for name, status in (("One", 302), ("Two", 302), ("Three", 409)):
         answer = visitor.send("/traders/new", name=name, family="momentum")
         assert answer.status_code == status

@@ -1,4 +1,7 @@
-"""The allowance: exact over threads, processes and restarts; a refused request uses nothing up; headers a client can plan by."""
+"""The allowance: exact over threads, processes and restarts; a refused request uses nothing up;
+headers a client can plan by.
+"""
+
 import dataclasses
 import multiprocessing
 import threading
@@ -14,7 +17,7 @@ import ratelimit
 import tally
 from ratelimit import Allowance, Counters, Limit
 
-NOON = 1_793_880_000                                          # a whole minute, hour and half day
+NOON = 1_793_880_000  # a whole minute, hour and half day
 FIFTY = RateLimitItemPerMinute(50)
 
 
@@ -41,7 +44,13 @@ def left(standing):
 
 
 def test_a_window_admits_so_many_and_then_none_until_it_ends(allowance):
-    assert [allowance.take(limits(), NOON + n).admitted for n in range(5)] == [True, True, True, False, False]
+    assert [allowance.take(limits(), NOON + n).admitted for n in range(5)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert not allowance.take(limits(), NOON + 59.999).admitted
     assert allowance.take(limits(), NOON + 60).admitted
 
@@ -52,18 +61,27 @@ def test_a_refused_request_uses_nothing_up_in_any_window(allowance):
     for _ in range(10):
         allowance.take(limits(), NOON)
     assert left(allowance.look(limits(), NOON)) == {"minute": 0, "hour": 2}
-    assert [allowance.take(limits(), NOON + 60 + n).admitted for n in range(3)] == [True, True, False]      # the hour, then, and not the minute
+    assert [allowance.take(limits(), NOON + 60 + n).admitted for n in range(3)] == [
+        True,
+        True,
+        False,
+    ]  # the hour, then, and not the minute
     assert left(allowance.look(limits(), NOON + 60)) == {"minute": 1, "hour": 0}
 
 
 def test_windows_are_aligned_to_the_clock(allowance):
     standing = allowance.take(limits(), NOON + 59)
-    assert [(window.name, window.reset) for window in standing.windows] == [("minute", 1), ("hour", 3541)]
+    assert [(window.name, window.reset) for window in standing.windows] == [
+        ("minute", 1),
+        ("hour", 3541),
+    ]
     assert left(allowance.take(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
 
 
 def test_looking_costs_nothing(allowance):
-    assert [left(allowance.look(limits(), NOON)) for _ in range(5)] == [{"minute": 3, "hour": 5}] * 5
+    assert [left(allowance.look(limits(), NOON)) for _ in range(5)] == [
+        {"minute": 3, "hour": 5}
+    ] * 5
 
 
 def test_owners_do_not_share(allowance):
@@ -73,7 +91,11 @@ def test_owners_do_not_share(allowance):
 
 
 def test_the_tightest_window_is_the_one_with_least_left_then_the_later_reset():
-    windows = [ratelimit.Window("minute", 3, 1, 50), ratelimit.Window("hour", 9, 1, 3000), ratelimit.Window("day", 9, 2, 80_000)]
+    windows = [
+        ratelimit.Window("minute", 3, 1, 50),
+        ratelimit.Window("hour", 9, 1, 3000),
+        ratelimit.Window("day", 9, 2, 80_000),
+    ]
     assert ratelimit.Standing(True, tuple(windows)).tightest.name == "hour"
 
 
@@ -91,7 +113,9 @@ def test_threads_share_exactly(allowance):
 
 
 def test_a_request_that_is_late_counts_in_its_own_window(allowance):
-    """Two workers read the clock on both sides of a minute's end and reach the file in the other order."""
+    """Two workers read the clock on both sides of a minute's end and reach the file in the other
+    order.
+    """
     for _ in range(3):
         allowance.take(limits(), NOON + 59.999)
     assert allowance.take(limits(), NOON + 60.001).admitted
@@ -100,10 +124,17 @@ def test_a_request_that_is_late_counts_in_its_own_window(allowance):
 
 
 def take_many(given, count, results):
-    """How many of `count` were admitted: (by the allowance, by flask-limiter's way to the same counters)."""
+    """How many of `count` were admitted: (by the allowance, by flask-limiter's way to the same
+    counters).
+    """
     allowance = Allowance(tally.open_store(given))
     strategy = FixedWindowRateLimiter(Counters(store=allowance.store, clock=lambda: NOON))
-    results.put(([allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True), [strategy.hit(FIFTY, "address") for _ in range(count)].count(True)))
+    results.put(
+        (
+            [allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True),
+            [strategy.hit(FIFTY, "address") for _ in range(count)].count(True),
+        )
+    )
     allowance.store.close()
 
 
@@ -116,8 +147,12 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     [process.join() for process in crew]
     assert [sum(counts) for counts in zip(*admitted)] == [120, 50]
     again = Allowance(tally.open_store(given))
-    assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(FIFTY, "address")
-    assert not again.take(limits(120, 2000), NOON).admitted and left(again.look(limits(120, 2000), NOON)) == {"minute": 0, "hour": 1880}
+    assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(
+        FIFTY, "address"
+    )
+    assert not again.take(limits(120, 2000), NOON).admitted and left(
+        again.look(limits(120, 2000), NOON)
+    ) == {"minute": 0, "hour": 1880}
     again.store.close()
 
 
@@ -132,12 +167,22 @@ def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
     allowance.store.close()
 
 
-@pytest.mark.parametrize("content", [b"this is no database, whatever its name says " * 100, b"", b"SQLite format 3\0" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"this is no database, whatever its name says " * 100,
+        b"",
+        b"SQLite format 3\0" + b"\xff" * 5000,
+    ],
+)
 def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(content)
     allowance = Allowance(tally.File(path))
-    assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {"minute": 2, "hour": 4}
+    assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {
+        "minute": 2,
+        "hour": 4,
+    }
     allowance.store.close()
 
 
@@ -156,23 +201,48 @@ def test_counters_in_redis_end_by_themselves(redis_server):
     allowance = Allowance(tally.Redis(redis_server.url))
     allowance.take(limits(), NOON + 10)
     seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client.keys()}
-    assert seconds.keys() == {f"candor:owner:1:minute:{NOON + 60}", f"candor:owner:1:hour:{NOON + 3600}"}
-    assert 105 <= seconds[f"candor:owner:1:minute:{NOON + 60}"] <= 110 and 3645 <= seconds[f"candor:owner:1:hour:{NOON + 3600}"] <= 3650
+    assert seconds.keys() == {
+        f"candor:owner:1:minute:{NOON + 60}",
+        f"candor:owner:1:hour:{NOON + 3600}",
+    }
+    assert (
+        105 <= seconds[f"candor:owner:1:minute:{NOON + 60}"] <= 110
+        and 3645 <= seconds[f"candor:owner:1:hour:{NOON + 3600}"] <= 3650
+    )
     allowance.store.close()
 
 
-@pytest.mark.parametrize("address, network", [("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("::ffff:192.0.2.7", "192.0.2.7"), (None, "unknown"), ("", "unknown")])
+@pytest.mark.parametrize(
+    "address, network",
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        (None, "unknown"),
+        ("", "unknown"),
+    ],
+)
 def test_whoever_has_one_address_of_a_network_has_them_all(address, network):
     assert ratelimit.network_of(address) == network
 
 
-# ---- what flask-limiter counts in ---------------------------------------------------------------------------------------------
+# ---- what flask-limiter counts in ----------------------------------------------------------------
 def test_the_storage_keeps_its_promises(allowance):
     """What `limits` asks of a storage: docs of limits.storage.Storage."""
     clock = [NOON + 10]
     storage = storage_from_string("allowance:", store=allowance.store, clock=lambda: clock[0])
-    assert [storage.incr("a", 60), storage.incr("a", 60, 4), storage.incr("a", 60, -1), storage.incr("b", 60)] == [1, 5, 4, 1]
-    assert (storage.get("a"), storage.get_expiry("a"), storage.get("c"), storage.check()) == (4, NOON + 60, 0, True)
+    assert [
+        storage.incr("a", 60),
+        storage.incr("a", 60, 4),
+        storage.incr("a", 60, -1),
+        storage.incr("b", 60),
+    ] == [1, 5, 4, 1]
+    assert (storage.get("a"), storage.get_expiry("a"), storage.get("c"), storage.check()) == (
+        4,
+        NOON + 60,
+        0,
+        True,
+    )
     clock[0] = NOON + 60
     assert (storage.get("a"), storage.incr("a", 60)) == (0, 1)
     storage.clear("a")
@@ -187,19 +257,27 @@ def test_a_damaged_file_is_made_anew_for_addresses_too(tmp_path):
     store.close()
 
 
-# ---- through the interface --------------------------------------------------------------------------------------------------
+# ---- through the interface -----------------------------------------------------------------------
 @pytest.fixture
 def narrow(tmp_path, monkeypatch, storage_url):
     """A service with small limits whose clock stands still, over each store."""
     monkeypatch.setattr("time.time_ns", lambda: (NOON + 10) * 10**9)
-    made = Service(tmp_path / "data", allowance=(("minute", 5), ("hour", 50)), posts_per_minute=2, ip_limit_per_minute=20, failed_auth_per_minute=3,
-                   ratelimit_storage_url=storage_url)
+    made = Service(
+        tmp_path / "data",
+        allowance=(("minute", 5), ("hour", 50)),
+        posts_per_minute=2,
+        ip_limit_per_minute=20,
+        failed_auth_per_minute=3,
+        ratelimit_storage_url=storage_url,
+    )
     yield made
     made.close()
 
 
 def headers(answer):
-    return tuple(answer.headers.get(f"RateLimit-{name}") for name in ("Limit", "Remaining", "Reset"))
+    return tuple(
+        answer.headers.get(f"RateLimit-{name}") for name in ("Limit", "Remaining", "Reset")
+    )
 
 
 def test_headers_describe_the_window_that_runs_out_first(narrow):
@@ -207,7 +285,11 @@ def test_headers_describe_the_window_that_runs_out_first(narrow):
     key, read = made.publish_key.text, narrow.make_read_key(made.owner)
     assert headers(narrow.get("/api/v1/feed", key)) == ("5", "4", "50")
     answer = narrow.post({"eventId": "x"}, key)
-    assert answer.status_code == 422 and headers(answer) == ("2", "1", "50")             # on POST the posts window counts too, and on errors
+    assert answer.status_code == 422 and headers(answer) == (
+        "2",
+        "1",
+        "50",
+    )  # on POST the posts window counts too, and on errors
     assert headers(narrow.get("/api/v1/bots/bot_nobody", read)) == ("5", "2", "50")
     assert answer.headers["RateLimit-Policy"] == '"minute";q=5;w=60, "hour";q=50;w=3600'
     assert "Retry-After" not in answer.headers
@@ -216,9 +298,16 @@ def test_headers_describe_the_window_that_runs_out_first(narrow):
 def test_a_refusal_names_the_window_and_when_to_come_back(narrow):
     made = narrow.make_bot()
     for n in range(2):
-        assert narrow.post({"eventId": f"e{n}", "body": "b"}, made.publish_key.text).status_code == 201
+        assert (
+            narrow.post({"eventId": f"e{n}", "body": "b"}, made.publish_key.text).status_code == 201
+        )
     answer = narrow.post({"eventId": "e2", "body": "b"}, made.publish_key.text)
-    assert (answer.status_code, answer.json["code"], answer.json["window"], answer.headers["Retry-After"]) == (429, "rate_limited", "posts_minute", "50")
+    assert (
+        answer.status_code,
+        answer.json["code"],
+        answer.json["window"],
+        answer.headers["Retry-After"],
+    ) == (429, "rate_limited", "posts_minute", "50")
     assert headers(answer) == ("2", "0", "50")
     for _ in range(3):
         assert narrow.get("/api/v1/feed", made.publish_key.text).status_code == 200
@@ -232,44 +321,79 @@ def test_me_costs_nothing_and_shows_all_windows(narrow):
     for _ in range(8):
         answer = narrow.get("/api/v1/me", narrow.make_read_key(made.owner))
     assert answer.status_code == 200 and headers(answer) == ("5", "4", "50")
-    assert answer.json["windows"] == [{"window": "minute", "limit": 5, "remaining": 4, "resetSeconds": 50}, {"window": "hour", "limit": 50, "remaining": 49, "resetSeconds": 3590},
-                                      {"window": "posts_minute", "limit": 2, "remaining": 1, "resetSeconds": 50}]
+    assert answer.json["windows"] == [
+        {"window": "minute", "limit": 5, "remaining": 4, "resetSeconds": 50},
+        {"window": "hour", "limit": 50, "remaining": 49, "resetSeconds": 3590},
+        {"window": "posts_minute", "limit": 2, "remaining": 1, "resetSeconds": 50},
+    ]
 
 
 def test_wrong_keys_are_refused_by_address_and_a_right_one_is_still_served(narrow):
     key = narrow.make_bot().publish_key.text
-    wrong = [narrow.get("/api/v1/feed", "cnd_read_" + "x" * 49) if n % 2 else narrow.get("/api/v1/feed") for n in range(5)]
+    wrong = [
+        narrow.get("/api/v1/feed", "cnd_read_" + "x" * 49) if n % 2 else narrow.get("/api/v1/feed")
+        for n in range(5)
+    ]
     assert [answer.status_code for answer in wrong] == [401, 401, 401, 429, 429]
-    assert (wrong[-1].json["window"], wrong[-1].headers["Retry-After"]) == ("address", "50") and headers(wrong[-1]) == (None, None, None)
+    assert (wrong[-1].json["window"], wrong[-1].headers["Retry-After"]) == (
+        "address",
+        "50",
+    ) and headers(wrong[-1]) == (None, None, None)
     assert narrow.get("/api/v1/feed", key).status_code == 200
     assert narrow.get("/api/v1/feed", peer="192.0.2.9").status_code == 401
 
 
 def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
-    codes = [narrow.get("/api/health" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}).status_code for n in range(23)]
+    codes = [
+        narrow.get(
+            "/api/health" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}
+        ).status_code
+        for n in range(23)
+    ]
     assert sorted(codes) == [200] * 10 + [404] * 10 + [429] * 3
     assert narrow.get("/api/health", peer="192.0.2.9").status_code == 200
 
 
 def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     behind = Service(tmp_path / "data", trusted_proxies=1, ip_limit_per_minute=2)
-    codes = [behind.get("/api/health", headers={"X-Forwarded-For": f"198.51.100.9, 192.0.2.{n}"}).status_code for n in range(4)]
-    assert codes == [200] * 4                                  # the last entry is the proxy's own word
-    codes = [behind.get("/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}).status_code for n in range(4)]
+    codes = [
+        behind.get(
+            "/api/health", headers={"X-Forwarded-For": f"198.51.100.9, 192.0.2.{n}"}
+        ).status_code
+        for n in range(4)
+    ]
+    assert codes == [200] * 4  # the last entry is the proxy's own word
+    codes = [
+        behind.get(
+            "/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}
+        ).status_code
+        for n in range(4)
+    ]
     assert codes == [200, 200, 429, 429]
     behind.close()
 
 
 def test_what_an_address_used_up_outlives_the_process(narrow):
-    """The address's minute and its failures are in the store: another worker, or the next process, goes on from there."""
+    """The address's minute and its failures are in the store: another worker, or the next process,
+    goes on from there.
+    """
     for _ in range(3):
         assert narrow.get("/api/v1/feed", peer="2001:db8::1").status_code == 401
     narrow.app.allowance.store.close()
-    again = Service(narrow.config.data_dir, ip_limit_per_minute=20, failed_auth_per_minute=3, ratelimit_storage_url=narrow.config.ratelimit_storage_url)
+    again = Service(
+        narrow.config.data_dir,
+        ip_limit_per_minute=20,
+        failed_auth_per_minute=3,
+        ratelimit_storage_url=narrow.config.ratelimit_storage_url,
+    )
     answer = again.get("/api/v1/feed", peer="2001:db8::ffff")
-    assert (answer.status_code, answer.json["window"], answer.headers["Retry-After"]) == (429, "address", "50") and answer.content_type == "application/problem+json"
+    assert (answer.status_code, answer.json["window"], answer.headers["Retry-After"]) == (
+        429,
+        "address",
+        "50",
+    ) and answer.content_type == "application/problem+json"
     codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]
-    assert codes == [200] * 16 + [429] * 4                     # 20 less the four above
+    assert codes == [200] * 16 + [429] * 4  # 20 less the four above
     script = again.get("/static/candor.js", peer="2001:db8::2")
     assert script.status_code == 200
     script.close(), again.close()
@@ -281,5 +405,9 @@ def test_last_uses_are_kept_beside_the_counters(given):
     first.note_use("key_a", 2_000_000_000_000)
     second.note_use("key_b", 2_000_000_000_001)
     first.count([("owner:1", "minute", 2_000_000_060, 5)], 1, 2_000_000_000)
-    assert first.find_uses() == second.find_uses() == {"key_a": 2_000_000_000_000, "key_b": 2_000_000_000_001}
+    assert (
+        first.find_uses()
+        == second.find_uses()
+        == {"key_a": 2_000_000_000_000, "key_b": 2_000_000_000_001}
+    )
     first.close(), second.close()

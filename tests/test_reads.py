@@ -1,4 +1,7 @@
-"""What reading costs: no question of a stranger walks a table, and the same answer is not made twice."""
+"""What reading costs: no question of a stranger walks a table, and the same answer is not made
+twice.
+"""
+
 import itertools
 import re
 
@@ -28,24 +31,51 @@ def key(bot):
     return bot.publish_key.text
 
 
-# ---- plans --------------------------------------------------------------------------------------------------------------
+# ---- plans ---------------------------------------------------------------------------------------
 def list_questions(service, bot, key):
-    """Every GET of the application, lists with each combination of their filters and of where they begin."""
+    """Every GET of the application, lists with each combination of their filters and of where they
+    begin.
+    """
     given = {"uid": bot.bot.uid, "mint": M, "number": "1", "filename": "candor.css"}
     paths = []
     for rule in service.app.url_map.iter_rules():
         if "GET" in rule.methods and rule.endpoint not in {"static", "v1.open_stream", *OPERATORS}:
-            paths.append(rule.build({name: given.get(name, "1") for name in rule.arguments}, append_unknown=False)[1])
-    filters = [[f"{name}={value}" for name, value in picked] for count in range(4)
-               for picked in itertools.combinations((("wallet", W), ("mint", M), ("botId", bot.bot.uid)), count)]
+            paths.append(
+                rule.build(
+                    {name: given.get(name, "1") for name in rule.arguments}, append_unknown=False
+                )[1]
+            )
+    filters = [
+        [f"{name}={value}" for name, value in picked]
+        for count in range(4)
+        for picked in itertools.combinations(
+            (("wallet", W), ("mint", M), ("botId", bot.bot.uid)), count
+        )
+    ]
     trades = ["/api/v1/trades?limit=2" + "".join(f"&{one}" for one in some) for some in filters]
-    for first in [*trades, "/api/v1/feed?limit=1", f"/api/v1/activity?mint={M}&limit=1", "/api/v1/bots?limit=1"]:
+    for first in [
+        *trades,
+        "/api/v1/feed?limit=1",
+        f"/api/v1/activity?mint={M}&limit=1",
+        "/api/v1/bots?limit=1",
+    ]:
         told = service.get(first, key).json
-        paths += [first] + [f"{first}&{name}={told[at]}" for name, at in (("cursor", "nextCursor"), ("since", "newestCursor"))
-                            if told.get(at)]
-    paths += [f"/api/v1/leaderboard?sort={sort}&window={window}" for sort in ("pnl", "volume") for window in ("24h", "30d", "all")]
-    return paths + [f"{page}?source={source}{more}" for page in ("/", "/feed.json", "/feed.atom")
-                    for source in ("", "bot", "observer", "paper") for more in ("", f"&mint={M}")]
+        paths += [first] + [
+            f"{first}&{name}={told[at]}"
+            for name, at in (("cursor", "nextCursor"), ("since", "newestCursor"))
+            if told.get(at)
+        ]
+    paths += [
+        f"/api/v1/leaderboard?sort={sort}&window={window}"
+        for sort in ("pnl", "volume")
+        for window in ("24h", "30d", "all")
+    ]
+    return paths + [
+        f"{page}?source={source}{more}"
+        for page in ("/", "/feed.json", "/feed.atom")
+        for source in ("", "bot", "observer", "paper")
+        for more in ("", f"&mint={M}")
+    ]
 
 
 @ground.sqlite_only
@@ -53,7 +83,15 @@ def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
     service.make_bot("Ben", OTHER)
     for number in range(4):
         service.observe_trade(W, f"t{number}", slot=number, mint=M)
-        service.post({"eventId": f"e{number}", "body": "words", "mint": M, "signature": signature(f"t{number}")}, key)
+        service.post(
+            {
+                "eventId": f"e{number}",
+                "body": "words",
+                "mint": M,
+                "signature": signature(f"t{number}"),
+            },
+            key,
+        )
     asked, execute = {}, type(database.obj).execute_sql
 
     def note_and_execute(self, sql, params=None):
@@ -65,28 +103,50 @@ def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
         with service.get(path, key) as answer:
             assert answer.status_code in (200, 302, 303, 400, 401, 403, 404), path
     monkeypatch.undo()
-    plans = {sql: [row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, params).fetchall()]
-             for sql, params in asked.items() if sql.lstrip().startswith("SELECT")}
+    plans = {
+        sql: [
+            row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, params).fetchall()
+        ]
+        for sql, params in asked.items()
+        if sql.lstrip().startswith("SELECT")
+    }
     assert len(plans) > 40
     for sql, plan in plans.items():
-        aliases = {alias: table for table, alias in re.findall(r'(?:FROM|JOIN) "?(\w+)"?(?: AS)? "?(\w+)"?', sql)}
+        aliases = {
+            alias: table
+            for table, alias in re.findall(r'(?:FROM|JOIN) "?(\w+)"?(?: AS)? "?(\w+)"?', sql)
+        }
         steps = [step.split() for step in plan]
-        tables = {aliases.get(step[1], step[1]): step[0] for step in steps if step[0] in ("SCAN", "SEARCH")}
+        tables = {
+            aliases.get(step[1], step[1]): step[0]
+            for step in steps
+            if step[0] in ("SCAN", "SEARCH")
+        }
         assert not [name for name in LARGE if tables.get(name) == "SCAN"], f"{plan} in {sql}"
-        assert not (LARGE - {"sighting"}) & {*tables} or not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step], f"{plan} in {sql}"
+        assert not (LARGE - {"sighting"}) & {*tables} or not [
+            step for step in plan if "TEMP B-TREE FOR ORDER BY" in step
+        ], f"{plan} in {sql}"
 
 
-# ---- since --------------------------------------------------------------------------------------------------------------
+# ---- since ---------------------------------------------------------------------------------------
 def seed(wallet, first, count):
     """So many transfers of `wallet`, each with its arrival."""
-    numbers = f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {first + count - 1}) "
-    database.execute_sql(numbers + f"""
+    numbers = (
+        f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i <"
+        f" {first + count - 1}) "
+    )
+    database.execute_sql(
+        numbers
+        + f"""
         INSERT INTO trade (id, uid, wallet_id, signature, slot, place, block_time, kind, token_changes, sol_change, fee, tip,
                            rent, realized, matched_raw, unmatched_raw, lots, flags, digest)
         SELECT i, 'trade_' || i, {wallet}, 's' || i, i, 0, {NOW // 1000}, 'transfer', '[]', 0, 0, 0, 0, 'not_applicable', '0',
-               '0', '[]', '[]', '' FROM n""")
-    database.execute_sql(numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint, slot, place) "
-                         f"SELECT i, {wallet}, '{address('common')}', i, 0 FROM n")
+               '0', '[]', '[]', '' FROM n"""
+    )
+    database.execute_sql(
+        numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint, slot, place) "
+        f"SELECT i, {wallet}, '{address('common')}', i, 0 FROM n"
+    )
     database.execute_sql(numbers + "INSERT INTO arrival (kind, trade_id) SELECT 'trade', i FROM n")
 
 
@@ -102,13 +162,28 @@ def count_steps(ask):
 
 
 @ground.sqlite_only
-@pytest.mark.parametrize("of", [f"wallet={W}", f"mint={M}", f"wallet={W}&mint={address('common')}", "botId=BOT",
-                                f"wallet={OTHER}&mint={M}", "botId=bot_nobody", f"botId=BOT&mint={address('common')}"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        f"wallet={W}",
+        f"mint={M}",
+        f"wallet={W}&mint={address('common')}",
+        "botId=BOT",
+        f"wallet={OTHER}&mint={M}",
+        "botId=bot_nobody",
+        f"botId=BOT&mint={address('common')}",
+    ],
+)
 def test_since_costs_the_same_however_many_arrived(service, bot, key, of):
-    """Asked for everything after the first trade, by filters that match nothing of the many that arrived since."""
+    """Asked for everything after the first trade, by filters that match nothing of the many that
+    arrived since.
+    """
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "first", slot=1, mint=M)
-    other, path = models.Wallet.get(models.Wallet.address == OTHER).id, f"/api/v1/trades?{of.replace('BOT', bot.bot.uid)}&since=trade_first"
+    other, path = (
+        models.Wallet.get(models.Wallet.address == OTHER).id,
+        f"/api/v1/trades?{of.replace('BOT', bot.bot.uid)}&since=trade_first",
+    )
     costs = []
     for first, count in ((10, 300), (1_000, 20_000)):
         seed(other, first, count)
@@ -117,18 +192,32 @@ def test_since_costs_the_same_however_many_arrived(service, bot, key, of):
     assert costs[1] <= costs[0] + 5, f"{costs} hundred steps"
 
 
-@pytest.mark.parametrize("of", ["", f"&wallet={W}", f"&mint={M}", f"&wallet={W}&mint={M}", "&botId=BOT", "&botId=BOT&mint=" + M])
+@pytest.mark.parametrize(
+    "of",
+    [
+        "",
+        f"&wallet={W}",
+        f"&mint={M}",
+        f"&wallet={W}&mint={M}",
+        "&botId=BOT",
+        "&botId=BOT&mint=" + M,
+    ],
+)
 def test_a_poller_gets_each_trade_once_whatever_it_filters(service, bot, key, of):
     """Also where a refold took the newest trade back and its number is given out again."""
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "before", slot=900, mint=M)
-    since = service.get(f"/api/v1/trades?limit=1{of.replace('BOT', bot.bot.uid)}", key).json["newestCursor"]
+    since = service.get(f"/api/v1/trades?limit=1{of.replace('BOT', bot.bot.uid)}", key).json[
+        "newestCursor"
+    ]
     wanted, got = [], []
 
     def poll():
         nonlocal since
         for _ in range(10):
-            page = service.get(f"/api/v1/trades?limit=2&since={since}{of.replace('BOT', bot.bot.uid)}", key).json
+            page = service.get(
+                f"/api/v1/trades?limit=2&since={since}{of.replace('BOT', bot.bot.uid)}", key
+            ).json
             got.extend(row["id"] for row in page["data"])
             since = page["newestCursor"]
             if not page["data"]:
@@ -149,12 +238,16 @@ def test_a_poller_gets_each_trade_once_whatever_it_filters(service, bot, key, of
     assert Arrival.select().where(Arrival.kind == "trade", Arrival.trade.is_null()).count() == 1
 
 
-# ---- what is kept -------------------------------------------------------------------------------------------------------
+# ---- what is kept --------------------------------------------------------------------------------
 def test_another_spelling_of_a_query_is_answered_from_what_is_kept(service, bot, key):
     service.observe_trade(W, "one", slot=1, mint=M)
     wanted = service.get(f"/api/v1/trades?mint={M}&wallet={W}&limit=100", key).json["data"]
-    for query in (f"wallet={W}&mint={M}&limit=100", f"limit=101&mint={M}&wallet={W}", f"limit=0100&mint={M}&wallet={W}&x=1",
-                  f"mint={M}&mint={address('common')}&limit=999999&wallet={W}&cachebuster=8"):
+    for query in (
+        f"wallet={W}&mint={M}&limit=100",
+        f"limit=101&mint={M}&wallet={W}",
+        f"limit=0100&mint={M}&wallet={W}&x=1",
+        f"mint={M}&mint={address('common')}&limit=999999&wallet={W}&cachebuster=8",
+    ):
         answer = service.get(f"/api/v1/trades?{query}", key)
         assert answer.json["data"] == wanted and answer.json["limit"] == 100, query
     assert len(service.app.kept._kept) == 1
@@ -173,15 +266,21 @@ def test_documents_are_built_once(service, monkeypatch):
     openapi.build_document.cache_clear(), openapi.write_document.cache_clear()
     built = []
     build = openapi.models_json_schema
-    monkeypatch.setattr(openapi, "models_json_schema", lambda *args, **more: built.append(1) or build(*args, **more))
-    monkeypatch.setattr(pages, "render_template", lambda *args, **more: built.append(args[0]) or "page")
+    monkeypatch.setattr(
+        openapi, "models_json_schema", lambda *args, **more: built.append(1) or build(*args, **more)
+    )
+    monkeypatch.setattr(
+        pages, "render_template", lambda *args, **more: built.append(args[0]) or "page"
+    )
     for _ in range(3):
         for path in ("/openapi.json", "/docs", "/docs/fields", "/docs/errors"):
             assert service.get(path).status_code == 200
     assert built == [1, "docs.html", "shapes.html", "errors.html"]
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/docs/fields", "/docs/errors", "/llms.txt", "/skill.md"])
+@pytest.mark.parametrize(
+    "path", ["/openapi.json", "/docs", "/docs/fields", "/docs/errors", "/llms.txt", "/skill.md"]
+)
 def test_documents_are_not_sent_again(service, path):
     first = service.get(path)
     assert first.headers["ETag"]
@@ -196,4 +295,6 @@ def test_the_docs_name_what_is_newest_now(service):
 
 
 def test_the_document_is_what_it_was(service):
-    assert orjson.loads(service.get("/openapi.json").data) == openapi.build_document("http://127.0.0.1:8000")
+    assert orjson.loads(service.get("/openapi.json").data) == openapi.build_document(
+        "http://127.0.0.1:8000"
+    )

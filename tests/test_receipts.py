@@ -1,4 +1,7 @@
-"""Receipts: both encodings of real ones give the numbers of truth.csv; whatever is not whole is refused."""
+"""Receipts: both encodings of real ones give the numbers of truth.csv; whatever is not whole is
+refused.
+"""
+
 import copy
 import csv
 import json
@@ -32,23 +35,45 @@ def real(receipts):
 
 def numbers(raw, wallet):
     e = read_effect(parse_receipt(raw), wallet, TIP_ACCOUNTS)
-    return {"lamportChange": e.lamports, "feeLamports": e.fee, "wsolChange": e.wrapped, "rentLamports": e.rent, "solChangeLamports": e.sol, "tipLamports": e.tip,
-            "tokenChangesRaw": {mint: change for mint, change, _ in e.tokens}}
+    return {
+        "lamportChange": e.lamports,
+        "feeLamports": e.fee,
+        "wsolChange": e.wrapped,
+        "rentLamports": e.rent,
+        "solChangeLamports": e.sol,
+        "tipLamports": e.tip,
+        "tokenChangesRaw": {mint: change for mint, change, _ in e.tokens},
+    }
 
 
 def wanted(row):
-    return {name: json.loads(row[name]) for name in ("lamportChange", "feeLamports", "wsolChange", "rentLamports", "solChangeLamports", "tipLamports", "tokenChangesRaw")}
+    return {
+        name: json.loads(row[name])
+        for name in (
+            "lamportChange",
+            "feeLamports",
+            "wsolChange",
+            "rentLamports",
+            "solChangeLamports",
+            "tipLamports",
+            "tokenChangesRaw",
+        )
+    }
 
 
-# ---- real receipts -----------------------------------------------------------------------------------------------------
+# ---- real receipts -------------------------------------------------------------------------------
 def test_every_number_of_every_row_of_the_truth(receipts, real):
     rows = read_truth(receipts)
     assert len(rows) == 143
-    assert [(r["signature"], numbers(real[r["signature"]], r["wallet"])) for r in rows] == [(r["signature"], wanted(r)) for r in rows]
+    assert [(r["signature"], numbers(real[r["signature"]], r["wallet"])) for r in rows] == [
+        (r["signature"], wanted(r)) for r in rows
+    ]
 
 
 def test_owners_and_sponsors_are_told_apart(receipts, real):
-    """The flags of truth.csv that are facts of the receipt: an owner had to be inferred, the wallet is not among the keys, somebody else paid rent."""
+    """The flags of truth.csv that are facts of the receipt: an owner had to be inferred, the wallet
+    is not among the keys, somebody else paid rent.
+    """
     for row in read_truth(receipts):
         receipt = parse_receipt(real[row["signature"]])
         effect = read_effect(receipt, row["wallet"], TIP_ACCOUNTS)
@@ -63,41 +88,104 @@ def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
     """The recorded history has both encodings of each receipt from the runtime itself."""
     for one in history["transactions"]:
         plain, parsed = parse_receipt(one["json"]), parse_receipt(one["jsonParsed"])
-        assert (plain.keys, plain.signers, plain.tokens, plain.before, plain.after) == (parsed.keys, parsed.signers, parsed.tokens, parsed.before, parsed.after)
+        assert (plain.keys, plain.signers, plain.tokens, plain.before, plain.after) == (
+            parsed.keys,
+            parsed.signers,
+            parsed.tokens,
+            parsed.before,
+            parsed.after,
+        )
         for wallet in history["wallets"]:
             assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
 
 
 def test_what_was_read_is_what_was_signed(real):
-    """The 43 receipts in encoding json prove themselves: the message put together again from what was read is what all their signers signed."""
-    plain = [raw for raw in real.values() if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)]
+    """The 43 receipts in encoding json prove themselves: the message put together again from what
+    was read is what all their signers signed.
+    """
+    plain = [
+        raw
+        for raw in real.values()
+        if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)
+    ]
     assert len(plain) == 43 and {raw.get("version", "legacy") for raw in plain} == {"legacy", 0, 1}
     for raw in plain:
         receipt, header = parse_receipt(raw), raw["transaction"]["message"]["header"]
-        message, signers = write_message(raw, receipt), receipt.keys[:header["numRequiredSignatures"]]
+        message, signers = (
+            write_message(raw, receipt),
+            receipt.keys[: header["numRequiredSignatures"]],
+        )
         assert receipt.signers == set(signers)
         for signer, signature in zip(signers, raw["transaction"]["signatures"], strict=True):
             VerifyKey(b58decode(signer)).verify(message, b58decode(signature))
 
 
 def write_message(raw, receipt):
-    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and their data as they were read; header, blockhash and look-ups as they stand in the JSON."""
+    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and their data as they
+    were read; header, blockhash and look-ups as they stand in the JSON.
+    """
     message, version = raw["transaction"]["message"], raw.get("version", "legacy")
-    header = bytes(message["header"][name] for name in ("numRequiredSignatures", "numReadonlySignedAccounts", "numReadonlyUnsignedAccounts"))
-    keys, blockhash = [b58decode(key) for key in receipt.keys[:len(message["accountKeys"])]], b58decode(message["recentBlockhash"])
-    calls = [(receipt.keys.index(one.program), bytes(map(receipt.keys.index, one.accounts)), one.data) for one in receipt.instructions]
-    if version == 1:                                      # SIMD-0385
+    header = bytes(
+        message["header"][name]
+        for name in (
+            "numRequiredSignatures",
+            "numReadonlySignedAccounts",
+            "numReadonlyUnsignedAccounts",
+        )
+    )
+    keys, blockhash = (
+        [b58decode(key) for key in receipt.keys[: len(message["accountKeys"])]],
+        b58decode(message["recentBlockhash"]),
+    )
+    calls = [
+        (receipt.keys.index(one.program), bytes(map(receipt.keys.index, one.accounts)), one.data)
+        for one in receipt.instructions
+    ]
+    if version == 1:  # SIMD-0385
         settings = message["transactionConfig"]
         mask, values = 0, b""
-        for bits, name, form in ((3, "priorityFee", "<Q"), (4, "computeUnitLimit", "<I"), (8, "loadedAccountsDataSizeLimit", "<I"), (16, "heapSize", "<I")):
+        for bits, name, form in (
+            (3, "priorityFee", "<Q"),
+            (4, "computeUnitLimit", "<I"),
+            (8, "loadedAccountsDataSizeLimit", "<I"),
+            (16, "heapSize", "<I"),
+        ):
             if settings[name] is not None:
                 mask, values = mask | bits, values + struct.pack(form, settings[name])
-        heads = b"".join(struct.pack("<BBH", program, len(accounts), len(data)) for program, accounts, data in calls)
-        return b"\x81" + header + struct.pack("<I", mask) + blockhash + bytes([len(calls), len(keys)]) + b"".join(keys) + values + heads + b"".join(a + d for _, a, d in calls)
-    body = header + compact(keys) + blockhash + compact([bytes([program]) + compact(accounts) + compact(data) for program, accounts, data in calls])
+        heads = b"".join(
+            struct.pack("<BBH", program, len(accounts), len(data))
+            for program, accounts, data in calls
+        )
+        return (
+            b"\x81"
+            + header
+            + struct.pack("<I", mask)
+            + blockhash
+            + bytes([len(calls), len(keys)])
+            + b"".join(keys)
+            + values
+            + heads
+            + b"".join(a + d for _, a, d in calls)
+        )
+    body = (
+        header
+        + compact(keys)
+        + blockhash
+        + compact(
+            [
+                bytes([program]) + compact(accounts) + compact(data)
+                for program, accounts, data in calls
+            ]
+        )
+    )
     if version == "legacy":
         return body
-    tables = [b58decode(t["accountKey"]) + compact(bytes(t["writableIndexes"])) + compact(bytes(t["readonlyIndexes"])) for t in message["addressTableLookups"]]
+    tables = [
+        b58decode(t["accountKey"])
+        + compact(bytes(t["writableIndexes"]))
+        + compact(bytes(t["readonlyIndexes"]))
+        for t in message["addressTableLookups"]
+    ]
     return b"\x80" + body + compact(tables)
 
 
@@ -110,7 +198,9 @@ def compact(parts):
 
 
 def test_inner_instructions_hang_under_their_callers(real):
-    """Order and number of all instructions stay; each one's height is its caller's plus one where the node tells heights."""
+    """Order and number of all instructions stay; each one's height is its caller's plus one where
+    the node tells heights.
+    """
     for raw in real.values():
         groups = {g["index"]: g["instructions"] for g in raw["meta"].get("innerInstructions") or []}
         for place, top in enumerate(parse_receipt(raw).instructions):
@@ -129,11 +219,15 @@ def depths(instruction, depth):
 def test_versions_are_all_read(real):
     versions = {str(raw.get("version", "absent")) for raw in real.values()}
     assert versions == {"absent", "legacy", "0", "1"}
-    assert all(parse_receipt(raw, signature).signature == signature for signature, raw in real.items())
+    assert all(
+        parse_receipt(raw, signature).signature == signature for signature, raw in real.items()
+    )
 
 
 def test_an_unknown_owner_is_known_once_the_account_is(real):
-    """A receipt of 2021 names no owners. An account that is neither associated nor named counts only when other receipts told whose it is."""
+    """A receipt of 2021 names no owners. An account that is neither associated nor named counts
+    only when other receipts told whose it is.
+    """
     story = Story()
     story.fund("ada", 10**9)
     signature = story.receive("ada", "CAT", 700)
@@ -143,18 +237,26 @@ def test_an_unknown_owner_is_known_once_the_account_is(real):
             del row["owner"], row["programId"]
     mine, wallet = address(account_of("ada", "CAT")), address("ada")
     receipt = parse_receipt(raw, signature)
-    blind, told = (read_effect(receipt, wallet, TIP_ACCOUNTS, known) for known in (frozenset(), frozenset((mine,))))
+    blind, told = (
+        read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+        for known in (frozenset(), frozenset((mine,)))
+    )
     assert blind.inferred and blind.tokens == () and mine in blind.unowned
     assert told.tokens == ((address("CAT"), 700, 6),) and mine not in told.unowned
 
 
 def test_associated_addresses():
-    """Two addresses anybody can look up: the USDC and wrapped-SOL accounts derived for the address of all ones (System program)."""
-    real_pair = ("7T8ckKtdc5DH7ACS5AnCny7rVXYJPEsaAbdBri1FhPxY", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
+    """Two addresses anybody can look up: the USDC and wrapped-SOL accounts derived for the address
+    of all ones (System program).
+    """
+    real_pair = (
+        "7T8ckKtdc5DH7ACS5AnCny7rVXYJPEsaAbdBri1FhPxY",
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+    )
     assert associated_address(*real_pair) == "BeWvKX4GCSzfQdWgvzH1nzNFujCAktbV2wYrUMGpQz3"
 
 
-# ---- what is refused --------------------------------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def whole():
     story = Story()
@@ -170,23 +272,51 @@ def at(raw, path):
 
 
 REFUSED = [
-    ("no meta", ["meta"], None), ("no meta", ["meta"], []), ("malformed", ["transaction"], "x"), ("malformed", ["transaction", "signatures"], []),
-    ("unequal", ["meta", "preBalances"], [1, 2, 3]), ("unequal", ["meta", "postBalances"], []), ("conserved", ["meta", "fee"], 5_001),
-    ("conserved", ["meta", "preBalances", 0], 1), ("unsigned", ["meta", "fee"], -1), ("unsigned", ["meta", "fee"], 5_000.0), ("unsigned", ["meta", "fee"], "5000"),
-    ("unsigned", ["meta", "fee"], True), ("unsigned", ["meta", "fee"], 2**64), ("unsigned", ["slot"], None), ("slot", ["slot"], 2**63),
-    ("time", ["blockTime"], 10**15), ("unsigned", ["transactionIndex"], -1), ("unsigned", ["transactionIndex"], "4"),
-    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], 12), ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "1.5"),
-    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "-1"), ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "１"),
-    ("unsigned", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], str(2**64)), ("decimals", ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"], 10**9),
-    ("malformed", ["meta", "postTokenBalances", 0, "accountIndex"], 99), ("address", ["meta", "postTokenBalances", 0, "mint"], None),
-    ("address", ["meta", "postTokenBalances", 0, "owner"], 7), ("address", ["transaction", "message", "accountKeys", 1, "pubkey"], 7),
-    ("address", ["transaction", "message", "accountKeys", 1, "pubkey"], "0OIl"), ("malformed", ["transaction", "message", "instructions"], None),
+    ("no meta", ["meta"], None),
+    ("no meta", ["meta"], []),
+    ("malformed", ["transaction"], "x"),
+    ("malformed", ["transaction", "signatures"], []),
+    ("unequal", ["meta", "preBalances"], [1, 2, 3]),
+    ("unequal", ["meta", "postBalances"], []),
+    ("conserved", ["meta", "fee"], 5_001),
+    ("conserved", ["meta", "preBalances", 0], 1),
+    ("unsigned", ["meta", "fee"], -1),
+    ("unsigned", ["meta", "fee"], 5_000.0),
+    ("unsigned", ["meta", "fee"], "5000"),
+    ("unsigned", ["meta", "fee"], True),
+    ("unsigned", ["meta", "fee"], 2**64),
+    ("unsigned", ["slot"], None),
+    ("slot", ["slot"], 2**63),
+    ("time", ["blockTime"], 10**15),
+    ("unsigned", ["transactionIndex"], -1),
+    ("unsigned", ["transactionIndex"], "4"),
+    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], 12),
+    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "1.5"),
+    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "-1"),
+    ("whole number", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "１"),
+    ("unsigned", ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], str(2**64)),
+    ("decimals", ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"], 10**9),
+    ("malformed", ["meta", "postTokenBalances", 0, "accountIndex"], 99),
+    ("address", ["meta", "postTokenBalances", 0, "mint"], None),
+    ("address", ["meta", "postTokenBalances", 0, "owner"], 7),
+    ("address", ["transaction", "message", "accountKeys", 1, "pubkey"], 7),
+    ("address", ["transaction", "message", "accountKeys", 1, "pubkey"], "0OIl"),
+    ("malformed", ["transaction", "message", "instructions"], None),
     ("address", ["transaction", "message", "instructions", 0, "programId"], ["x"]),
-    ("unsigned", ["transaction", "message", "instructions", 0, "parsed", "info", "lamports"], 2**64),
-    ("too long", ["transaction", "message", "instructions", -1, "data"], "1" * 20_000)]
+    (
+        "unsigned",
+        ["transaction", "message", "instructions", 0, "parsed", "info", "lamports"],
+        2**64,
+    ),
+    ("too long", ["transaction", "message", "instructions", -1, "data"], "1" * 20_000),
+]
 
 
-@pytest.mark.parametrize("why, path, value", REFUSED, ids=[f"{'.'.join(map(str, path))}={str(value)[:12]}" for _, path, value in REFUSED])
+@pytest.mark.parametrize(
+    "why, path, value",
+    REFUSED,
+    ids=[f"{'.'.join(map(str, path))}={str(value)[:12]}" for _, path, value in REFUSED],
+)
 def test_what_is_not_whole_is_refused(whole, why, path, value):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
@@ -195,8 +325,21 @@ def test_what_is_not_whole_is_refused(whole, why, path, value):
         parse_receipt(raw)
 
 
-@pytest.mark.parametrize("path", [["meta"], ["slot"], ["transaction"], ["meta", "err"], ["meta", "fee"], ["meta", "preBalances"], ["transaction", "message"],
-                                  ["transaction", "message", "accountKeys"], ["transaction", "message", "instructions"]], ids=".".join)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ["meta"],
+        ["slot"],
+        ["transaction"],
+        ["meta", "err"],
+        ["meta", "fee"],
+        ["meta", "preBalances"],
+        ["transaction", "message"],
+        ["transaction", "message", "accountKeys"],
+        ["transaction", "message", "instructions"],
+    ],
+    ids=".".join,
+)
 def test_what_lacks_a_part_is_refused(whole, path):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
@@ -219,13 +362,17 @@ def test_anothers_receipt_is_refused(whole):
 def test_a_receipt_of_nobody_is_refused(whole):
     raw = copy.deepcopy(whole)
     raw["transaction"]["message"].update(accountKeys=[], instructions=[])
-    raw["meta"].update(fee=0, preBalances=[], postBalances=[], preTokenBalances=[], postTokenBalances=[])
+    raw["meta"].update(
+        fee=0, preBalances=[], postBalances=[], preTokenBalances=[], postTokenBalances=[]
+    )
     with pytest.raises(BadReceipt, match="nobody"):
         parse_receipt(raw)
 
 
 def test_more_wrapped_sol_than_lamports_is_refused():
-    """An account cannot hold more wrapped SOL than it holds lamports: such a receipt would make SOL out of nothing."""
+    """An account cannot hold more wrapped SOL than it holds lamports: such a receipt would make SOL
+    out of nothing.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 5)
@@ -238,7 +385,10 @@ def test_more_wrapped_sol_than_lamports_is_refused():
 
 def test_bottomless_nesting_is_refused(whole):
     raw = copy.deepcopy(whole)
-    inner = [{"programId": address("p"), "accounts": [], "data": "", "stackHeight": 2 + n} for n in range(3_000)]
+    inner = [
+        {"programId": address("p"), "accounts": [], "data": "", "stackHeight": 2 + n}
+        for n in range(3_000)
+    ]
     raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner}]
     with pytest.raises(BadReceipt, match="deep"):
         parse_receipt(raw)
@@ -246,19 +396,42 @@ def test_bottomless_nesting_is_refused(whole):
 
 def paths_of(value, path=()):
     yield path
-    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    steps = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for step, inner in steps:
         yield from paths_of(inner, (*path, step))
 
 
-JSON = st.one_of(st.none(), st.booleans(), st.integers(-2**70, 2**70), st.floats(allow_nan=False), st.text(max_size=50), st.just([]), st.just({}),
-                 st.sampled_from([address("ada"), address(account_of("ada", "CAT")), "9" * 25, "So11111111111111111111111111111111111111112"]))
+JSON = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    st.text(max_size=50),
+    st.just([]),
+    st.just({}),
+    st.sampled_from(
+        [
+            address("ada"),
+            address(account_of("ada", "CAT")),
+            "9" * 25,
+            "So11111111111111111111111111111111111111112",
+        ]
+    ),
+)
 
 
 @settings(max_examples=500, deadline=None)
 @given(data=st.data())
 def test_whatever_a_node_makes_up_is_read_or_refused(data):
-    """Any part of a receipt replaced by anything: either BadReceipt, or books of amounts that fit where they are stored."""
+    """Any part of a receipt replaced by anything: either BadReceipt, or books of amounts that fit
+    where they are stored.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 1_000, 250_000)
@@ -274,11 +447,24 @@ def test_whatever_a_node_makes_up_is_read_or_refused(data):
     entry = read_entry(receipt, address("ada"), PROGRAMS)
     assert Entry.load(entry.dump(), entry.tx_index) == entry
     Book().take(entry)
-    amounts = (receipt.slot, receipt.tx_index or 0, receipt.block_time or 0, entry.sol, entry.fee, entry.tip, entry.rent)
-    assert all(type(amount) is int and -2**63 <= amount < 2**63 for amount in amounts)
+    amounts = (
+        receipt.slot,
+        receipt.tx_index or 0,
+        receipt.block_time or 0,
+        entry.sol,
+        entry.fee,
+        entry.tip,
+        entry.rent,
+    )
+    assert all(type(amount) is int and -(2**63) <= amount < 2**63 for amount in amounts)
 
 
 def test_the_story_is_of_the_real_shape(whole):
     """What the made-up receipts of these tests have is what real ones have."""
     receipt = parse_receipt(whole)
-    assert receipt.slot == BEGIN + 2 and receipt.fee == 5_000 and not receipt.failed and len(receipt.signers) == 1
+    assert (
+        receipt.slot == BEGIN + 2
+        and receipt.fee == 5_000
+        and not receipt.failed
+        and len(receipt.signers) == 1
+    )

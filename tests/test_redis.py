@@ -1,4 +1,7 @@
-"""Counting in Redis: exact over machines, busy and never unlimited while it is away, well again by itself, its password nowhere."""
+"""Counting in Redis: exact over machines, busy and never unlimited while it is away, well again by
+itself, its password nowhere.
+"""
+
 import sys
 import threading
 import time
@@ -18,7 +21,7 @@ import tally
 from web import accounts
 from web.logs import JsonLines
 
-REST = 0.2                                                    # s, instead of two
+REST = 0.2  # s, instead of two
 
 
 @pytest.fixture
@@ -34,7 +37,9 @@ def shared_redis(redis_server, monkeypatch):
 
 @pytest.fixture
 def service(tmp_path, shared_redis):
-    made = Service(tmp_path / "data", ratelimit_storage_url=shared_redis.url, allowance=(("day", 100),))
+    made = Service(
+        tmp_path / "data", ratelimit_storage_url=shared_redis.url, allowance=(("day", 100),)
+    )
     yield made
     made.close()
 
@@ -58,20 +63,28 @@ def test_machines_share_one_allowance_exactly(tmp_path, storage_url):
     try:
         with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = accounts.create_bot(config.Config(), "Ada", NOW)
-            keys = [made.publish_key.text, *(accounts.create_key(made.owner, "read", NOW).text for _ in range(4))]
+            keys = [
+                made.publish_key.text,
+                *(accounts.create_key(made.owner, "read", NOW).text for _ in range(4)),
+            ]
         models.database.close_all()
         codes, gate = [], threading.Barrier(25)
 
         def ask(n):
             gate.wait()
-            codes.extend(servers[n % 2].get("/api/v1/feed", Authorization=f"Bearer {keys[n % 5]}")[0] for _ in range(8))
+            codes.extend(
+                servers[n % 2].get("/api/v1/feed", Authorization=f"Bearer {keys[n % 5]}")[0]
+                for _ in range(8)
+            )
 
         crew = [threading.Thread(target=ask, args=(n,)) for n in range(25)]
         [thread.start() for thread in crew], [thread.join() for thread in crew]
         assert (codes.count(200), codes.count(429)) == (120, 80)
         servers[0].stop()
         servers[0] = Server(tmp_path, **environ)
-        assert [server.get("/api/v1/feed", Authorization=f"Bearer {keys[0]}")[0] for server in servers] == [429, 429]
+        assert [
+            server.get("/api/v1/feed", Authorization=f"Bearer {keys[0]}")[0] for server in servers
+        ] == [429, 429]
         assert PASSWORD not in servers[0].words() + servers[1].words()
     finally:
         [server.stop() for server in servers]
@@ -81,15 +94,29 @@ def test_without_redis_the_keyed_interface_is_busy_and_pages_are_served(service,
     assert remaining(service, key) == 99
     shared_redis.stop()
     for _ in range(3):
-        answers = [service.get("/api/v1/feed", key), service.post({"eventId": "e", "body": "b"}, key), service.get("/api/v1/me", key)]
-        assert [(answer.status_code, answer.json["code"], answer.headers["Retry-After"]) for answer in answers] == [(503, "busy", "2")] * 3
-        assert [service.get(path).status_code for path in ("/", "/market", "/status", "/api/traders", "/feed.json")] == [200] * 5
+        answers = [
+            service.get("/api/v1/feed", key),
+            service.post({"eventId": "e", "body": "b"}, key),
+            service.get("/api/v1/me", key),
+        ]
+        assert [
+            (answer.status_code, answer.json["code"], answer.headers["Retry-After"])
+            for answer in answers
+        ] == [(503, "busy", "2")] * 3
+        assert [
+            service.get(path).status_code
+            for path in ("/", "/market", "/status", "/api/traders", "/feed.json")
+        ] == [200] * 5
         time.sleep(REST)
     health = service.get("/api/health")
-    assert (health.status_code, health.json["status"], health.json["allowance"]) == (200, "degraded", {"ok": False, "store": "redis"})
+    assert (health.status_code, health.json["status"], health.json["allowance"]) == (
+        200,
+        "degraded",
+        {"ok": False, "store": "redis"},
+    )
     shared_redis.start()
     time.sleep(REST)
-    assert remaining(service, key) == 99                       # what was counted went with the server
+    assert remaining(service, key) == 99  # what was counted went with the server
     assert service.get("/api/health").json["status"] == "ok"
 
 
@@ -109,13 +136,19 @@ def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis
     shared_redis.pause()
     asked = []
     script = service.app.allowance.store._script
-    monkeypatch.setattr(service.app.allowance.store, "_script", lambda *given: asked.append(1) or script(*given))
+    monkeypatch.setattr(
+        service.app.allowance.store, "_script", lambda *given: asked.append(1) or script(*given)
+    )
     assert service.get("/api/v1/feed", key).status_code == 503 and len(asked) == 1
-    assert [service.get("/market").status_code for _ in range(20)] == [200] * 20 and service.get("/api/v1/feed", key).status_code == 503
+    assert [service.get("/market").status_code for _ in range(20)] == [200] * 20 and service.get(
+        "/api/v1/feed", key
+    ).status_code == 503
     assert len(asked) == 1
     shared_redis.go_on()
     service.app.allowance.store._rests_until = time.monotonic()
-    assert remaining(service, key) == 97                       # once awake it counted the one it had been sent, too: nobody can take that back
+    assert (
+        remaining(service, key) == 97
+    )  # once awake it counted the one it had been sent, too: nobody can take that back
 
 
 def test_redis_may_start_again_forget_its_script_or_everything(service, key, shared_redis):
@@ -125,7 +158,7 @@ def test_redis_may_start_again_forget_its_script_or_everything(service, key, sha
     shared_redis.client.flushall()
     assert remaining(service, key) == 99
     shared_redis.stop()
-    shared_redis.start()                                       # the connections of before are dead
+    shared_redis.start()  # the connections of before are dead
     assert remaining(service, key) == 99
 
 
@@ -138,13 +171,21 @@ def test_a_redis_without_room_is_busy(service, key, shared_redis):
 
 
 def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
-    """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds the password or the URL."""
-    models.database.close_all()                                # an instance after another
-    wrong = Service(tmp_path / "other", ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"))
+    """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds
+    the password or the URL.
+    """
+    models.database.close_all()  # an instance after another
+    wrong = Service(
+        tmp_path / "other",
+        ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"),
+    )
     told = [one.text + one.advice for one in doctor.check_redis(wrong.config, NOW)]
     assert len(told) == 1 and "AuthenticationError" in told[0]
     other = wrong.make_bot().publish_key.text
-    answers = [wrong.get(path, other) for path in ("/api/v1/feed", "/api/health", "/market", "/nothing", "/api/v1/me")]
+    answers = [
+        wrong.get(path, other)
+        for path in ("/api/v1/feed", "/api/health", "/market", "/nothing", "/api/v1/me")
+    ]
     assert [answer.status_code for answer in answers] == [503, 200, 200, 404, 503]
     wrong.close()
     models.connect(service.config)
@@ -152,18 +193,30 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     answers += [service.get(path, key) for path in ("/api/v1/feed", "/api/health", "/market")]
     told += [one.text + one.advice for one in doctor.check_redis(service.config, NOW)]
     lines = [JsonLines().format(record) for record in caplog.records]
-    assert any('"message": "busy"' in line for line in lines) and any("uncounted" in line for line in lines)
-    assert not [text for text in (*told, *lines, *(str(answer.headers) + answer.text for answer in answers)) if PASSWORD in text or str(shared_redis.url) in text]
+    assert any('"message": "busy"' in line for line in lines) and any(
+        "uncounted" in line for line in lines
+    )
+    assert not [
+        text
+        for text in (*told, *lines, *(str(answer.headers) + answer.text for answer in answers))
+        if PASSWORD in text or str(shared_redis.url) in text
+    ]
 
 
 def test_the_doctor_asks_redis_when_told_to(shared_redis, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "check_endpoints", lambda *_: [])
     monkeypatch.setattr(doctor, "check_providers", lambda *_: [])
-    given = config.load({"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}, dotenv=None)
+    given = config.load(
+        {"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}, dotenv=None
+    )
     assert "Redis answers" in [one.text for one in doctor.examine(given, NOW, online=True)]
     assert not [one for one in doctor.examine(given, NOW) if "Redis" in one.text]
     shared_redis.stop()
-    assert [one.level for one in doctor.examine(given, NOW, online=True) if "Redis cannot be used (ConnectionError)" in one.text] == ["wrong"]
+    assert [
+        one.level
+        for one in doctor.examine(given, NOW, online=True)
+        if "Redis cannot be used (ConnectionError)" in one.text
+    ] == ["wrong"]
 
 
 def test_without_the_package_the_start_says_what_to_install(tmp_path, monkeypatch, capsys):
@@ -172,4 +225,8 @@ def test_without_the_package_the_start_says_what_to_install(tmp_path, monkeypatc
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     assert app.main(["run"]) == 1
     said = capsys.readouterr().err
-    assert "RATELIMIT_STORAGE_URL" in said and "requirements-redis.txt" in said and PASSWORD not in said
+    assert (
+        "RATELIMIT_STORAGE_URL" in said
+        and "requirements-redis.txt" in said
+        and PASSWORD not in said
+    )

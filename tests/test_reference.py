@@ -1,4 +1,5 @@
 """/docs: nothing of the interface is missing in it, and what it shows works when it is pasted."""
+
 import html
 import json
 import re
@@ -16,24 +17,63 @@ EXAMPLE = re.compile(r'<pre id="(curl|python)-(\w+)"><code>(.*?)</code></pre>', 
 
 
 def test_it_names_every_request_field_refusal_and_limit(tmp_path):
-    limits = {"allowance": (("minute", 121), ("hour", 2002), ("day", 10003)), "posts_per_minute": 24, "creations_per_minute": 5, "ip_limit_per_minute": 306, "failed_auth_per_minute": 27}
+    limits = {
+        "allowance": (("minute", 121), ("hour", 2002), ("day", 10003)),
+        "posts_per_minute": 24,
+        "creations_per_minute": 5,
+        "ip_limit_per_minute": 306,
+        "failed_auth_per_minute": 27,
+    }
     service = Service(tmp_path / "data", **limits)
-    page, document = service.get("/docs").text + service.get("/docs/fields").text, openapi.build_document("http://127.0.0.1:8000")
+    page, document = (
+        service.get("/docs").text + service.get("/docs/fields").text,
+        openapi.build_document("http://127.0.0.1:8000"),
+    )
     words = set(re.findall(r"[\w/{}-]+", html.unescape(re.sub(r"<[^>]+>", " ", page))))
     assert {*document["paths"]} <= words and {*document["components"]["schemas"]} <= words
-    assert {field for shape in document["components"]["schemas"].values() for field in shape.get("properties", {})} <= words
-    assert {one["name"] for item in document["paths"].values() for operation in item.values() for one in operation["parameters"]} <= words
-    assert {code for operation in openapi.OPERATIONS for code in operation.refusals} <= words and set(openapi.HEADERS) - {"RateLimit-Policy"} <= words
-    assert all(limit in page for limit in ("121 a minute", "2,002 a hour", "10,003 a day", "posts 24 a minute", "influencers: 5 a minute", "306 times a minute", "27 times", "20 active keys"))
-    assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="(?:/docs/fields)?#([\w-]+)"', page))
+    assert {
+        field
+        for shape in document["components"]["schemas"].values()
+        for field in shape.get("properties", {})
+    } <= words
+    assert {
+        one["name"]
+        for item in document["paths"].values()
+        for operation in item.values()
+        for one in operation["parameters"]
+    } <= words
+    assert {
+        code for operation in openapi.OPERATIONS for code in operation.refusals
+    } <= words and set(openapi.HEADERS) - {"RateLimit-Policy"} <= words
+    assert all(
+        limit in page
+        for limit in (
+            "121 a minute",
+            "2,002 a hour",
+            "10,003 a day",
+            "posts 24 a minute",
+            "influencers: 5 a minute",
+            "306 times a minute",
+            "27 times",
+            "20 active keys",
+        )
+    )
+    assert all(
+        f'id="{anchor}"' in page
+        for anchor in re.findall(r'href="(?:/docs/fields)?#([\w-]+)"', page)
+    )
     errors = service.get("/docs/errors").text
-    assert all(f'id="{code}"' in errors for code in CODES) and all(f'id="{code}"' in errors for code in re.findall(r'href="/docs/errors#(\w+)"', page))
+    assert all(f'id="{code}"' in errors for code in CODES) and all(
+        f'id="{code}"' in errors for code in re.findall(r'href="/docs/errors#(\w+)"', page)
+    )
     service.close()
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
 def test_every_example_works_when_pasted(live):
-    """The one that posts comes first, so that there is a post to ask for; sent again it is answered again."""
+    """The one that posts comes first, so that there is a post to ask for; sent again it is answered
+    again.
+    """
     live.command("trader", "create", "--name", "Penny", "--family", "momentum")
     paste(live, "curl", "publishPost", read_examples(live)["curl", "publishPost"])
     examples = read_examples(live)
@@ -44,27 +84,46 @@ def test_every_example_works_when_pasted(live):
 
 
 def read_examples(live):
-    return {(language, name): html.unescape(text) for language, name, text in EXAMPLE.findall(live.get("/docs")[1].decode())}
+    return {
+        (language, name): html.unescape(text)
+        for language, name, text in EXAMPLE.findall(live.get("/docs")[1].decode())
+    }
 
 
 def paste(live, language, name, text):
-    command, environ = ["bash", "-c", f"exec {text}"] if language == "curl" else [sys.executable, "-c", text], {**live.environ, "CANDOR_KEY": live.key}
+    command, environ = (
+        ["bash", "-c", f"exec {text}"] if language == "curl" else [sys.executable, "-c", text],
+        {**live.environ, "CANDOR_KEY": live.key},
+    )
     if name == "streamEvents":
         return check_stream(command, environ)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, f"{language} {name}: {done.stderr}"
-    assert language == "python" or "code" not in json.loads(done.stdout), f"{name}: {done.stdout}"          # Python fails by itself
+    assert language == "python" or "code" not in json.loads(done.stdout), (
+        f"{name}: {done.stdout}"
+    )  # Python fails by itself
 
 
 def check_stream(command, environ):
-    with subprocess.Popen(command, env={**environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as listening:
+    with subprocess.Popen(
+        command,
+        env={**environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as listening:
         assert listening.stdout.readline() == "retry: 2000\n"
         listening.kill()
 
 
 def test_an_empty_instance_shows_what_to_put_in(service):
     text = html.unescape(service.get("/docs").text)
-    assert "/api/v1/bots/BOT_ID" in text and "/api/v1/posts/POST_ID" in text and "/api/traders/TRADER_ID" in text and "activity?mint=So11111111111111111111111111111111111111112" in text
+    assert (
+        "/api/v1/bots/BOT_ID" in text
+        and "/api/v1/posts/POST_ID" in text
+        and "/api/traders/TRADER_ID" in text
+        and "activity?mint=So11111111111111111111111111111111111111112" in text
+    )
 
 
 def test_examples_hold_nobodys_words(service):

@@ -1,4 +1,7 @@
-"""Asking nodes: pace, preference, rests, deadlines, and every way an answer can be none. A server on loopback says what the test tells it to."""
+"""Asking nodes: pace, preference, rests, deadlines, and every way an answer can be none. A server
+on loopback says what the test tells it to.
+"""
+
 import gzip
 import json
 import logging
@@ -19,7 +22,9 @@ SECRET = "sesame-0451"
 
 
 def good(handler, query):
-    handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": {"asked": query["method"]}}))
+    handler.give(
+        json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": {"asked": query["method"]}})
+    )
 
 
 class Wire(BaseHTTPRequestHandler):
@@ -49,7 +54,7 @@ class Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        pass                                              # the client went away: that is what is tested
+        pass  # the client went away: that is what is tested
 
 
 @pytest.fixture
@@ -59,7 +64,10 @@ def node():
 
     def start(*answers):
         asked = []
-        server = Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), {"answers": answers or (good,), "asked": asked}))
+        server = Quiet(
+            ("127.0.0.1", 0),
+            type("Scripted", (Wire,), {"answers": answers or (good,), "asked": asked}),
+        )
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_address[1]}/{SECRET}?key={SECRET}", asked
@@ -84,11 +92,21 @@ def say(text, status=200, **headers):
 
 
 def error(code, **more):
-    return lambda handler, query: handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "error": {"code": code, "message": SECRET, **more}}))
+    return lambda handler, query: handler.give(
+        json.dumps(
+            {
+                "jsonrpc": "2.0",
+                "id": query["id"],
+                "error": {"code": code, "message": SECRET, **more},
+            }
+        )
+    )
 
 
 def result(value):
-    return lambda handler, query: handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": value}))
+    return lambda handler, query: handler.give(
+        json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": value})
+    )
 
 
 def reset(handler, query):
@@ -104,6 +122,7 @@ def cut_short(handler, query):
 
 def drip(raw):
     """`raw` a byte at a time, for ever: no read ever waits long."""
+
     def handle(handler, query):
         handler.close_connection = True
         try:
@@ -112,13 +131,17 @@ def drip(raw):
                 time.sleep(0.05)
         except OSError:
             pass
+
     return handle
 
 
-# ---- what is an answer ----------------------------------------------------------------------------------------------------
+# ---- what is an answer ---------------------------------------------------------------------------
 def test_an_answer_and_where_it_came_from(node, clock):
     url, asked = node()
-    assert line_to(clock, url).call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1") and len(asked) == 1
+    assert (
+        line_to(clock, url).call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1")
+        and len(asked) == 1
+    )
 
 
 def test_one_connection_is_kept(node, clock):
@@ -129,12 +152,32 @@ def test_one_connection_is_kept(node, clock):
 
 
 NO_ANSWERS = {
-    "reset": reset, "cut short": cut_short, "500": say("", 500), "502 page": say("<html>", 502), "503": say("no", 503), "page": say("<!doctype html>"), "bytes": say(b"\x00\xff{"),
-    "empty": say(""), "NaN": lambda h, q: h.give('{"jsonrpc":"2.0","id":%d,"result":NaN}' % q["id"]), "Infinity": lambda h, q: h.give('{"id":%d,"result":-Infinity}' % q["id"]),
-    "deep": say('{"id":1,"result":' + "[" * 20_000 + "]" * 20_000 + "}"), "list": say("[]"), "wrong id": lambda h, q: h.give('{"id":999999,"result":1}'),
-    "id as text": lambda h, q: h.give('{"id":"%d","result":1}' % q["id"]), "no result": lambda h, q: h.give('{"id":%d}' % q["id"]), "error null": lambda h, q: h.give('{"id":%d,"error":null}' % q["id"]),
-    "error text": lambda h, q: h.give('{"id":%d,"error":"x"}' % q["id"]), "error code list": lambda h, q: h.give('{"id":%d,"error":{"code":[]}}' % q["id"]), "-32004": error(-32004), "-32014": error(-32014),
-    "-32016": error(-32016), "-32603": error(-32603), "bad gzip": say(b"junk", Content_Encoding="gzip"), "redirect": say("", 302, Location="/elsewhere"), "permanent": say("", 308, Location="/elsewhere")}
+    "reset": reset,
+    "cut short": cut_short,
+    "500": say("", 500),
+    "502 page": say("<html>", 502),
+    "503": say("no", 503),
+    "page": say("<!doctype html>"),
+    "bytes": say(b"\x00\xff{"),
+    "empty": say(""),
+    "NaN": lambda h, q: h.give('{"jsonrpc":"2.0","id":%d,"result":NaN}' % q["id"]),
+    "Infinity": lambda h, q: h.give('{"id":%d,"result":-Infinity}' % q["id"]),
+    "deep": say('{"id":1,"result":' + "[" * 20_000 + "]" * 20_000 + "}"),
+    "list": say("[]"),
+    "wrong id": lambda h, q: h.give('{"id":999999,"result":1}'),
+    "id as text": lambda h, q: h.give('{"id":"%d","result":1}' % q["id"]),
+    "no result": lambda h, q: h.give('{"id":%d}' % q["id"]),
+    "error null": lambda h, q: h.give('{"id":%d,"error":null}' % q["id"]),
+    "error text": lambda h, q: h.give('{"id":%d,"error":"x"}' % q["id"]),
+    "error code list": lambda h, q: h.give('{"id":%d,"error":{"code":[]}}' % q["id"]),
+    "-32004": error(-32004),
+    "-32014": error(-32014),
+    "-32016": error(-32016),
+    "-32603": error(-32603),
+    "bad gzip": say(b"junk", Content_Encoding="gzip"),
+    "redirect": say("", 302, Location="/elsewhere"),
+    "permanent": say("", 308, Location="/elsewhere"),
+}
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
@@ -147,7 +190,10 @@ def test_what_is_no_answer_is_asked_again(node, clock, answer):
 def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, caplog):
     caplog.set_level(logging.INFO)
     url, asked = node(answer)
-    with warnings.catch_warnings(record=True) as warned, pytest.raises((Unavailable, BadAnswer)) as told:
+    with (
+        warnings.catch_warnings(record=True) as warned,
+        pytest.raises((Unavailable, BadAnswer)) as told,
+    ):
         line_to(clock, url).call("getSlot", [])
     assert len(asked) == rpc.TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
     said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
@@ -189,28 +235,41 @@ def test_an_answer_the_caller_cannot_use_is_asked_of_another(node, clock):
 
 @pytest.mark.parametrize("code", [-32001, -32004, -32007, -32009, -32014, -32020])
 def test_what_a_node_does_not_have_is_said(node, clock, code):
-    """Asked of all, and told apart from a node that is down: an unknown `before` means that a walk begins again, waiting would not help."""
+    """Asked of all, and told apart from a node that is down: an unknown `before` means that a walk
+    begins again, waiting would not help.
+    """
     url, _ = node(error(code))
     with pytest.raises(BadAnswer, match=str(code)):
         line_to(clock, url).call("getSignaturesForAddress", [])
 
 
-# ---- size and time -------------------------------------------------------------------------------------------------------------
+# ---- size and time -------------------------------------------------------------------------------
 def test_an_answer_of_30_mb_is_broken_off(node, clock):
     url, asked = node(say('{"result":"' + "A" * 30_000_000 + '"}'), good)
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
 
 
 def test_a_bomb_is_measured_unpacked(node, clock):
-    url, _ = node(say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip"))
+    url, _ = node(
+        say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
+    )
     with pytest.raises(BadAnswer, match="16 MB"):
         line_to(clock, url).call("getSlot", [])
 
 
-@pytest.mark.parametrize("raw", [b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500, b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 500,
-                                 b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n" * 50], ids=["body", "headers", "chunks"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500,
+        b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 500,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n" * 50,
+    ],
+    ids=["body", "headers", "chunks"],
+)
 def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
-    """Every byte comes in time, the whole never: the deadline is of the whole answer, headers included."""
+    """Every byte comes in time, the whole never: the deadline is of the whole answer, headers
+    included.
+    """
     monkeypatch.setattr(rpc, "DEADLINE", 0.4)
     url, asked = node(drip(raw), good)
     begun = time.monotonic()
@@ -228,9 +287,11 @@ def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
     answered.set()
 
 
-# ---- pace, preference, rests ------------------------------------------------------------------------------------------------------
+# ---- pace, preference, rests ---------------------------------------------------------------------
 def test_each_method_has_its_own_pace(node, clock):
-    """2 a second: five calls of one method take two seconds, those of another beside them nothing more."""
+    """2 a second: five calls of one method take two seconds, those of another beside them nothing
+    more.
+    """
     url, _ = node()
     line, begun = line_to(clock, url, per_second=2), clock()
     for _ in range(5):
@@ -250,13 +311,20 @@ def test_the_first_endpoint_is_preferred(node, clock):
     """Even at its pace: the second may be the one that costs money."""
     (first, a), (second, b) = node(), node()
     line = line_to(clock, first, second, per_second=2)
-    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"} and (len(a), len(b)) == (6, 0)
+    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"} and (
+        len(a),
+        len(b),
+    ) == (6, 0)
 
 
 def test_the_second_stands_in_and_the_first_comes_back(node, clock):
     (first, a), (second, b) = node(say("", 500), good), node()
     line = line_to(clock, first, second)
-    assert [line.call("getSlot", [])[1] for _ in range(3)] == ["endpoint 2", "endpoint 1", "endpoint 1"]
+    assert [line.call("getSlot", [])[1] for _ in range(3)] == [
+        "endpoint 2",
+        "endpoint 1",
+        "endpoint 1",
+    ]
 
 
 def test_an_endpoint_to_avoid_is_asked_last(node, clock):
@@ -266,9 +334,29 @@ def test_an_endpoint_to_avoid_is_asked_last(node, clock):
     assert line_to(clock, first).call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 1"
 
 
-@pytest.mark.parametrize("answer, rest", [(say("", 429), 10), (say("", 429, Retry_After="7"), 7), (say("", 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), 10),
-                                          (say("", 429, Retry_After="99999"), 300), (error(429), 10), (error(-32005), 10), (error(-32029), 10), (say("", 403), 600)],
-                         ids=["429", "429 with seconds", "429 with a date", "429 for ever", "429 inside", "behind", "busy", "403"])
+@pytest.mark.parametrize(
+    "answer, rest",
+    [
+        (say("", 429), 10),
+        (say("", 429, Retry_After="7"), 7),
+        (say("", 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), 10),
+        (say("", 429, Retry_After="99999"), 300),
+        (error(429), 10),
+        (error(-32005), 10),
+        (error(-32029), 10),
+        (say("", 403), 600),
+    ],
+    ids=[
+        "429",
+        "429 with seconds",
+        "429 with a date",
+        "429 for ever",
+        "429 inside",
+        "behind",
+        "busy",
+        "403",
+    ],
+)
 def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
     """Not the one request, nor the one method. Then it is tried again."""
     url, asked = node(answer, good)
@@ -287,7 +375,9 @@ def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
 
 
 def test_failures_in_a_row_rest_ever_longer_with_one_try_between(node, clock):
-    """After three failures 1 s, then one try is let through (half open); failing again doubles the rest, up to five minutes. One success ends it."""
+    """After three failures 1 s, then one try is let through (half open); failing again doubles the
+    rest, up to five minutes. One success ends it.
+    """
     url, asked = node(*[say("", 500)] * 14, good)
     line, tried = line_to(clock, url), []
     for _ in range(30):
@@ -338,6 +428,7 @@ def test_a_call_begins_no_further_try_once_it_took_long(clock):
         tries.append(1)
         clock.sleep(rpc.DEADLINE)
         raise rpc._Failure("ReadTimeout")
+
     for endpoint in line.endpoints:
         endpoint.ask = hang
     with pytest.raises(Unavailable):

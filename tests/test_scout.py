@@ -1,4 +1,7 @@
-"""The scout over a market of its own: what it finds, keeps, marks, forgets, and what providers cannot do to it."""
+"""The scout over a market of its own: what it finds, keeps, marks, forgets, and what providers
+cannot do to it.
+"""
+
 import json
 from types import SimpleNamespace
 
@@ -29,8 +32,12 @@ def market():
 
 @pytest.fixture
 def world(db, tmp_path, market):
-    """A scout over an empty database; `world.tick()` is one pass, a minute after the last one on both clocks."""
-    settings = ground.settings_of(tmp_path / "data", DEXSCREENER_URL=market.url, GECKOTERMINAL_URL=market.url)
+    """A scout over an empty database; `world.tick()` is one pass, a minute after the last one on
+    both clocks.
+    """
+    settings = ground.settings_of(
+        tmp_path / "data", DEXSCREENER_URL=market.url, GECKOTERMINAL_URL=market.url
+    )
     world = SimpleNamespace(now=NOW, market=market, node=FakeNode(), settings=settings, seconds=0.0)
 
     def tick(minutes=1):
@@ -38,6 +45,7 @@ def world(db, tmp_path, market):
         world.seconds += minutes * 60
         problem, details = world.scout.run_tick(world.now)
         models.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
+
     world.scout = Scout(settings, world.node, lambda: world.seconds)
     world.tick = tick
     yield world
@@ -66,22 +74,50 @@ def discover(world, *mints):
         world.market.price(mint)
 
 
-# ---- finding ------------------------------------------------------------------------------------------------------------
+# ---- finding -------------------------------------------------------------------------------------
 def test_discoveries_of_all_sources_are_listed_newest_first(world):
     world.market.profile(ONE)
-    world.market.price(ONE, usd="0.0003798", sol="0.000003465", liquidity=52239.46, volume=24660.15, symbol="ONE", name="One Coin")
+    world.market.price(
+        ONE,
+        usd="0.0003798",
+        sol="0.000003465",
+        liquidity=52239.46,
+        volume=24660.15,
+        symbol="ONE",
+        name="One Coin",
+    )
     world.tick()
     world.market.boost(TWO)
     world.market.open_pool(THREE, symbol="THREE", usd="0.25", sol="0.00125")
     world.tick()
     assert [row["mint"] for row in shown.list_market(world.now)[0]] == [THREE, TWO, ONE]
-    assert {mint: row["source"] for mint, row in entries(world).items()} == {ONE: "dexscreener", TWO: "dexscreener", THREE: "geckoterminal"}
+    assert {mint: row["source"] for mint, row in entries(world).items()} == {
+        ONE: "dexscreener",
+        TWO: "dexscreener",
+        THREE: "geckoterminal",
+    }
     one = entry(world)
-    assert (one["symbol"], one["name"], one["priceUsd"], one["priceSol"], one["liquidityUsd"], one["volume24hUsd"]) == (
-        "ONE", "One Coin", "0.0003798", "0.000003465", "52239.46", "24660.15")
-    assert (one["discoveredAt"], one["asOf"], one["stale"], one["priceDoubt"]) == ("2027-01-15T08:01:00Z", "2027-01-15T08:02:00Z", False, None)
-    three = entry(world, THREE)                               # DexScreener has no pair of it: GeckoTerminal's price stands in
-    assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == ("THREE", "0.25", "0.00125", "4000")
+    assert (
+        one["symbol"],
+        one["name"],
+        one["priceUsd"],
+        one["priceSol"],
+        one["liquidityUsd"],
+        one["volume24hUsd"],
+    ) == ("ONE", "One Coin", "0.0003798", "0.000003465", "52239.46", "24660.15")
+    assert (one["discoveredAt"], one["asOf"], one["stale"], one["priceDoubt"]) == (
+        "2027-01-15T08:01:00Z",
+        "2027-01-15T08:02:00Z",
+        False,
+        None,
+    )
+    three = entry(world, THREE)  # DexScreener has no pair of it: GeckoTerminal's price stands in
+    assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == (
+        "THREE",
+        "0.25",
+        "0.00125",
+        "4000",
+    )
     assert entry(world, TWO)["priceUsd"] is None and entry(world, TWO)["symbol"] is None
 
 
@@ -95,9 +131,30 @@ def test_dexscreeners_price_goes_before_geckoterminals(world):
 def test_an_entry_has_the_fields_of_the_contract(world):
     discover(world, ONE)
     world.tick()
-    shape = {"mint", "symbol", "name", "source", "discoveredAt", "priceSol", "priceUsd", "liquidityUsd", "volume24hUsd", "pairUrl", "checks", "notChecked", "asOf", "stale"}
+    shape = {
+        "mint",
+        "symbol",
+        "name",
+        "source",
+        "discoveredAt",
+        "priceSol",
+        "priceUsd",
+        "liquidityUsd",
+        "volume24hUsd",
+        "pairUrl",
+        "checks",
+        "notChecked",
+        "asOf",
+        "stale",
+    }
     assert shape <= set(entry(world))
-    assert entry(world)["notChecked"] == ["holder_concentration", "linked_wallets", "bundlers", "lp_ownership", "sell_simulation"]
+    assert entry(world)["notChecked"] == [
+        "holder_concentration",
+        "linked_wallets",
+        "bundlers",
+        "lp_ownership",
+        "sell_simulation",
+    ]
 
 
 def test_other_chains_and_wrapped_sol_are_not_listed(world):
@@ -119,10 +176,14 @@ def test_missing_liquidity_is_null_and_replaces_what_was_known(world):
 
 def test_hostile_names_stay_text_within_bounds(world):
     world.market.profile(ONE)
-    world.market.price(ONE, symbol="\"><img src=x>\u202e" + "S" * 500, name="<script>1</script>\u200b\U000e0041" + "N" * 5000)
+    world.market.price(
+        ONE,
+        symbol='"><img src=x>\u202e' + "S" * 500,
+        name="<script>1</script>\u200b\U000e0041" + "N" * 5000,
+    )
     world.tick()
     row = entry(world)
-    assert row["symbol"].startswith("\"><img src=x>SSS") and len(row["symbol"]) == 32
+    assert row["symbol"].startswith('"><img src=x>SSS') and len(row["symbol"]) == 32
     assert row["name"].startswith("<script>1</script>NNN") and len(row["name"]) == 100
 
 
@@ -142,30 +203,57 @@ def test_the_list_is_paged_over_an_order_that_newcomers_do_not_shift(world):
     world.tick()
     second, place = shown.list_market(world.now, limit=3, after=place)
     third, end = shown.list_market(world.now, limit=3, after=place)
-    assert [row["mint"] for row in first + second + third] == [address(n) for n in range(7, 0, -1)] and end is None
+    assert [row["mint"] for row in first + second + third] == [
+        address(n) for n in range(7, 0, -1)
+    ] and end is None
 
 
-# ---- tokens of trades ---------------------------------------------------------------------------------------------------
+# ---- tokens of trades ----------------------------------------------------------------------------
 def trade(mint, side, seconds, number):
     owner = models.Owner.get_or_none() or models.Owner.create(uid="o", created_at=0)
-    bot = models.Bot.get_or_none() or models.Bot.create(uid="b", owner=owner, handle="b", name="b", voice="{}", created_at=0)
+    bot = models.Bot.get_or_none() or models.Bot.create(
+        uid="b", owner=owner, handle="b", name="b", voice="{}", created_at=0
+    )
     wallet = models.Wallet.get_or_none() or models.Wallet.create(address="w", bot=bot, created_at=0)
-    row = Trade.create(uid=f"t{number}", wallet=wallet, signature=str(number), slot=number, block_time=seconds, kind="buy", token_changes="[]", sol_change=0, fee=0, tip=0, rent=0,
-                       realized="matched", matched_raw="0", unmatched_raw="0", lots="[]", flags="[]", digest="")
+    row = Trade.create(
+        uid=f"t{number}",
+        wallet=wallet,
+        signature=str(number),
+        slot=number,
+        block_time=seconds,
+        kind="buy",
+        token_changes="[]",
+        sol_change=0,
+        fee=0,
+        tip=0,
+        rent=0,
+        realized="matched",
+        matched_raw="0",
+        unmatched_raw="0",
+        lots="[]",
+        flags="[]",
+        digest="",
+    )
     TradeMint.create(trade=row, wallet=wallet, mint=mint, side=side, slot=number)
 
 
 def test_what_observed_wallets_trade_is_priced_and_what_they_merely_hold_is_named(world):
     trade(ONE, "buy", NOW // 1000, 1)
-    trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)            # too long ago
-    trade(THREE, None, NOW // 1000, 3)                        # came by a transfer
+    trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)  # too long ago
+    trade(THREE, None, NOW // 1000, 3)  # came by a transfer
     trade(SOL, "buy", NOW // 1000, 4)
     for mint, symbol in ((ONE, "BOUGHT"), (TWO, "OLD"), (THREE, "GIFT")):
         world.market.price(mint, symbol=symbol)
     world.tick()
     assert list(entries(world)) == [ONE] and entry(world)["source"] == "wallets"
-    assert shown.find_symbols([ONE, TWO, THREE, SOL]) == {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT"} and shown.find_symbols([]) == {}
-    assert shown.find_entry(world.now, TWO)["symbol"] == "OLD" and shown.find_entry(world.now, address(9)) is None
+    assert (
+        shown.find_symbols([ONE, TWO, THREE, SOL]) == {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT"}
+        and shown.find_symbols([]) == {}
+    )
+    assert (
+        shown.find_entry(world.now, TWO)["symbol"] == "OLD"
+        and shown.find_entry(world.now, address(9)) is None
+    )
     assert [row.token.mint for row in Snapshot.select()] == [ONE]
 
 
@@ -178,15 +266,20 @@ def test_a_name_nobody_knows_is_asked_for_once_a_day(world):
     assert world.market.asked[PRICES] == 2
 
 
-# ---- checks -------------------------------------------------------------------------------------------------------------
+# ---- checks --------------------------------------------------------------------------------------
 def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
     world.node.accounts = {ONE: mint_account(), TWO: mint_account((9, b""), mint_authority=KEY)}
     discover(world, ONE, TWO, THREE)
     world.tick()
     assert set(statuses(world).values()) == {"pass"} and len(statuses(world)) == 11
-    assert (statuses(world, TWO)["non_transferable"], statuses(world, TWO)["mint_authority"]) == ("fail", "warn")
+    assert (statuses(world, TWO)["non_transferable"], statuses(world, TWO)["mint_authority"]) == (
+        "fail",
+        "warn",
+    )
     assert set(statuses(world, THREE).values()) == {"unknown"}
-    assert {check["checkedAt"] for check in entry(world, THREE)["checks"]} == {"2027-01-15T08:01:00Z"}
+    assert {check["checkedAt"] for check in entry(world, THREE)["checks"]} == {
+        "2027-01-15T08:01:00Z"
+    }
     assert Token.get(mint=ONE).decimals == 6 and Token.get(mint=THREE).decimals is None
 
 
@@ -194,9 +287,14 @@ def test_before_the_first_reading_everything_is_unknown(world):
     world.node.fail = Unavailable("getMultipleAccounts: every endpoint rests")
     discover(world, ONE)
     world.tick()
-    assert set(statuses(world).values()) == {"unknown"} and {check["checkedAt"] for check in entry(world)["checks"]} == {None}
-    assert health(world)["safety"]["state"] == "failing" and "every endpoint rests" in health(world)["safety"]["lastError"]
-    assert health(world)["discovery"]["state"] == "ok"        # the one does not answer for the other
+    assert set(statuses(world).values()) == {"unknown"} and {
+        check["checkedAt"] for check in entry(world)["checks"]
+    } == {None}
+    assert (
+        health(world)["safety"]["state"] == "failing"
+        and "every endpoint rests" in health(world)["safety"]["lastError"]
+    )
+    assert health(world)["discovery"]["state"] == "ok"  # the one does not answer for the other
 
 
 def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_fails(world):
@@ -210,11 +308,20 @@ def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_f
     assert len(world.node.calls) == 2 and statuses(world)["freeze_authority"] == "warn"
     world.node.fail = Unavailable("gone")
     world.tick(minutes=11)
-    assert statuses(world)["freeze_authority"] == "warn" and health(world)["safety"]["state"] == "failing"
+    assert (
+        statuses(world)["freeze_authority"] == "warn"
+        and health(world)["safety"]["state"] == "failing"
+    )
     world.node.fail = None
     world.tick()
-    assert health(world)["safety"] == {"state": "ok", "lastSuccessAt": health(world)["safety"]["lastAttemptAt"], "ageSeconds": 0,
-                                       "lastAttemptAt": health(world)["safety"]["lastAttemptAt"], "lastError": None, "droppedRows": 0}
+    assert health(world)["safety"] == {
+        "state": "ok",
+        "lastSuccessAt": health(world)["safety"]["lastAttemptAt"],
+        "ageSeconds": 0,
+        "lastAttemptAt": health(world)["safety"]["lastAttemptAt"],
+        "lastError": None,
+        "droppedRows": 0,
+    }
 
 
 def test_names_of_the_mint_account_fill_what_providers_leave_open(world):
@@ -227,10 +334,17 @@ def test_names_of_the_mint_account_fill_what_providers_leave_open(world):
     assert entry(world, TWO)["symbol"] == "COIN"
 
 
-# ---- providers that misbehave -------------------------------------------------------------------------------------------
-FAULTS = {"down": {"status": None}, "500": {"status": 500, "body": b"<html>"}, "403": {"status": 403}, "nonsense": {"body": b"<!doctype html>"},
-          "truncated": {"body": b'[{"chainId": "sol'}, "wrong shape": {"body": b'{"data": {"a": [1, null]}, "pairs": "x"}'}, "NaN": {"body": b"[NaN]"},
-          "429": {"status": 429, "headers": {"Retry-After": "1"}}}
+# ---- providers that misbehave --------------------------------------------------------------------
+FAULTS = {
+    "down": {"status": None},
+    "500": {"status": 500, "body": b"<html>"},
+    "403": {"status": 403},
+    "nonsense": {"body": b"<!doctype html>"},
+    "truncated": {"body": b'[{"chainId": "sol'},
+    "wrong shape": {"body": b'{"data": {"a": [1, null]}, "pairs": "x"}'},
+    "NaN": {"body": b"[NaN]"},
+    "429": {"status": 429, "headers": {"Retry-After": "1"}},
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -240,18 +354,35 @@ def test_a_broken_provider_leaves_the_cache_and_is_named(world, fault):
     world.market.open_pool(TWO)
     world.tick()
     before = entries(world)
-    assert health(world)["discovery"]["state"] == "ok" and not any(row["stale"] for row in before.values())
+    assert health(world)["discovery"]["state"] == "ok" and not any(
+        row["stale"] for row in before.values()
+    )
     world.market.break_all(**FAULTS[fault])
     world.tick()
     after, told = entries(world), health(world)["discovery"]
     assert after == {mint: {**row, "stale": True} for mint, row in before.items()}
-    assert told["state"] == "failing" and told["ageSeconds"] == 60 and told["lastSuccessAt"] == "2027-01-15T08:01:00Z"
-    assert "DexScreener" in told["lastError"] and "GeckoTerminal" in told["lastError"] and world.market.url not in json.dumps(told)
+    assert (
+        told["state"] == "failing"
+        and told["ageSeconds"] == 60
+        and told["lastSuccessAt"] == "2027-01-15T08:01:00Z"
+    )
+    assert (
+        "DexScreener" in told["lastError"]
+        and "GeckoTerminal" in told["lastError"]
+        and world.market.url not in json.dumps(told)
+    )
     row = Job.get(name="scout")
-    assert (row.state, row.heartbeat_at, row.last_success_at) == ("failing", world.now, NOW + MINUTE) and "DexScreener" in row.last_error
+    assert (row.state, row.heartbeat_at, row.last_success_at) == (
+        "failing",
+        world.now,
+        NOW + MINUTE,
+    ) and "DexScreener" in row.last_error
     world.market.heal()
     world.tick()
-    assert not any(row["stale"] for row in entries(world).values()) and health(world)["discovery"]["state"] == "ok"
+    assert (
+        not any(row["stale"] for row in entries(world).values())
+        and health(world)["discovery"]["state"] == "ok"
+    )
     assert Job.get(name="scout").state == "ok" and Job.get(name="scout").last_error is None
 
 
@@ -268,7 +399,9 @@ def test_numbers_that_are_none_change_nothing_and_are_told(world):
 
 
 def test_one_malformed_row_is_dropped_alone_and_counted(world):
-    """Of two tokens one has no number for a price, for ten passes: nothing fails, its price grows stale, the other one is renewed."""
+    """Of two tokens one has no number for a price, for ten passes: nothing fails, its price grows
+    stale, the other one is renewed.
+    """
     discover(world, ONE, TWO)
     world.tick()
     world.market.price(ONE, usd="NaN")
@@ -276,8 +409,15 @@ def test_one_malformed_row_is_dropped_alone_and_counted(world):
         world.market.price(TWO, usd=f"0.{number + 11}")
         world.tick()
         told = health(world)["discovery"]
-        assert (told["state"], told["lastError"], told["feeds"]["dexscreenerPrices"]["droppedRows"]) == ("ok", None, 1)
-        assert Job.get(name="scout").state == "ok" and entry(world, TWO)["priceUsd"] == f"0.{number + 11}"
+        assert (
+            told["state"],
+            told["lastError"],
+            told["feeds"]["dexscreenerPrices"]["droppedRows"],
+        ) == ("ok", None, 1)
+        assert (
+            Job.get(name="scout").state == "ok"
+            and entry(world, TWO)["priceUsd"] == f"0.{number + 11}"
+        )
     assert entry(world)["stale"] is True and entry(world)["priceUsd"] == "0.5"
     world.market.price(ONE, usd="0.7")
     world.tick()
@@ -291,11 +431,17 @@ def test_an_answer_that_is_nonsense_throughout_still_shows(world):
         world.market.price(mint, usd="NaN")
     world.tick()
     assert health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries made no sense"
-    assert Job.get(name="scout").state == "failing" and entry(world)["stale"] and entry(world, TWO)["stale"]
+    assert (
+        Job.get(name="scout").state == "failing"
+        and entry(world)["stale"]
+        and entry(world, TWO)["stale"]
+    )
 
 
 def test_a_malformed_row_among_tokens_of_other_chains_is_one_row(world):
-    """Rows of no interest can be read: a list of foreign tokens with one broken entry is no broken list."""
+    """Rows of no interest can be read: a list of foreign tokens with one broken entry is no broken
+    list.
+    """
     for number in range(5):
         world.market.profile("0x" + f"{number}" * 40, chain="ethereum")
     world.market.profile("no address at all")
@@ -320,21 +466,28 @@ def test_one_provider_down_does_not_stop_the_other(world):
     world.market.open_pool(TWO)
     world.market.answer(PROFILES, status=None)
     world.tick()
-    assert set(entries(world)) == {TWO} and [name for name, feed in health(world)["discovery"]["feeds"].items() if feed["state"] == "failing"] == ["dexscreenerProfiles"]
+    assert set(entries(world)) == {TWO} and [
+        name
+        for name, feed in health(world)["discovery"]["feeds"].items()
+        if feed["state"] == "failing"
+    ] == ["dexscreenerProfiles"]
     world.market.heal()
     world.market.answer(POOLS, status=500)
     world.tick()
-    assert set(entries(world)) == {ONE, TWO} and health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: answered HTTP 500"
+    assert (
+        set(entries(world)) == {ONE, TWO}
+        and health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: answered HTTP 500"
+    )
 
 
 def test_a_provider_that_asks_for_silence_gets_it(world):
     discover(world, ONE)
     world.market.answer(PRICES, status=429, headers={"Retry-After": "90"})
     for _ in range(2):
-        world.tick()                                          # 0 and 60 seconds
+        world.tick()  # 0 and 60 seconds
     assert world.market.asked[PRICES] == 1
     world.market.heal()
-    world.tick()                                              # 120 seconds
+    world.tick()  # 120 seconds
     assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
 
 
@@ -356,21 +509,45 @@ def test_batches_after_a_failed_one_come_first_next_time(world):
     world.market.heal()
     world.tick()
     assert sum(row["priceUsd"] is not None for row in entries(world).values()) == 60
-    assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)       # the first thirty had had their turn
+    assert Snapshot.get(Snapshot.id == 1).token.mint == address(
+        31
+    )  # the first thirty had had their turn
 
 
 def test_absurd_prices_are_passed_on_and_marked(world):
     discover(world, ONE)
-    for usd, mark in (("0.5", None), ("10.0", None), ("10000000000", "jump"), ("10000000001", None), ("0.5", "jump"), ("-5", "not_positive"), ("0", "not_positive"), ("0.5", None)):
+    for usd, mark in (
+        ("0.5", None),
+        ("10.0", None),
+        ("10000000000", "jump"),
+        ("10000000001", None),
+        ("0.5", "jump"),
+        ("-5", "not_positive"),
+        ("0", "not_positive"),
+        ("0.5", None),
+    ):
         world.market.price(ONE, usd=usd)
         world.tick()
         assert (entry(world)["priceUsd"], entry(world)["priceDoubt"]) == (usd, mark)
-    assert [row.absurd for row in Snapshot.select().order_by(Snapshot.id)] == [None, None, "jump", None, "jump", "not_positive", "not_positive", None]
+    assert [row.absurd for row in Snapshot.select().order_by(Snapshot.id)] == [
+        None,
+        None,
+        "jump",
+        None,
+        "jump",
+        "not_positive",
+        "not_positive",
+        None,
+    ]
 
 
 def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
     assert shown.list_market(NOW) == ([], None)
-    assert shown.show_market_health(NOW)["discovery"]["state"] == shown.show_market_health(NOW)["safety"]["state"] == "waiting"
+    assert (
+        shown.show_market_health(NOW)["discovery"]["state"]
+        == shown.show_market_health(NOW)["safety"]["state"]
+        == "waiting"
+    )
     assert shown.explain_empty(NOW) == "the scout has not looked at the market yet"
 
 
@@ -379,7 +556,10 @@ def test_an_empty_market_says_why(world):
     assert shown.explain_empty(world.now) == "the scout has found nothing yet"
     world.market.answer(POOLS, status=500)
     world.tick()
-    assert shown.explain_empty(world.now) == "the scout has found nothing yet; GeckoTerminal new pools: answered HTTP 500"
+    assert (
+        shown.explain_empty(world.now)
+        == "the scout has found nothing yet; GeckoTerminal new pools: answered HTTP 500"
+    )
 
 
 def test_a_restart_remembers_when_things_went_well(world):
@@ -389,12 +569,17 @@ def test_a_restart_remembers_when_things_went_well(world):
     world.scout.session.close()
     world.scout = Scout(world.settings, world.node, lambda: world.seconds)
     world.tick()
-    assert health(world)["discovery"]["lastSuccessAt"] == "2027-01-15T08:01:00Z" and health(world)["discovery"]["ageSeconds"] == 60
+    assert (
+        health(world)["discovery"]["lastSuccessAt"] == "2027-01-15T08:01:00Z"
+        and health(world)["discovery"]["ageSeconds"] == 60
+    )
 
 
-# ---- the limits ---------------------------------------------------------------------------------------------------------
+# ---- the limits ----------------------------------------------------------------------------------
 def test_a_thousand_tokens_stay_within_both_providers_limits(world):
-    """A pass a minute: 1 + 1 list calls of 60, 1 of 30 new pools, ceil(1000 / 30) = 34 price calls of 300."""
+    """A pass a minute: 1 + 1 list calls of 60, 1 of 30 new pools, ceil(1000 / 30) = 34 price calls
+    of 300.
+    """
     mints = [address(n) for n in range(1, 1001)]
     discover(world, *mints)
     world.node.accounts = {mint: mint_account() for mint in mints}
@@ -402,19 +587,27 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
     asked = dict(world.market.asked)
     for _ in range(3):
         world.tick()
-    assert {path: world.market.asked[path] - asked[path] for path in asked} == {PROFILES: 3, BOOSTS: 3, POOLS: 3, PRICES: 3 * 34}
+    assert {path: world.market.asked[path] - asked[path] for path in asked} == {
+        PROFILES: 3,
+        BOOSTS: 3,
+        POOLS: 3,
+        PRICES: 3 * 34,
+    }
     assert world.market.most_asked == 30 and len(entries(world)) == 100
     assert Snapshot.select().count() == 4000
-    assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)     # 500 a pass, then nothing for ten minutes
+    assert len(world.node.calls) == 10 and all(
+        len(call) == 100 for call in world.node.calls
+    )  # 500 a pass, then nothing for ten minutes
 
 
 def test_hurried_passes_stay_within_the_limits_too(world):
     discover(world, *(address(n) for n in range(1, 1001)))
     for _ in range(30):
-        world.tick(minutes=1 / 30)                            # every two seconds for a minute
+        world.tick(minutes=1 / 30)  # every two seconds for a minute
     asked = world.market.asked
     assert asked[PROFILES] + asked[BOOSTS] <= 60 and asked[POOLS] <= 30 and asked[PRICES] <= 300
-    # 200 calls a minute of 30 are 100 tokens a second: a round takes ten seconds, and a pass comes every two
+    # 200 calls a minute of 30 are 100 tokens a second: a round takes ten seconds, and a pass comes
+    # every two
     assert Token.select(fn.MIN(Token.asked_at)).scalar() >= world.now - 14_000
 
 
@@ -429,14 +622,22 @@ def test_reading_asks_nobody(world):
     assert world.market.asked == asked and len(world.node.calls) == calls
 
 
-# ---- what is tracked ----------------------------------------------------------------------------------------------------
+# ---- what is tracked -----------------------------------------------------------------------------
 def token(number, tracked_at=0, volume=None, held=False):
     return SimpleNamespace(id=number, tracked_at=tracked_at, volume24h_usd=volume, held=held)
 
 
 def test_held_tokens_stay_then_new_ones_then_the_busiest():
-    tokens = [token(1, volume="5"), token(2, volume="100"), token(3, volume=None), token(4, tracked_at=NOW), token(5, held=True, volume="0")]
-    assert [[one.id for one in choose_dropped(tokens, NOW, most)] for most in (5, 4, 3, 2, 1, 0)] == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
+    tokens = [
+        token(1, volume="5"),
+        token(2, volume="100"),
+        token(3, volume=None),
+        token(4, tracked_at=NOW),
+        token(5, held=True, volume="0"),
+    ]
+    assert [
+        [one.id for one in choose_dropped(tokens, NOW, most)] for most in (5, 4, 3, 2, 1, 0)
+    ] == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
 
 
 def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(world, monkeypatch):
@@ -448,11 +649,14 @@ def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(worl
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE
-    world.tick(minutes=130)                                   # its snapshots were kept two hours
-    assert Token.get_or_none(mint=ONE) is None and Snapshot.select().where(Snapshot.token == 1).count() == 0
+    world.tick(minutes=130)  # its snapshots were kept two hours
+    assert (
+        Token.get_or_none(mint=ONE) is None
+        and Snapshot.select().where(Snapshot.token == 1).count() == 0
+    )
     discover(world, ONE)
     world.tick()
-    assert set(entries(world)) == {ONE}                       # new ones go before the busy
+    assert set(entries(world)) == {ONE}  # new ones go before the busy
 
 
 def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
@@ -468,11 +672,13 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
     assert not Token.get(mint=ONE).held
 
 
-# ---- snapshots ----------------------------------------------------------------------------------------------------------
+# ---- snapshots -----------------------------------------------------------------------------------
 def test_snapshots_are_kept_the_longer_the_rarer():
     start = NOW // DAY * DAY
-    assert keep_until(start, None, start) == start + 2 * HOUR                                    # on probation
-    assert keep_until(start, start - MINUTE, start - PROBATION) == start + 30 * DAY             # first of its hour
+    assert keep_until(start, None, start) == start + 2 * HOUR  # on probation
+    assert (
+        keep_until(start, start - MINUTE, start - PROBATION) == start + 30 * DAY
+    )  # first of its hour
     assert keep_until(start + 5 * MINUTE, start + 4 * MINUTE, 0) == start + 5 * MINUTE + DAY
     assert keep_until(start + 6 * MINUTE, start + 5 * MINUTE, 0) == start + 6 * MINUTE + 2 * HOUR
 
@@ -485,16 +691,28 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     models.pin_snapshots([pinned])
     for _ in range(30 * 60):
         world.now += MINUTE
-        scout.store_quotes({ONE: providers.Quote(ONE, "dexscreener", "C", "C", "1", "1", None, None, None, None, None)}, [ONE], world.now)
+        scout.store_quotes(
+            {
+                ONE: providers.Quote(
+                    ONE, "dexscreener", "C", "C", "1", "1", None, None, None, None, None
+                )
+            },
+            [ONE],
+            world.now,
+        )
     scout.prune(world.now)
     taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
     assert taken[0] == start and Snapshot.get_by_id(pinned).expires_at is None
     ages = [(world.now - at) // MINUTE for at in taken[1:]]
-    assert sum(age <= 120 for age in ages) == 121 and all(later - earlier == MINUTE for earlier, later in zip(taken[-121:], taken[-120:]))
+    assert sum(age <= 120 for age in ages) == 121 and all(
+        later - earlier == MINUTE for earlier, later in zip(taken[-121:], taken[-120:])
+    )
     day = [at for at, age in zip(taken[1:], ages) if 120 < age <= 24 * 60]
     assert all(at % (5 * MINUTE) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
     rest = [at for at, age in zip(taken[1:], ages) if age > 24 * 60]
-    assert all(at % HOUR == 0 for at in rest) and len(rest) == 6                                 # 30 hours of history: six full hours beyond the day
+    assert (
+        all(at % HOUR == 0 for at in rest) and len(rest) == 6
+    )  # 30 hours of history: six full hours beyond the day
 
 
 def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
@@ -504,13 +722,28 @@ def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
     expired = scout.list_expired(late)
     assert expired == [1]
     models.pin_snapshots(expired)
-    monkeypatch.setattr(scout, "list_expired", lambda now, answers=[[], expired]: answers.pop())     # what was read just before the pin
+    monkeypatch.setattr(
+        scout, "list_expired", lambda now, answers=[[], expired]: answers.pop()
+    )  # what was read just before the pin
     scout.prune(late)
     assert Snapshot.select().count() == 1
 
 
-@pytest.mark.parametrize("usd, before, mark", [("1", None, None), ("20", "1", None), ("20.001", "1", "jump"), ("0.05", "1", None), ("0.0499", "1", "jump"), ("0", "1", "not_positive"),
-                                               ("-1", None, "not_positive"), (None, "1", None), ("1", "0", None), ("1", "-1", None)])
+@pytest.mark.parametrize(
+    "usd, before, mark",
+    [
+        ("1", None, None),
+        ("20", "1", None),
+        ("20.001", "1", "jump"),
+        ("0.05", "1", None),
+        ("0.0499", "1", "jump"),
+        ("0", "1", "not_positive"),
+        ("-1", None, "not_positive"),
+        (None, "1", None),
+        ("1", "0", None),
+        ("1", "-1", None),
+    ],
+)
 def test_a_jump_is_more_than_twentyfold(usd, before, mark):
     quote = providers.Quote(ONE, "dexscreener", None, None, None, usd, None, None, None, None, None)
     assert mark_absurd(quote, SimpleNamespace(price_usd=before, price_sol=None)) == mark

@@ -1,4 +1,5 @@
 """What the document says of answers is what is answered, both ways, over the demonstration."""
+
 import re
 import time
 from datetime import datetime
@@ -15,10 +16,10 @@ from web import openapi
 SECTION = "#/components/schemas/"
 # Members that this story has no occasion for: each is answered somewhere else, as is said here.
 ELSEWHERE = {
-    "DatabaseHealth.postgresql",                # where the database is PostgreSQL
-    "Market.note",                              # while nothing was discovered (test_v1)
-    "Problem.window",                           # 429 (test_ratelimit)
-    *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),        # test_quotas
+    "DatabaseHealth.postgresql",  # where the database is PostgreSQL
+    "Market.note",  # while nothing was discovered (test_v1)
+    "Problem.window",  # 429 (test_ratelimit)
+    *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),  # test_quotas
 }
 
 
@@ -45,7 +46,9 @@ class Walk:
     def look_inside(self, value, name, place):
         schema = self.schemas[name]
         members = schema["properties"]
-        self.wrong += [f"{place}: {name}.{one} is not in the document" for one in value.keys() - members]
+        self.wrong += [
+            f"{place}: {name}.{one} is not in the document" for one in value.keys() - members
+        ]
         missing = set(schema.get("required", ())) - value.keys()
         self.wrong += [f"{place}: {name}.{one} is missing" for one in missing]
         for one in value.keys() & members.keys():
@@ -76,7 +79,11 @@ class Walk:
 
 def is_time(value):
     whole = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"
-    return isinstance(value, str) and bool(re.fullmatch(whole, value)) and bool(datetime.fromisoformat(value))
+    return (
+        isinstance(value, str)
+        and bool(re.fullmatch(whole, value))
+        and bool(datetime.fromisoformat(value))
+    )
 
 
 def list_answers(show):  # noqa: F811
@@ -85,14 +92,22 @@ def list_answers(show):  # noqa: F811
     ids = {
         "influencer": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
         "post": [show.get("/api/v1/feed", key).json["data"][0]["id"]],
-        "trader": [one["id"] for one in show.get("/api/traders").json["data"]]}
+        "trader": [one["id"] for one in show.get("/api/traders").json["data"]],
+    }
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
     for operation in openapi.OPERATIONS:
         if operation.method != "get" or operation.answer is None:
             continue
-        nouns = [one["description"].removeprefix("id of the ") for one in operation.parameters if one["in"] == "path"]
+        nouns = [
+            one["description"].removeprefix("id of the ")
+            for one in operation.parameters
+            if one["in"] == "path"
+        ]
         for uid in ids[nouns[0]] if nouns else [""]:
-            path, query = operation.path.replace("{id}", uid), f"?mint={mint}" if "activity" in operation.path else ""
+            path, query = (
+                operation.path.replace("{id}", uid),
+                f"?mint={mint}" if "activity" in operation.path else "",
+            )
             yield operation, show.get(path + query, key)
         if any(one["name"] == "cursor" for one in operation.parameters):
             yield from list_pages(show, operation, f"{operation.path}?mint={mint}&limit=100", key)
@@ -117,31 +132,70 @@ def add_rare_things(show, now):  # noqa: F811
     """What a demonstration has no occasion for: a gap, a receipt nothing could be derived from,
     orders that wait, a pause and a lesson."""
     with show.database.connection_context():
-        wallet = models.Wallet.select().join(models.Attachment).where(
-            models.Attachment.detached_at.is_null()).first()
+        wallet = (
+            models.Wallet.select()
+            .join(models.Attachment)
+            .where(models.Attachment.detached_at.is_null())
+            .first()
+        )
         coverage = orjson.loads(wallet.coverage)
         coverage["gaps"] = [{"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}]
         models.Wallet.update(coverage=orjson.dumps(coverage).decode()).where(
-            models.Wallet.id == wallet.id).execute()
-        models.Sighting.create(wallet=wallet, signature=signature("rare"), slot=1, seen_at=now,
-                               problem="it is no receipt")
+            models.Wallet.id == wallet.id
+        ).execute()
+        models.Sighting.create(
+            wallet=wallet,
+            signature=signature("rare"),
+            slot=1,
+            seen_at=now,
+            problem="it is no receipt",
+        )
         add_paper(models.Period.get(models.Period.closed_at.is_null()), now)
 
 
 def add_paper(period, now):
     for number, side in enumerate(("buy", "sell")):
         models.PaperOrder.create(
-            period=period, number=90_000 + number, mint=address("rare"), symbol="RARE", decimals=6,
-            side=side, amount="1", reason="flow", decided_on=1, decided_at=now, due_at=now,
-            expires_at=now, state="open")
+            period=period,
+            number=90_000 + number,
+            mint=address("rare"),
+            symbol="RARE",
+            decimals=6,
+            side=side,
+            amount="1",
+            reason="flow",
+            decided_on=1,
+            decided_at=now,
+            due_at=now,
+            expires_at=now,
+            state="open",
+        )
     until = now + 86_400_000
     facts = {
-        "pause": {"what": "begun", "id": "p", "rule": "stop_cluster", "effect": "no_entry", "n": 3,
-                  "windowMs": 86_400_000, "numbers": "3 stops", "until": until},
-        "lesson": {"what": "lesson", "key": "k", "text": "Of 8 closes 2 won.", "n": 8,
-                   "windowMs": 86_400_000, "closeIds": ["close_1"], "expiresAt": until}}
+        "pause": {
+            "what": "begun",
+            "id": "p",
+            "rule": "stop_cluster",
+            "effect": "no_entry",
+            "n": 3,
+            "windowMs": 86_400_000,
+            "numbers": "3 stops",
+            "until": until,
+        },
+        "lesson": {
+            "what": "lesson",
+            "key": "k",
+            "text": "Of 8 closes 2 won.",
+            "n": 8,
+            "windowMs": 86_400_000,
+            "closeIds": ["close_1"],
+            "expiresAt": until,
+        },
+    }
     for kind, said in facts.items():
-        models.DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(said).decode())
+        models.DiaryEntry.create(
+            period=period, at=now, kind=kind, facts=orjson.dumps(said).decode()
+        )
 
 
 def list_refusals(show):  # noqa: F811
@@ -170,8 +224,12 @@ def test_every_answer_has_the_members_the_document_names_and_no_others(show, doc
 
 def list_members(document):
     """Of all shapes that are answered. What a demonstration says of itself stands in lists only."""
-    return {f"{name}.{one}" for name, schema in document["components"]["schemas"].items()
-            for one in schema["properties"] if name != "PostBody" and one != "demonstration"}
+    return {
+        f"{name}.{one}"
+        for name, schema in document["components"]["schemas"].items()
+        for one in schema["properties"]
+        if name != "PostBody" and one != "demonstration"
+    }
 
 
 def test_a_real_instance_does_not_speak_of_demonstrations():
@@ -179,12 +237,14 @@ def test_a_real_instance_does_not_speak_of_demonstrations():
     assert b'"demonstration":' not in shown
 
 
-# ---- what generators of clients stumble over ------------------------------------------------------
+# ---- what generators of clients stumble over -----------------------------------------------------
 def list_schemas(value):
     """Every object of the document, however deep."""
     if isinstance(value, dict):
         yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for one in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from list_schemas(one)
 
 
@@ -202,7 +262,9 @@ def test_every_operation_and_shape_says_what_it_is(document):
     assert {tag for one in operations for tag in one["tags"]} == told
     assert all(one["summary"] and one["description"] for one in operations)
     names = [one["operationId"] for one in operations]
-    assert len(set(names)) == len(names) and all(re.fullmatch("[a-z]+([A-Z][a-z]+)*", name) for name in names)
+    assert len(set(names)) == len(names) and all(
+        re.fullmatch("[a-z]+([A-Z][a-z]+)*", name) for name in names
+    )
     assert all(schema["description"] for schema in document["components"]["schemas"].values())
     assert all(one["description"] for operation in operations for one in operation["parameters"])
 

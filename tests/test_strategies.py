@@ -1,23 +1,49 @@
-"""The strategy families: when they enter, when they leave, what they refuse. Prices are thousandths of a SOL, a snapshot a minute."""
+"""The strategy families: when they enter, when they leave, what they refuse. Prices are thousandths
+of a SOL, a snapshot a minute.
+"""
+
 from dataclasses import replace
 
 import pytest
 
 from paper.market import SCALE, Flow, Snapshot, View, find_flaw
-from paper.strategies import (FAMILIES, BadSetting, Breakout, Enter, Exit, FlowFollower, MeanReversion, Momentum, Refusal, decide, parse_settings,
-                              show_settings)
+from paper.strategies import (
+    FAMILIES,
+    BadSetting,
+    Breakout,
+    Enter,
+    Exit,
+    FlowFollower,
+    MeanReversion,
+    Momentum,
+    Refusal,
+    decide,
+    parse_settings,
+    show_settings,
+)
 from tape import DAY, MINUTE, START, quote, token
 
 HOUR = 3_600_000
 
 
 def view(prices, volumes=None, liquidity=300_000, flows=(), **about):
-    """A window of these prices, the newest at START; volumes rise by one a snapshot where none are given."""
+    """A window of these prices, the newest at START; volumes rise by one a snapshot where none are
+    given.
+    """
     first = START - (len(prices) - 1) * MINUTE
     liquid = liquidity if isinstance(liquidity, list) else [liquidity] * len(prices)
-    window = tuple(Snapshot(number, "A", first + number * MINUTE, price * SCALE // 1000, 10**12, worth if worth is None else worth * 100,
-                            (volumes[number] if volumes else 1000 + number) * 100)
-                   for number, (price, worth) in enumerate(zip(prices, liquid)))
+    window = tuple(
+        Snapshot(
+            number,
+            "A",
+            first + number * MINUTE,
+            price * SCALE // 1000,
+            10**12,
+            worth if worth is None else worth * 100,
+            (volumes[number] if volumes else 1000 + number) * 100,
+        )
+        for number, (price, worth) in enumerate(zip(prices, liquid))
+    )
     return View(token(**about), window, flows)
 
 
@@ -37,15 +63,30 @@ FLAT = [1000] * 11
 RISING = FLAT + [1030, 1070]
 
 
-# ---- what all share -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("strategy, shown", [
-    (Momentum(), view(RISING)), (MeanReversion(), view([1000, 1001] * 6 + [900])), (Breakout(), view(FLAT + [1000, 1050], [1000] * 12 + [2100])),
-    (FlowFollower(), view([1000], flows=(Flow(1, "a", "buy", START), Flow(2, "b", "buy", START))))])
+# ---- what all share ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "strategy, shown",
+    [
+        (Momentum(), view(RISING)),
+        (MeanReversion(), view([1000, 1001] * 6 + [900])),
+        (Breakout(), view(FLAT + [1000, 1050], [1000] * 12 + [2100])),
+        (
+            FlowFollower(),
+            view([1000], flows=(Flow(1, "a", "buy", START), Flow(2, "b", "buy", START))),
+        ),
+    ],
+)
 def test_every_family_refuses_what_is_old_thin_or_failed(strategy, shown):
     assert type(ask(strategy, shown)) is Enter
     assert ask(strategy, shown, late=90_000) == ask(strategy, shown)
     assert ask(strategy, shown, late=90_001).reason == "stale_snapshot"
-    assert ask(strategy, replace(shown, token=token(checks=(("freeze_authority", "fail"), ("supply", "pass"))))).reason == "failed_check"
+    assert (
+        ask(
+            strategy,
+            replace(shown, token=token(checks=(("freeze_authority", "fail"), ("supply", "pass")))),
+        ).reason
+        == "failed_check"
+    )
     thin = replace(shown, window=tuple(replace(one, liquidity=499_999) for one in shown.window))
     assert ask(strategy, thin).reason == "low_liquidity"
     floor = replace(shown, window=tuple(replace(one, liquidity=500_000) for one in shown.window))
@@ -55,15 +96,21 @@ def test_every_family_refuses_what_is_old_thin_or_failed(strategy, shown):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_family_needs_more_than_fourteen_snapshots(family):
     strategy = FAMILIES[family]()
-    needs = {"momentum": max(strategy.mean_over, strategy.lookback + 1) if family == "momentum" else 0,
-             "mean_reversion": getattr(strategy, "mean_over", 0) + 1, "breakout": getattr(strategy, "lookback", 0) + 1, "flow": 1}
+    needs = {
+        "momentum": max(strategy.mean_over, strategy.lookback + 1) if family == "momentum" else 0,
+        "mean_reversion": getattr(strategy, "mean_over", 0) + 1,
+        "breakout": getattr(strategy, "lookback", 0) + 1,
+        "flow": 1,
+    }
     assert needs[family] <= 14
 
 
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
 def test_time_ends_every_position(strategy):
     calm = view([1000] * 13)
-    calm = replace(calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1)))     # a hair under its mean
+    calm = replace(
+        calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1))
+    )  # a hair under its mean
     assert ask(strategy, calm, Held(held=strategy.time_stop - 1)) is None
     assert ask(strategy, calm, Held(held=strategy.time_stop)) == Exit("time_stop")
 
@@ -75,28 +122,37 @@ def test_the_stop_under_the_entry(strategy):
 
 
 def test_the_stop_of_momentum_is_its_setting():
-    """5 % under the entry while the height is that of the entry: its trailing stop of 12 % is not near."""
+    """5 % under the entry while the height is that of the entry: its trailing stop of 12 % is not
+    near.
+    """
     assert ask(Momentum(stop_bps=500), view([1000] * 12 + [950]), Held(entry=1000)) == Exit("stop")
     assert ask(Momentum(stop_bps=501), view([1000] * 12 + [950]), Held(entry=1000)) is None
 
 
 def test_settings_have_names_defaults_and_bounds():
-    assert parse_settings("momentum", {"riseBps": 800, "timeStop": 20}) == Momentum(rise_bps=800, time_stop=20)
+    assert parse_settings("momentum", {"riseBps": 800, "timeStop": 20}) == Momentum(
+        rise_bps=800, time_stop=20
+    )
     assert show_settings(Momentum())["latencyMs"] == 6000
-    for family, given, field in (("momentum", {"riseBps": 49}, "riseBps"), ("momentum", {"riseBps": True}, "riseBps"),
-                                 ("momentum", {"riseBps": "600"}, "riseBps"), ("flow", {"riseBps": 600}, "riseBps"), ("astrology", {}, "family")):
+    for family, given, field in (
+        ("momentum", {"riseBps": 49}, "riseBps"),
+        ("momentum", {"riseBps": True}, "riseBps"),
+        ("momentum", {"riseBps": "600"}, "riseBps"),
+        ("flow", {"riseBps": 600}, "riseBps"),
+        ("astrology", {}, "family"),
+    ):
         with pytest.raises(BadSetting) as refusal:
             parse_settings(family, given)
         assert refusal.value.field == field
 
 
-# ---- momentum -----------------------------------------------------------------------------------------------------------------
+# ---- momentum ------------------------------------------------------------------------------------
 def test_momentum_enters_a_rise_with_volume():
-    assert ask(Momentum(), view(RISING)).reason == "momentum"                    # 7 % over five snapshots
-    assert ask(Momentum(), view(FLAT + [1030, 1059])) is None                    # 5.9 %
-    assert ask(Momentum(), view(RISING, [1000] * 13)) is None                    # volume does not rise
-    assert ask(Momentum(), view(RISING[2:])) is None                             # eleven snapshots
-    assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None       # under its mean
+    assert ask(Momentum(), view(RISING)).reason == "momentum"  # 7 % over five snapshots
+    assert ask(Momentum(), view(FLAT + [1030, 1059])) is None  # 5.9 %
+    assert ask(Momentum(), view(RISING, [1000] * 13)) is None  # volume does not rise
+    assert ask(Momentum(), view(RISING[2:])) is None  # eleven snapshots
+    assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None  # under its mean
 
 
 def test_momentum_leaves_when_it_gives_back_twelve_percent():
@@ -104,20 +160,25 @@ def test_momentum_leaves_when_it_gives_back_twelve_percent():
     assert ask(Momentum(), view([1760]), Held(high=2000)) == Exit("trailing_stop")
 
 
-# ---- mean reversion -----------------------------------------------------------------------------------------------------------
+# ---- mean reversion ------------------------------------------------------------------------------
 def test_mean_reversion_buys_a_deep_fall():
-    wiggle = [1000, 1010] * 6                                                    # mean 1005, deviation 5
-    assert ask(MeanReversion(), view(wiggle + [970])).reason == "mean_reversion"      # seven deviations and 3.5 %
-    assert ask(MeanReversion(), view(wiggle + [976])) is None                    # 2.9 % is not worth the costs
-    wide = [900, 1110] * 6                                                       # deviation 105
-    assert ask(MeanReversion(), view(wide + [796])) is None                      # 1.99 deviations
-    assert type(ask(MeanReversion(), view(wide + [795]))) is Enter               # 2 exactly
+    wiggle = [1000, 1010] * 6  # mean 1005, deviation 5
+    assert (
+        ask(MeanReversion(), view(wiggle + [970])).reason == "mean_reversion"
+    )  # seven deviations and 3.5 %
+    assert ask(MeanReversion(), view(wiggle + [976])) is None  # 2.9 % is not worth the costs
+    wide = [900, 1110] * 6  # deviation 105
+    assert ask(MeanReversion(), view(wide + [796])) is None  # 1.99 deviations
+    assert type(ask(MeanReversion(), view(wide + [795]))) is Enter  # 2 exactly
 
 
 def test_mean_reversion_refuses_when_liquidity_goes_with_the_price():
     fall = [1000, 1010] * 6 + [900]
     assert type(ask(MeanReversion(), view(fall, liquidity=[300_000] * 12 + [285_000]))) is Enter
-    assert ask(MeanReversion(), view(fall, liquidity=[300_000] * 12 + [284_999])).reason == "liquidity_falling"
+    assert (
+        ask(MeanReversion(), view(fall, liquidity=[300_000] * 12 + [284_999])).reason
+        == "liquidity_falling"
+    )
     assert ask(MeanReversion(), view(fall, liquidity=None)).reason == "liquidity_unknown"
 
 
@@ -126,32 +187,49 @@ def test_mean_reversion_leaves_at_the_mean():
     assert ask(MeanReversion(), view([1000] * 12 + [1000]), Held(entry=950)) == Exit("mean_reached")
 
 
-# ---- breakout -----------------------------------------------------------------------------------------------------------------
+# ---- breakout ------------------------------------------------------------------------------------
 LOUD = [1000] * 12 + [2000]
 
 
 def test_breakout_enters_a_new_high_with_twice_the_volume():
     assert ask(Breakout(), view([1000] * 12 + [1021], LOUD)).reason == "breakout"
-    assert ask(Breakout(), view([1000] * 12 + [1020], LOUD)) is None             # not above the margin of 2 %
+    assert ask(Breakout(), view([1000] * 12 + [1020], LOUD)) is None  # not above the margin of 2 %
     assert ask(Breakout(), view([1000] * 12 + [1021], [1000] * 12 + [1999])) is None
-    assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None         # a window too short
+    assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None  # a window too short
 
 
 def test_breakout_enters_a_new_discovery():
     new = {"discovered_at": START - 30 * MINUTE, "born_at": START - 2 * HOUR}
-    assert ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], **new)).reason == "new_discovery"
+    assert (
+        ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], **new)).reason
+        == "new_discovery"
+    )
     assert ask(Breakout(), view([1000, 1000, 1001], [1000, 1000, 2000], **new)) is None
     assert ask(Breakout(), view([1000, 1000, 1001, 1000], [1000, 1000, 1000, 2000], **new)) is None
-    assert ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], discovered_at=START - 2 * HOUR)) is None
+    assert (
+        ask(
+            Breakout(),
+            view(
+                [1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], discovered_at=START - 2 * HOUR
+            ),
+        )
+        is None
+    )
 
 
 def test_breakout_refuses_the_young_and_the_unknown():
     def ask_about(**about):
         return ask(Breakout(), view([1000] * 12 + [1021], LOUD, **about))
+
     assert ask_about(born_at=START - HOUR + 1).reason == "too_young"
     assert type(ask_about(born_at=START - HOUR)) is Enter
-    assert ask_about(born_at=None, discovered_at=START - HOUR + 1).reason == "too_young"        # its pair's creation is not known: since its discovery
-    assert ask_about(checks=(("supply", "pass"), ("freeze_authority", "unknown"))).reason == "checks_unknown"
+    assert (
+        ask_about(born_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
+    )  # its pair's creation is not known: since its discovery
+    assert (
+        ask_about(checks=(("supply", "pass"), ("freeze_authority", "unknown"))).reason
+        == "checks_unknown"
+    )
     assert ask_about(checks=()).reason == "checks_unknown"
     assert type(ask_about(checks=(("supply", "warn"),))) is Enter
 
@@ -162,7 +240,7 @@ def test_breakout_takes_half_the_profit_once():
     assert ask(Breakout(), view([1200]), Held(entry=1000, reduced=True)) is None
 
 
-# ---- flow ---------------------------------------------------------------------------------------------------------------------
+# ---- flow ----------------------------------------------------------------------------------------
 def bought(*owners, side="buy", at=START - MINUTE):
     return tuple(Flow(owner, f"wallet {number}", side, at) for number, owner in enumerate(owners))
 
@@ -170,47 +248,82 @@ def bought(*owners, side="buy", at=START - MINUTE):
 def test_flow_needs_wallets_of_different_owners():
     assert ask(FlowFollower(), view([1000], flows=bought(1, 2))).reason == "flow"
     assert ask(FlowFollower(), view([1000], flows=bought(1))).reason == "one_wallet"
-    assert ask(FlowFollower(), view([1000], flows=bought(1, 1))).reason == "too_few_owners"     # two wallets, one owner
+    assert (
+        ask(FlowFollower(), view([1000], flows=bought(1, 1))).reason == "too_few_owners"
+    )  # two wallets, one owner
     assert ask(FlowFollower(), view([1000])) is None
-    assert type(ask(FlowFollower(), view([1000], flows=bought(1, 2) + bought(2, side="sell")))) is Refusal
+    assert (
+        type(ask(FlowFollower(), view([1000], flows=bought(1, 2) + bought(2, side="sell"))))
+        is Refusal
+    )
 
 
 def test_flow_looks_at_its_window_and_never_ahead():
     early, late = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
     assert type(ask(FlowFollower(), view([1000], flows=early + late))) is Enter
-    assert type(ask(FlowFollower(), view([1000], flows=bought(1, at=START - 30 * MINUTE - 1) + late))) is Refusal
-    assert type(ask(FlowFollower(), view([1000], flows=early + bought(2, at=START + 1)))) is Refusal      # after the snapshot
+    assert (
+        type(ask(FlowFollower(), view([1000], flows=bought(1, at=START - 30 * MINUTE - 1) + late)))
+        is Refusal
+    )
+    assert (
+        type(ask(FlowFollower(), view([1000], flows=early + bought(2, at=START + 1)))) is Refusal
+    )  # after the snapshot
 
 
 def test_flow_leaves_when_they_sell():
     def holding(*flows):
         return ask(FlowFollower(), view([1000], flows=flows), Held(opened_at=START - 10 * MINUTE))
+
     assert holding(*bought(1, side="sell")) == Exit("they_sell")
     assert holding(*bought(1, side="sell", at=START - 11 * MINUTE)) is None
     assert holding(*bought(1, side="sell", at=START + 1)) is None
 
 
-# ---- what can be believed -------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("before, now, flaw", [
-    ("0.001", "0.02", None), ("0.001", "0.020001", "price_jump"), ("0.02", "0.001", None), ("0.020001", "0.001", "price_jump"),
-    ("0.001", "0", "non_positive_price"), ("0.001", "-1", "non_positive_price"), ("0.001", "NaN", "non_positive_price"),
-    ("0.001", "Infinity", "non_positive_price"),
-    ("0.001", "1e999999", "non_positive_price"), ("0.001", "garbage", "non_positive_price"), ("0.001", None, "missing_price"), (None, "123", None)])
+# ---- what can be believed ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "before, now, flaw",
+    [
+        ("0.001", "0.02", None),
+        ("0.001", "0.020001", "price_jump"),
+        ("0.02", "0.001", None),
+        ("0.020001", "0.001", "price_jump"),
+        ("0.001", "0", "non_positive_price"),
+        ("0.001", "-1", "non_positive_price"),
+        ("0.001", "NaN", "non_positive_price"),
+        ("0.001", "Infinity", "non_positive_price"),
+        ("0.001", "1e999999", "non_positive_price"),
+        ("0.001", "garbage", "non_positive_price"),
+        ("0.001", None, "missing_price"),
+        (None, "123", None),
+    ],
+)
 def test_prices_must_be_finite_positive_and_near_their_neighbour(before, now, flaw):
     earlier = before and quote(0, price=before)
     assert find_flaw(earlier, quote(1, price=now), START + MINUTE, 28 * MINUTE) == flaw
 
 
 def test_a_neighbour_of_yesterday_is_none():
-    assert find_flaw(quote(0, price="0.001"), quote(1441, price="1"), START + DAY + MINUTE, 28 * MINUTE) is None
+    assert (
+        find_flaw(
+            quote(0, price="0.001"), quote(1441, price="1"), START + DAY + MINUTE, 28 * MINUTE
+        )
+        is None
+    )
 
 
 def test_clocks_that_do_not_fit():
     assert find_flaw(quote(5), quote(4), START + 5 * MINUTE, 28 * MINUTE) == "clock_skew"
-    assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"                 # two minutes ahead of us
+    assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"  # two minutes ahead of us
     assert find_flaw(None, quote(1), START, 28 * MINUTE) is None
 
 
-@pytest.mark.parametrize("text, scaled", [("0.000003465", 3465 * SCALE // 10**9), ("1e-7", SCALE // 10**7), ("0.0000000000000000000000019", 1)])
+@pytest.mark.parametrize(
+    "text, scaled",
+    [
+        ("0.000003465", 3465 * SCALE // 10**9),
+        ("1e-7", SCALE // 10**7),
+        ("0.0000000000000000000000019", 1),
+    ],
+)
 def test_prices_are_exact(text, scaled):
     assert quote(0, price=text).price == scaled

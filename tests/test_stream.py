@@ -1,4 +1,7 @@
-"""GET /api/v1/stream and since=: whatever arrives reaches every follower once, in one order, however often the line is cut."""
+"""GET /api/v1/stream and since=: whatever arrives reaches every follower once, in one order,
+however often the line is cut.
+"""
+
 import itertools
 import json
 import random
@@ -37,10 +40,16 @@ def follow(service, key):
     answers = []
 
     def open_stream(since=None, last_id=None):
-        answer = service.get("/api/v1/stream" + (f"?since={since}" if since else ""), key, headers={"Last-Event-ID": last_id} if last_id else None, buffered=False)
+        answer = service.get(
+            "/api/v1/stream" + (f"?since={since}" if since else ""),
+            key,
+            headers={"Last-Event-ID": last_id} if last_id else None,
+            buffered=False,
+        )
         assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
         answers.append(answer)
         return Events(split_lines(answer.iter_encoded()))
+
     yield open_stream
     for answer in answers:
         answer.close()
@@ -62,7 +71,7 @@ def verify(name, now=NOW):
     books.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
 
 
-# ---- what is told -----------------------------------------------------------------------------------------------------------
+# ---- what is told --------------------------------------------------------------------------------
 def test_posts_trades_and_verifications_in_the_order_they_came(service, key, follow):
     begin = newest(service, key)
     first = post(service, key, 1, signature=signature("buy"))
@@ -70,13 +79,22 @@ def test_posts_trades_and_verifications_in_the_order_they_came(service, key, fol
     service.observe_trade(W, "buy", 10)
     verify("buy")
     events = take(follow(begin), 4)
-    assert [(kind, shown["id"]) for kind, shown in events] == [("post", first), ("post", second), ("trade", "trade_buy"), ("verification", first)]
-    assert events[3][1] == service.get(f"/api/v1/posts/{first}", key).json and events[3][1]["verified"]
+    assert [(kind, shown["id"]) for kind, shown in events] == [
+        ("post", first),
+        ("post", second),
+        ("trade", "trade_buy"),
+        ("verification", first),
+    ]
+    assert (
+        events[3][1] == service.get(f"/api/v1/posts/{first}", key).json and events[3][1]["verified"]
+    )
     assert events[2][1] == service.get("/api/v1/trades", key).json["data"][0]
 
 
 def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
-    """They were kept for all streams; who resumes before them gets the record alone, and who follows hears of it."""
+    """They were kept for all streams; who resumes before them gets the record alone, and who
+    follows hears of it.
+    """
     begin = newest(service, key)
     following = follow(begin)
     uid = post(service, key, 1)
@@ -84,7 +102,10 @@ def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
     posts.hide(uid, NOW)
     kind, shown = take(following, 1)[0]
     assert (kind, shown["id"], shown["body"]) == ("verification", uid, None)
-    assert [(kind, shown["body"]) for kind, shown in take(follow(begin), 2)] == [("post", None), ("verification", None)]
+    assert [(kind, shown["body"]) for kind, shown in take(follow(begin), 2)] == [
+        ("post", None),
+        ("verification", None),
+    ]
 
 
 def test_without_a_place_it_begins_now(service, key, follow):
@@ -98,10 +119,14 @@ def test_an_id_is_a_cursor_of_the_feed_and_the_other_way_round(service, key, fol
     made = [post(service, key, n) for n in range(4)]
     events = follow(made[0])
     take(events, 2)
-    assert [row["id"] for row in service.get(f"/api/v1/feed?since={events.last_id}", key).json["data"]] == made[3:]
+    assert [
+        row["id"] for row in service.get(f"/api/v1/feed?since={events.last_id}", key).json["data"]
+    ] == made[3:]
     page = service.get(f"/api/v1/feed?since={made[0]}&limit=1", key).json
     assert [shown["id"] for _, shown in take(follow(page["newestCursor"]), 2)] == made[2:]
-    assert [shown["id"] for _, shown in take(follow(made[0], last_id=page["newestCursor"]), 2)] == made[2:]       # where the line broke wins
+    assert [
+        shown["id"] for _, shown in take(follow(made[0], last_id=page["newestCursor"]), 2)
+    ] == made[2:]  # where the line broke wins
 
 
 def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
@@ -120,30 +145,57 @@ def test_it_begins_with_an_event_that_has_data(service, key):
     answer = service.get(f"/api/v1/stream?since={since}", key, buffered=False)
     lines = next(answer.iter_encoded()).decode().split("\n")
     answer.close()
-    assert lines[0] == "retry: 2000" and lines[1].startswith("id: ") and lines[2:] == ["event: hello", "data: {}", "", ""]
-    assert service.get(f"/api/v1/feed?since={lines[1].removeprefix('id: ')}", key).status_code == 200
+    assert (
+        lines[0] == "retry: 2000"
+        and lines[1].startswith("id: ")
+        and lines[2:] == ["event: hello", "data: {}", "", ""]
+    )
+    assert (
+        service.get(f"/api/v1/feed?since={lines[1].removeprefix('id: ')}", key).status_code == 200
+    )
 
 
 def test_every_change_of_a_verification_is_told_once(service, key, follow):
     begin = newest(service, key)
     uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))
-    Wallet.update(observed_to=NOW // 1000 + 10**9).execute()              # the chain's time is long past the post, without a sight of it
+    Wallet.update(
+        observed_to=NOW // 1000 + 10**9
+    ).execute()  # the chain's time is long past the post, without a sight of it
     verify("t")
     verify("t")
     service.observe_trade(W, "t", 10)
     verify("t")
     verify("t")
-    assert [kind for kind, in Arrival.select(Arrival.kind).order_by(Arrival.id).tuples()] == ["post", "verification", "trade", "verification"]
-    assert [(kind, shown["id"]) for kind, shown in take(follow(begin), 4)] == [("post", uid), ("verification", uid), ("trade", "trade_t"), ("verification", uid)]
+    assert [kind for (kind,) in Arrival.select(Arrival.kind).order_by(Arrival.id).tuples()] == [
+        "post",
+        "verification",
+        "trade",
+        "verification",
+    ]
+    assert [(kind, shown["id"]) for kind, shown in take(follow(begin), 4)] == [
+        ("post", uid),
+        ("verification", uid),
+        ("trade", "trade_t"),
+        ("verification", uid),
+    ]
 
 
 def test_a_trade_a_refold_took_back_is_passed_over(service, key, follow):
     begin = newest(service, key)
     service.observe_trade(W, "gone", 1)
     models.Trade.delete().execute()
-    again = service.observe_trade(W, "new", 2)                 # on SQLite it gets the row number of the one that is gone
-    assert again == (2 if ground.SERVER else 1) and [shown["id"] for _, shown in take(follow(begin), 1)] == ["trade_new"]
-    assert [row["id"] for row in service.get("/api/v1/trades?since=" + service.get("/api/v1/trades", key).json["newestCursor"], key).json["data"]] == []
+    again = service.observe_trade(
+        W, "new", 2
+    )  # on SQLite it gets the row number of the one that is gone
+    assert again == (2 if ground.SERVER else 1) and [
+        shown["id"] for _, shown in take(follow(begin), 1)
+    ] == ["trade_new"]
+    assert [
+        row["id"]
+        for row in service.get(
+            "/api/v1/trades?since=" + service.get("/api/v1/trades", key).json["newestCursor"], key
+        ).json["data"]
+    ] == []
 
 
 def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
@@ -151,12 +203,18 @@ def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
     since = service.get("/api/v1/trades", key).json["newestCursor"]
     models.Trade.delete().execute()
     service.observe_trade(W, "new", 2)
-    assert [row["id"] for row in service.get(f"/api/v1/trades?since={since}", key).json["data"]] == ["trade_new"]
+    assert [
+        row["id"] for row in service.get(f"/api/v1/trades?since={since}", key).json["data"]
+    ] == ["trade_new"]
 
 
 def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
     """With next to nothing kept, streams change between what is kept and their own reading."""
-    monkeypatch.setattr(stream, "KEPT", 3), monkeypatch.setattr(stream, "BATCH", 2), monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01)
+    (
+        monkeypatch.setattr(stream, "KEPT", 3),
+        monkeypatch.setattr(stream, "BATCH", 2),
+        monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01),
+    )
     places, made = [newest(service, key)], []
     for number in range(9):
         made.append(post(service, key, number))
@@ -171,7 +229,10 @@ def test_it_refuses_what_since_refuses(service, key):
     for place in ("since=post_nobody", "since=AAAA", "since="):
         answer = service.get(f"/api/v1/stream?{place}", key)
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), place
-    assert service.get("/api/v1/stream", key, headers={"Last-Event-ID": "nonsense"}).json["code"] == "invalid_cursor"
+    assert (
+        service.get("/api/v1/stream", key, headers={"Last-Event-ID": "nonsense"}).json["code"]
+        == "invalid_cursor"
+    )
     assert service.get("/api/v1/stream").status_code == 401
     assert not service.app.tail._listeners
 
@@ -181,21 +242,27 @@ def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key
     kept = post(service, key, 1)
     keeping.store_backup(service.config, tmp_path / "backup.db")
     post(service, key, 2), post(service, key, 3)
-    ahead = newest(service, key)                              # of posts that will never have been
+    ahead = newest(service, key)  # of posts that will never have been
     models.database.close_all()
     models.leave()
-    keeping.restore_backup(service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000)
+    keeping.restore_backup(
+        service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000
+    )
     made = [post(service, key, number) for number in range(4, 7)]
-    assert [row["id"] for row in service.get(f"/api/v1/feed?since={ahead}", key).json["data"]] == made
-    assert [shown["id"] for _, shown in take(follow(ahead), 3)] == made and [shown["id"] for _, shown in take(follow(kept), 3)] == made
+    assert [
+        row["id"] for row in service.get(f"/api/v1/feed?since={ahead}", key).json["data"]
+    ] == made
+    assert [shown["id"] for _, shown in take(follow(ahead), 3)] == made and [
+        shown["id"] for _, shown in take(follow(kept), 3)
+    ] == made
 
 
-# ---- what it costs ----------------------------------------------------------------------------------------------------------
+# ---- what it costs -------------------------------------------------------------------------------
 def test_places_are_bounded_and_come_back(service, key):
     answers = [service.get("/api/v1/stream", key, buffered=False) for _ in range(stream.PLACES)]
     full = service.get("/api/v1/stream", key)
     assert (full.status_code, full.json["code"], full.headers["Retry-After"]) == (503, "busy", "5")
-    answers.pop().close()                                     # never read from
+    answers.pop().close()  # never read from
     answers.append(service.get("/api/v1/stream", key, buffered=False))
     assert answers[-1].status_code == 200
     assert service.ask("HEAD", "/api/v1/stream", key).status_code == 503
@@ -214,7 +281,7 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
     time.sleep(0.05)
     assert service.app.wsgi_app.places.qsize() == service.config.threads
     with database.connection_context():
-        assert len(database._in_use) <= 2                     # this thread's, and for a moment the one that looks
+        assert len(database._in_use) <= 2  # this thread's, and for a moment the one that looks
     post(service, key, 1)
     [thread.join(5) for thread in crew]
     assert not any(thread.is_alive() for thread in crew)
@@ -222,7 +289,11 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
 
 def test_one_reading_serves_all(service, key, follow, monkeypatch):
     read, readers = stream.read_frames, []
-    monkeypatch.setattr(stream, "read_frames", lambda *given: readers.append(threading.current_thread().name) or read(*given))
+    monkeypatch.setattr(
+        stream,
+        "read_frames",
+        lambda *given: readers.append(threading.current_thread().name) or read(*given),
+    )
     waiting = [follow() for _ in range(8)]
     made = [post(service, key, number) for number in range(5)]
     for events in waiting:
@@ -242,14 +313,18 @@ def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
 
 
 def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path):
-    """Four of one owner, whichever of its keys opens them; those of others stay, and so does the total."""
+    """Four of one owner, whichever of its keys opens them; those of others stay, and so does the
+    total.
+    """
     made = Service(tmp_path / "data", max_streams_per_owner=4)
     try:
         ada, eve = made.make_bot("Ada"), made.make_bot("Eve")
         keys = [ada.publish_key.text, made.make_read_key(ada.owner)]
         begin = newest(made, keys[0])
         others = made.get(f"/api/v1/stream?since={begin}", eve.publish_key.text, buffered=False)
-        opened = [made.get(f"/api/v1/stream?since={begin}", keys[n % 2], buffered=False) for n in range(6)]
+        opened = [
+            made.get(f"/api/v1/stream?since={begin}", keys[n % 2], buffered=False) for n in range(6)
+        ]
         lines = [split_lines(answer.iter_encoded()) for answer in opened]
         assert [list(Events(line)) for line in lines[:2]] == [[], []]
         uid = made.post({"eventId": "1", "body": "b"}, keys[0]).json["id"]
@@ -284,12 +359,13 @@ def test_nobody_looks_where_nobody_listens(service, key):
     assert not service.app.tail._watched
 
 
-# ---- a real server ----------------------------------------------------------------------------------------------------------
+# ---- a real server -------------------------------------------------------------------------------
 @pytest.fixture
 def server(tmp_path):
     """A Server with its database bound here, too; `server.bots` are two influencers of one owner.
 
-    What it waits for when it stops, it waits for until `stop` gives up: a stream that held it up would be seen.
+    What it waits for when it stops, it waits for until `stop` gives up: a stream that held it up
+    would be seen.
     """
     made = Server(tmp_path, GUNICORN_CMD_ARGS="--graceful-timeout 600")
     settings = ground.settings_of(tmp_path / "data")
@@ -302,17 +378,28 @@ def server(tmp_path):
 
 
 def publish(bots, count, made, pause=0.0):
-    """Posts in turns, straight into the database, beside the server; their uids in order, which the single writer decides."""
+    """Posts in turns, straight into the database, beside the server; their uids in order, which the
+    single writer decides.
+    """
     with database.connection_context():
         for number in range(count):
             with models.writing():
-                made.append(models.store_post(bot=bots[number % len(bots)].bot, source="bot", channel="api", event_id=str(next(NUMBERS)), body="b",
-                                              event_at=NOW, created_at=NOW))
+                made.append(
+                    models.store_post(
+                        bot=bots[number % len(bots)].bot,
+                        source="bot",
+                        channel="api",
+                        event_id=str(next(NUMBERS)),
+                        body="b",
+                        event_at=NOW,
+                        created_at=NOW,
+                    )
+                )
             time.sleep(pause)
 
 
 def in_order():
-    return [uid for uid, in Post.select(Post.uid).order_by(Post.id).tuples()]
+    return [uid for (uid,) in Post.select(Post.uid).order_by(Post.id).tuples()]
 
 
 def test_twenty_cuts_lose_and_repeat_nothing(server):
@@ -323,7 +410,7 @@ def test_twenty_cuts_lose_and_repeat_nothing(server):
     while len(got) < 400:
         length = dice.randint(0 if cuts else 1, 25) if cuts < 20 else 400
         got += [shown["id"] for _, shown in take(line.events, min(length, 400 - len(got)))]
-        last_id = line.events.last_id or last_id               # a line may break before it said anything
+        last_id = line.events.last_id or last_id  # a line may break before it said anything
         line.cut()
         line, cuts = Connection(server.port, key, last_id), cuts + 1
     line.cut()
@@ -356,12 +443,19 @@ def ask(server, path, key):
 def test_a_revoked_key_closes_its_streams_and_no_others(server):
     owner = server.bots[0].owner
     revoked, kept = accounts.create_key(owner, "read", NOW), accounts.create_key(owner, "read", NOW)
-    lines = [Connection(server.port, revoked.text), Connection(server.port, revoked.text), Connection(server.port, kept.text)]
+    lines = [
+        Connection(server.port, revoked.text),
+        Connection(server.port, revoked.text),
+        Connection(server.port, kept.text),
+    ]
     publish(server.bots, 1, made := [])
     assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
     accounts.revoke_key(revoked.key.uid, NOW)
     publish(server.bots, 1, made)
-    assert [list(line.events) for line in lines[:2]] == [[], []]                 # ended, and what came after the revocation was not told
+    assert [list(line.events) for line in lines[:2]] == [
+        [],
+        [],
+    ]  # ended, and what came after the revocation was not told
     assert take(lines[2].events, 1)[0][1]["id"] == made[1]
     again = Connection(server.port, revoked.text, lines[0].events.last_id)
     assert again.status == 401

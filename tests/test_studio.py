@@ -1,4 +1,7 @@
-"""What creators do, form by form: who may, what is shown once, what is kept when something is refused, what is stored."""
+"""What creators do, form by form: who may, what is shown once, what is kept when something is
+refused, what is stored.
+"""
+
 import html
 import re
 import time
@@ -29,7 +32,9 @@ class Browser:
 
     def send(self, path, page="/connect", headers=None, **typed):
         """Post a form as the page at `page` would."""
-        return self.client.post(path, data={"csrf_token": self.token(page), **typed}, headers=headers)
+        return self.client.post(
+            path, data={"csrf_token": self.token(page), **typed}, headers=headers
+        )
 
     def token(self, page="/connect"):
         return re.search(r'name="csrf_token" value="([^"]+)"', self.client.get(page).text)[1]
@@ -39,12 +44,20 @@ class Browser:
         page = self.send("/connect", name=name, **typed)
         assert page.status_code == 200, errors_of(page)
         code = re.search(r'id="recovery-code">([^<]+)<', page.text)
-        return page, re.search(r"/bots/(bot_\w+)", page.text)[1], re.search(r'id="publish-key">([^<]+)<', page.text)[1], code and code[1]
+        return (
+            page,
+            re.search(r"/bots/(bot_\w+)", page.text)[1],
+            re.search(r'id="publish-key">([^<]+)<', page.text)[1],
+            code and code[1],
+        )
 
 
 def errors_of(page):
     """{field: message} that stand beside fields."""
-    return {field: html.unescape(said) for field, said in re.findall(r'<p class="error" id="e-(\w+)">([^<]+)</p>', page.text)}
+    return {
+        field: html.unescape(said)
+        for field, said in re.findall(r'<p class="error" id="e-(\w+)">([^<]+)</p>', page.text)
+    }
 
 
 @pytest.fixture
@@ -58,15 +71,38 @@ def nell(browser):
     return browser.create(wallet=address("nell"))[1]
 
 
-# ---- creating -------------------------------------------------------------------------------------------------------------
+# ---- creating ------------------------------------------------------------------------------------
 def test_a_form_makes_an_influencer_whose_key_works_and_is_shown_once(service, browser):
-    page, uid, key, code = browser.create("Nell", bio="Calm.", tone="dry", topics="fees, launches", catchphrases="Steady.\r\nNo, really.", wallet=address("w"))
-    assert page.headers["Cache-Control"] == "no-store" and key in page.text and re.fullmatch(r"(\w{5}-){5}\w", code)
-    assert f"Bearer {key}" in page.text and page.text.index("publish-key") < page.text.index("recovery-code")
+    page, uid, key, code = browser.create(
+        "Nell",
+        bio="Calm.",
+        tone="dry",
+        topics="fees, launches",
+        catchphrases="Steady.\r\nNo, really.",
+        wallet=address("w"),
+    )
+    assert (
+        page.headers["Cache-Control"] == "no-store"
+        and key in page.text
+        and re.fullmatch(r"(\w{5}-){5}\w", code)
+    )
+    assert f"Bearer {key}" in page.text and page.text.index("publish-key") < page.text.index(
+        "recovery-code"
+    )
     shown = service.get(f"/api/v1/bots/{uid}", key).json
-    assert shown["voice"] == {"tone": "dry", "style": [], "adjectives": [], "topics": ["fees", "launches"], "catchphrases": ["Steady.", "No, really."], "emoji": ""}
+    assert shown["voice"] == {
+        "tone": "dry",
+        "style": [],
+        "adjectives": [],
+        "topics": ["fees", "launches"],
+        "catchphrases": ["Steady.", "No, really."],
+        "emoji": "",
+    }
     assert shown["wallet"]["address"] == address("w") and shown["bio"] == "Calm."
-    assert not any(KEY_TEXT.search(browser.get(path).text) or code in browser.get(path).text for path in ("/connect", f"/bots/{uid}", f"/bots/{uid}/manage", "/"))
+    assert not any(
+        KEY_TEXT.search(browser.get(path).text) or code in browser.get(path).text
+        for path in ("/connect", f"/bots/{uid}", f"/bots/{uid}/manage", "/")
+    )
 
 
 def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
@@ -75,20 +111,31 @@ def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
         name = cookie["creator"]
     models.database.close_all()
     stored = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file())
-    assert all(secret.encode() not in stored for secret in (key, code, code.replace("-", ""), name)) and Session.get().hash == hash_secret(name)
+    assert all(
+        secret.encode() not in stored for secret in (key, code, code.replace("-", ""), name)
+    ) and Session.get().hash == hash_secret(name)
 
 
 def test_a_form_sent_twice_makes_one_influencer(browser):
     draft = "ab" * 12
     _, uid, _, _ = browser.create(draft=draft)
     again = browser.send("/connect", name="Nell", draft=draft)
-    assert uid == f"bot_{draft}" and again.status_code == 302 and again.location == f"/bots/{uid}/manage" and Bot.select().count() == 1
+    assert (
+        uid == f"bot_{draft}"
+        and again.status_code == 302
+        and again.location == f"/bots/{uid}/manage"
+        and Bot.select().count() == 1
+    )
     assert "was made when the form was first sent" in browser.get(again.location).text
 
 
 def test_a_second_influencer_joins_the_same_account(browser, nell):
     page, uid, _, code = browser.create("Otto")
-    assert code is None and "recovery" not in page.text.lower() and Bot.get(Bot.uid == uid).owner_id == Bot.get(Bot.uid == nell).owner_id
+    assert (
+        code is None
+        and "recovery" not in page.text.lower()
+        and Bot.get(Bot.uid == uid).owner_id == Bot.get(Bot.uid == nell).owner_id
+    )
 
 
 def test_two_browsers_never_share_a_draft(service, browser):
@@ -98,15 +145,33 @@ def test_two_browsers_never_share_a_draft(service, browser):
     assert other != uid and key and code and Bot.select().count() == 2
 
 
-@pytest.mark.parametrize("typed, field, said", [
-    ({"name": ""}, "name", "1 to 60 characters"), ({"name": "x" * 61}, "name", "1 to 60 characters"), ({"name": "a\x00b"}, "name", "control characters"),
-    ({"bio": "b" * 501}, "bio", "0 to 500"), ({"wallet": "nonsense"}, "wallet", "base58 of 32 bytes"), ({"wallet": SEED}, "wallet", "was not stored"),
-    ({"wallet": PRIVATE}, "wallet", "was not stored"), ({"tone": "t" * 61}, "tone", "0 to 60"), ({"topics": ",".join("abcdefghijklm")}, "topics", "at most 12")])
+@pytest.mark.parametrize(
+    "typed, field, said",
+    [
+        ({"name": ""}, "name", "1 to 60 characters"),
+        ({"name": "x" * 61}, "name", "1 to 60 characters"),
+        ({"name": "a\x00b"}, "name", "control characters"),
+        ({"bio": "b" * 501}, "bio", "0 to 500"),
+        ({"wallet": "nonsense"}, "wallet", "base58 of 32 bytes"),
+        ({"wallet": SEED}, "wallet", "was not stored"),
+        ({"wallet": PRIVATE}, "wallet", "was not stored"),
+        ({"tone": "t" * 61}, "tone", "0 to 60"),
+        ({"topics": ",".join("abcdefghijklm")}, "topics", "at most 12"),
+    ],
+)
 def test_a_refused_field_says_why_and_nothing_typed_is_lost(browser, typed, field, said):
-    page = browser.send("/connect", **{"name": "Nell", "bio": "My bio", "tone": "dry", "topics": "kept, too", **typed})
+    page = browser.send(
+        "/connect",
+        **{"name": "Nell", "bio": "My bio", "tone": "dry", "topics": "kept, too", **typed},
+    )
     assert page.status_code == 422 and said in errors_of(page)[field] and Bot.select().count() == 0
     shown = html.unescape(page.text)
-    kept = {"name": 'value="Nell"', "bio": ">My bio<", "tone": 'value="dry"', "topics": 'value="kept, too"'}
+    kept = {
+        "name": 'value="Nell"',
+        "bio": ">My bio<",
+        "tone": 'value="dry"',
+        "topics": 'value="kept, too"',
+    }
     assert all(kept[name] in shown for name in kept if name != field)
     assert typed.get("wallet", "\x01") not in shown and f'aria-describedby="e-{field}' in page.text
 
@@ -118,7 +183,12 @@ def test_all_refused_fields_are_named_at_once(browser):
 
 def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service):
     page = Browser(service).send("/connect", name="Thief", wallet=address("nell"))
-    assert page.status_code == 409 and "another influencer" in errors_of(page)["wallet"] and 'value="Thief"' in page.text and Bot.select().count() == 1
+    assert (
+        page.status_code == 409
+        and "another influencer" in errors_of(page)["wallet"]
+        and 'value="Thief"' in page.text
+        and Bot.select().count() == 1
+    )
 
 
 def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
@@ -127,38 +197,80 @@ def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
     for n in range(3):
         Browser(service).create(f"Bot {n}")
     page = browser.send("/connect", name="Fourth", bio="Still here")
-    assert page.status_code == 429 and int(page.headers["Retry-After"]) > 0 and ">Still here<" in page.text and Bot.select().count() == 3
+    assert (
+        page.status_code == 429
+        and int(page.headers["Retry-After"]) > 0
+        and ">Still here<" in page.text
+        and Bot.select().count() == 3
+    )
     service.close()
 
 
 def test_a_closed_instance_takes_nobody_new(tmp_path):
     service = Service(tmp_path / "data", registration="closed")
     browser = Browser(service)
-    assert "from its operator only" in browser.get("/connect").text and 'name="draft"' not in browser.get("/connect").text
+    assert (
+        "from its operator only" in browser.get("/connect").text
+        and 'name="draft"' not in browser.get("/connect").text
+    )
     assert browser.send("/connect", name="Nell").status_code == 403 and Bot.select().count() == 0
     service.close()
 
 
-# ---- forms of others ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
+# ---- forms of others -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
 def test_a_form_from_another_site_is_refused_even_with_a_token(browser, headers):
     page = browser.send("/connect", name="Nell", headers=headers)
     assert page.status_code == 403 and "another site" in page.text and Bot.select().count() == 0
 
 
-@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, {"Sec-Fetch-Site": "none"}, {"Origin": "http://127.0.0.1:8000"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://127.0.0.1:8000"},
+    ],
+)
 def test_a_form_of_this_site_is_taken(browser, headers):
     assert browser.send("/connect", name="Nell", headers=headers).status_code == 200
 
 
 def test_a_form_without_its_token_is_offered_again_with_what_was_typed(browser):
-    page = browser.client.post("/connect", data={"name": "Nell", "bio": "Kept <b>", "wallet": SEED, "csrf_token": "stale"})
-    assert page.status_code == 400 and "send it again" in page.text.lower() and 'name="bio" value="Kept &lt;b&gt;"' in page.text and SEED not in page.text
+    page = browser.client.post(
+        "/connect", data={"name": "Nell", "bio": "Kept <b>", "wallet": SEED, "csrf_token": "stale"}
+    )
+    assert (
+        page.status_code == 400
+        and "send it again" in page.text.lower()
+        and 'name="bio" value="Kept &lt;b&gt;"' in page.text
+        and SEED not in page.text
+    )
     typed = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
-    assert browser.client.post("/connect", data=typed).status_code == 200 and Bot.get().name == "Nell"
+    assert (
+        browser.client.post("/connect", data=typed).status_code == 200 and Bot.get().name == "Nell"
+    )
 
 
-FORMS = ["profile", "auto-post", "posts", "wallet", "wallet/detach", "challenge", "proof", "keys", "retire"]
+FORMS = [
+    "profile",
+    "auto-post",
+    "posts",
+    "wallet",
+    "wallet/detach",
+    "challenge",
+    "proof",
+    "keys",
+    "retire",
+]
 
 
 @pytest.mark.parametrize("other", ["nobody", "another creator"])
@@ -168,32 +280,64 @@ def test_a_stranger_can_manage_nothing(service, browser, nell, other):
     if other == "another creator":
         stranger.create("Otto")
     before = snapshot()
-    paths = [f"/bots/{nell}/{form}" for form in FORMS] + [f"/keys/{key.uid}/revoke", f"/keys/{key.uid}/rotate"]
-    answers = [stranger.send(path, name="Mine", body="Mine", wallet=address("mine")) for path in paths]
-    answers += [stranger.get(path) for path in (f"/bots/{nell}/manage", f"/bots/{nell}/retire", f"/bots/{nell}/proof", f"/bots/{nell}/wallet/detach", f"/keys/{key.uid}/revoke")]
-    assert {answer.status_code for answer in answers} <= {403, 404} and all("<h1" in answer.text for answer in answers) and snapshot() == before
-    assert "Manage bot" not in stranger.get(f"/bots/{nell}").text and "Manage bot" in browser.get(f"/bots/{nell}").text
+    paths = [f"/bots/{nell}/{form}" for form in FORMS] + [
+        f"/keys/{key.uid}/revoke",
+        f"/keys/{key.uid}/rotate",
+    ]
+    answers = [
+        stranger.send(path, name="Mine", body="Mine", wallet=address("mine")) for path in paths
+    ]
+    answers += [
+        stranger.get(path)
+        for path in (
+            f"/bots/{nell}/manage",
+            f"/bots/{nell}/retire",
+            f"/bots/{nell}/proof",
+            f"/bots/{nell}/wallet/detach",
+            f"/keys/{key.uid}/revoke",
+        )
+    ]
+    assert (
+        {answer.status_code for answer in answers} <= {403, 404}
+        and all("<h1" in answer.text for answer in answers)
+        and snapshot() == before
+    )
+    assert (
+        "Manage bot" not in stranger.get(f"/bots/{nell}").text
+        and "Manage bot" in browser.get(f"/bots/{nell}").text
+    )
 
 
 def snapshot():
-    return [list(model.select().order_by(model.id).dicts()) for model in (Bot, Key, Post, models.Attachment)]
+    return [
+        list(model.select().order_by(model.id).dicts())
+        for model in (Bot, Key, Post, models.Attachment)
+    ]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_asking_for_a_confirmation_does_nothing_yet(browser, nell, method):
     key, before = Key.get(), snapshot()
-    for path in (f"/bots/{nell}/retire", f"/bots/{nell}/wallet/detach", f"/keys/{key.uid}/revoke", f"/keys/{key.uid}/rotate"):
+    for path in (
+        f"/bots/{nell}/retire",
+        f"/bots/{nell}/wallet/detach",
+        f"/keys/{key.uid}/revoke",
+        f"/keys/{key.uid}/rotate",
+    ):
         assert browser.client.open(path, method=method).status_code == 200
     assert snapshot() == before
 
 
-# ---- sessions and recovery ------------------------------------------------------------------------------------------------
+# ---- sessions and recovery -----------------------------------------------------------------------
 def test_logging_out_ends_the_session_for_a_copied_cookie_too(service, browser, nell):
     copy = Browser(service)
     copy.client.set_cookie("session", browser.client.get_cookie("session").value)
     assert copy.get(f"/bots/{nell}/manage").status_code == 200
     browser.send("/logout")
-    assert [one.get(f"/bots/{nell}/manage").status_code for one in (browser, copy)] == [403, 403] and Session.select().count() == 0
+    assert [one.get(f"/bots/{nell}/manage").status_code for one in (browser, copy)] == [
+        403,
+        403,
+    ] and Session.select().count() == 0
 
 
 def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, browser):
@@ -202,17 +346,29 @@ def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, br
     page = fresh.send("/recover", code=code.lower().replace("-", " "))
     new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
     assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store" and new != code
-    assert (fresh.get(f"/bots/{uid}/manage").status_code, browser.get(f"/bots/{uid}/manage").status_code) == (200, 403)
+    assert (
+        fresh.get(f"/bots/{uid}/manage").status_code,
+        browser.get(f"/bots/{uid}/manage").status_code,
+    ) == (200, 403)
     late = Browser(service)
     refused = late.send("/recover", code=code)
-    assert refused.status_code == 422 and "used before" in errors_of(refused)["code"] and code not in refused.text
+    assert (
+        refused.status_code == 422
+        and "used before" in errors_of(refused)["code"]
+        and code not in refused.text
+    )
     assert late.send("/recover", code=new).status_code == 200
 
 
 def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
     service = Service(tmp_path / "data", failed_auth_per_minute=2)
     browser = Browser(service)
-    assert [browser.send("/recover", code=f"guess {n}").status_code for n in range(4)] == [422, 422, 429, 429]
+    assert [browser.send("/recover", code=f"guess {n}").status_code for n in range(4)] == [
+        422,
+        422,
+        429,
+        429,
+    ]
     service.close()
 
 
@@ -221,7 +377,7 @@ def test_a_session_alone_gets_no_recovery_code(service, browser):
     _, _, _, code = browser.create()
     for typed in ({}, {"present": ""}, {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"}):
         refused = browser.send("/recovery-code", **typed)
-        assert refused.status_code == 422 and "recovery-code\">" not in refused.text
+        assert refused.status_code == 422 and 'recovery-code">' not in refused.text
         assert "operator" in errors_of(refused)["present"]
     assert Browser(service).send("/recover", code=code).status_code == 200
 
@@ -238,7 +394,10 @@ def test_a_code_is_renewed_with_the_present_one(service, browser):
     _, uid, _, code = browser.create()
     page = browser.send("/recovery-code", present=code)
     new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
-    assert Browser(service).send("/recover", code=code).status_code == 422 and Browser(service).send("/recover", code=new).status_code == 200
+    assert (
+        Browser(service).send("/recover", code=code).status_code == 422
+        and Browser(service).send("/recover", code=new).status_code == 200
+    )
 
 
 def test_an_old_session_has_ended(browser, nell):
@@ -270,7 +429,9 @@ def test_servers_whose_clocks_differ_share_their_visitors(browser, nell, monkeyp
 
 
 def test_a_clock_that_is_far_behind_sets_a_cookie_that_lasts(browser, monkeypatch):
-    """A small computer without a battery begins in 1970, and a cookie that ends then is thrown away."""
+    """A small computer without a battery begins in 1970, and a cookie that ends then is thrown
+    away.
+    """
     shift_clock(monkeypatch, -50 * 365 * 86_400)
     page, uid, _, _ = browser.create()
     ends = re.search(r"Expires=\w+, \d+ \w+ (\d+)", page.headers["Set-Cookie"])[1]
@@ -279,7 +440,9 @@ def test_a_clock_that_is_far_behind_sets_a_cookie_that_lasts(browser, monkeypatc
 
 @pytest.fixture
 def secure(tmp_path):
-    made = Service(tmp_path / "https", base_url="https://candor.example", allowed_hosts=("candor.example",))
+    made = Service(
+        tmp_path / "https", base_url="https://candor.example", allowed_hosts=("candor.example",)
+    )
     yield made
     made.close()
 
@@ -287,8 +450,10 @@ def secure(tmp_path):
 def visit(service):
     """A Browser that comes by https."""
     browser = Browser(service)
-    options = {"base_url": "https://candor.example",
-               "environ_base": {"HTTP_REFERER": "https://candor.example/connect"}}
+    options = {
+        "base_url": "https://candor.example",
+        "environ_base": {"HTTP_REFERER": "https://candor.example/connect"},
+    }
     opened = browser.client.open
     browser.client.open = lambda *args, **more: opened(*args, **{**options, **more})
     return browser
@@ -327,7 +492,9 @@ def test_the_name_before_does_not_win_over_the_present_one(secure):
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):
     page, _, _, _ = browser.create()
-    assert all(word in page.headers["Set-Cookie"] for word in ("HttpOnly", "SameSite=Lax", "Path=/"))
+    assert all(
+        word in page.headers["Set-Cookie"] for word in ("HttpOnly", "SameSite=Lax", "Path=/")
+    )
 
 
 def test_no_proof_begins_for_a_vault(browser, nell):
@@ -337,11 +504,14 @@ def test_no_proof_begins_for_a_vault(browser, nell):
     assert Session.get().challenge is None
 
 
-# ---- keys -----------------------------------------------------------------------------------------------------------------
+# ---- keys ----------------------------------------------------------------------------------------
 def test_a_read_key_is_made_shown_once_and_reads(service, browser, nell):
     page = browser.send("/connect/keys", label="research")
     key = re.search(r'id="read-key">([^<]+)<', page.text)[1]
-    assert page.headers["Cache-Control"] == "no-store" and service.get("/api/v1/feed", key).status_code == 200
+    assert (
+        page.headers["Cache-Control"] == "no-store"
+        and service.get("/api/v1/feed", key).status_code == 200
+    )
     assert service.post({"eventId": "1", "body": "x"}, key).status_code == 403
     again = browser.get("/connect").text
     assert "research" in again and key not in again and f"cnd_read_…{key[-4:]}" in again
@@ -350,17 +520,28 @@ def test_a_read_key_is_made_shown_once_and_reads(service, browser, nell):
 def test_a_key_is_revoked_after_a_confirmation_and_ends_at_once(service, browser):
     _, uid, key, _ = browser.create()
     row = Key.get()
-    assert "Yes, revoke it" in browser.get(f"/keys/{row.uid}/revoke").text and service.get("/api/v1/me", key).status_code == 200
+    assert (
+        "Yes, revoke it" in browser.get(f"/keys/{row.uid}/revoke").text
+        and service.get("/api/v1/me", key).status_code == 200
+    )
     browser.send(f"/keys/{row.uid}/revoke")
-    assert service.get("/api/v1/me", key).status_code == 401 and "revoked" in browser.get(f"/bots/{uid}/manage").text
+    assert (
+        service.get("/api/v1/me", key).status_code == 401
+        and "revoked" in browser.get(f"/bots/{uid}/manage").text
+    )
 
 
-@pytest.mark.parametrize("overlap, status", [("0", 401), ("1", 200), ("24", 200), ("nonsense", 401)])
+@pytest.mark.parametrize(
+    "overlap, status", [("0", 401), ("1", 200), ("24", 200), ("nonsense", 401)]
+)
 def test_a_rotated_key_may_work_on_for_a_while(service, browser, overlap, status):
     _, _, old, _ = browser.create()
     page = browser.send(f"/keys/{Key.get().uid}/rotate", overlap=overlap)
     new = re.search(r'id="publish-key">([^<]+)<', page.text)[1]
-    assert service.get("/api/v1/me", old).status_code == status and service.get("/api/v1/me", new).status_code == 200
+    assert (
+        service.get("/api/v1/me", old).status_code == status
+        and service.get("/api/v1/me", new).status_code == 200
+    )
 
 
 def test_a_revoked_key_is_not_rotated(browser, nell):
@@ -379,38 +560,68 @@ def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):
     assert page.status_code == 409 and "at most 20" in errors_of(page)["label"]
 
 
-# ---- profile, posts, wallet -----------------------------------------------------------------------------------------------
+# ---- profile, posts, wallet ----------------------------------------------------------------------
 def test_the_profile_changes_and_an_emptied_field_is_empty(service, browser):
     _, uid, key, _ = browser.create(tone="dry", topics="fees", emoji="x")
     browser.send(f"/bots/{uid}/profile", name="Nelly", bio="New", tone="solemn", style="terse, odd")
     shown = service.get(f"/api/v1/bots/{uid}", key).json
-    assert (shown["name"], shown["bio"], shown["voice"]["tone"], shown["voice"]["style"], shown["voice"]["topics"], shown["voice"]["emoji"]) == ("Nelly", "New", "solemn", ["terse", "odd"], [], "")
+    assert (
+        shown["name"],
+        shown["bio"],
+        shown["voice"]["tone"],
+        shown["voice"]["style"],
+        shown["voice"]["topics"],
+        shown["voice"]["emoji"],
+    ) == ("Nelly", "New", "solemn", ["terse", "odd"], [], "")
     page = browser.send(f"/bots/{uid}/profile", name="", bio="Typed")
-    assert page.status_code == 422 and "1 to 60" in errors_of(page)["name"] and ">Typed<" in page.text
+    assert (
+        page.status_code == 422 and "1 to 60" in errors_of(page)["name"] and ">Typed<" in page.text
+    )
 
 
 def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
-    sent = [browser.send(f"/bots/{nell}/posts", body="Line one\r\nline two", draft="d1") for _ in range(2)]
-    assert [one.status_code for one in sent] == [302, 302] and sent[0].location == sent[1].location and Post.select().count() == 1
-    assert (Post.get().body, Post.get().channel, Post.get().status) == ("Line one\nline two", "studio", "none") and "typed by its creator" in browser.get(sent[0].location).text
+    sent = [
+        browser.send(f"/bots/{nell}/posts", body="Line one\r\nline two", draft="d1")
+        for _ in range(2)
+    ]
+    assert (
+        [one.status_code for one in sent] == [302, 302]
+        and sent[0].location == sent[1].location
+        and Post.select().count() == 1
+    )
+    assert (Post.get().body, Post.get().channel, Post.get().status) == (
+        "Line one\nline two",
+        "studio",
+        "none",
+    ) and "typed by its creator" in browser.get(sent[0].location).text
 
 
 def test_a_refused_post_keeps_its_words(browser, nell):
     page = browser.send(f"/bots/{nell}/posts", body="Kept words", signature="nonsense", draft="d2")
-    assert page.status_code == 422 and "base58 of 64 bytes" in errors_of(page)["signature"] and "Kept words" in page.text and Post.select().count() == 0
+    assert (
+        page.status_code == 422
+        and "base58 of 64 bytes" in errors_of(page)["signature"]
+        and "Kept words" in page.text
+        and Post.select().count() == 0
+    )
 
 
 def test_posts_by_hand_share_the_minutes_limit(tmp_path):
     service = Service(tmp_path / "data", posts_per_minute=2)
     browser = Browser(service)
     uid = browser.create()[1]
-    assert [browser.send(f"/bots/{uid}/posts", body="x", draft=str(n)).status_code for n in range(3)] == [302, 302, 429]
+    assert [
+        browser.send(f"/bots/{uid}/posts", body="x", draft=str(n)).status_code for n in range(3)
+    ] == [302, 302, 429]
     service.close()
 
 
 def test_a_wallet_is_replaced_and_detached(service, browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
-    assert accounts.find_attachment(Bot.get()).wallet.address == address("second") and address("nell")[:4] in browser.get(f"/bots/{nell}").text
+    assert (
+        accounts.find_attachment(Bot.get()).wallet.address == address("second")
+        and address("nell")[:4] in browser.get(f"/bots/{nell}").text
+    )
     browser.send(f"/bots/{nell}/wallet/detach")
     assert accounts.find_attachment(Bot.get()) is None
 
@@ -419,7 +630,11 @@ def test_a_wallet_is_replaced_and_detached(service, browser, nell):
 @pytest.mark.parametrize("secret", [SEED, PRIVATE])
 def test_a_pasted_secret_is_refused_and_shown_nowhere(browser, nell, path, field, secret):
     page = browser.send(f"/bots/{nell}/{path}", wallet=secret, prove=secret)
-    assert page.status_code == 422 and "was not stored" in errors_of(page)[field] and secret not in html.unescape(page.text)
+    assert (
+        page.status_code == 422
+        and "was not stored" in errors_of(page)[field]
+        and secret not in html.unescape(page.text)
+    )
 
 
 def test_trades_are_told_by_itself_only_after_it_was_switched_on(browser, nell):
@@ -434,25 +649,35 @@ def test_a_retired_influencer_keeps_its_page_and_nothing_else(service, browser):
     service.post({"eventId": "1", "body": "Last words."}, key)
     browser.send(f"/bots/{uid}/retire")
     page = browser.get(f"/bots/{uid}").text
-    assert "Retired on" in page and "Last words." in page and service.get("/api/v1/me", key).status_code == 401
-    assert browser.send(f"/bots/{uid}/posts", body="More", draft="x").status_code == 409 and browser.send(f"/bots/{uid}/keys").status_code == 409
+    assert (
+        "Retired on" in page
+        and "Last words." in page
+        and service.get("/api/v1/me", key).status_code == 401
+    )
+    assert (
+        browser.send(f"/bots/{uid}/posts", body="More", draft="x").status_code == 409
+        and browser.send(f"/bots/{uid}/keys").status_code == 409
+    )
     assert "nothing left to manage" in browser.get(f"/bots/{uid}/manage").text
 
 
-# ---- proof of ownership ---------------------------------------------------------------------------------------------------
+# ---- proof of ownership --------------------------------------------------------------------------
 SIGNER = SigningKey(b"w" * 32)
 
 
 @pytest.fixture
 def owned():
     import base58
+
     return base58.b58encode(bytes(SIGNER.verify_key)).decode()
 
 
 def challenge(browser, uid, wallet=""):
     answer = browser.send(f"/bots/{uid}/challenge", prove=wallet)
     assert answer.status_code == 302, errors_of(answer)
-    return html.unescape(re.search(r'id="challenge">([^<]+)<', browser.get(answer.location).text)[1])
+    return html.unescape(
+        re.search(r'id="challenge">([^<]+)<', browser.get(answer.location).text)[1]
+    )
 
 
 def prove(browser, uid, text, key=SIGNER):
@@ -463,7 +688,10 @@ def test_a_signature_proves_the_wallet_once(service, browser, owned):
     _, uid, key, _ = browser.create(wallet=owned)
     text = challenge(browser, uid)
     assert all(part in text for part in (uid, owned, service.config.base_url))
-    assert prove(browser, uid, text).status_code == 302 and "owner proven" in browser.get(f"/bots/{uid}").text
+    assert (
+        prove(browser, uid, text).status_code == 302
+        and "owner proven" in browser.get(f"/bots/{uid}").text
+    )
     assert service.get(f"/api/v1/bots/{uid}", key).json["wallet"]["ownership"] == "proven"
     assert "no longer valid" in browser.get(prove(browser, uid, text).location).text
 
@@ -474,25 +702,43 @@ def test_a_proof_displaces_a_claim(service, browser, owned):
     assert browser.send(f"/bots/{uid}/wallet", wallet=owned).status_code == 409
     prove(browser, uid, challenge(browser, uid, owned))
     holders = {bot.uid: accounts.find_attachment(bot) for bot in Bot.select()}
-    assert holders[claimer] is None and (holders[uid].wallet.address, holders[uid].ownership) == (owned, "proven")
+    assert holders[claimer] is None and (holders[uid].wallet.address, holders[uid].ownership) == (
+        owned,
+        "proven",
+    )
 
 
 def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned):
     uid = browser.create(wallet=owned)[1]
     text = challenge(browser, uid)
     wrong = prove(browser, uid, text, SigningKey(b"x" * 32))
-    assert wrong.status_code == 422 and "not this wallet" in errors_of(wrong)["signature"] and accounts.find_attachment(Bot.get()).ownership == "claimed"
-    assert browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422 and prove(browser, uid, text).status_code == 302
+    assert (
+        wrong.status_code == 422
+        and "not this wallet" in errors_of(wrong)["signature"]
+        and accounts.find_attachment(Bot.get()).ownership == "claimed"
+    )
+    assert (
+        browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422
+        and prove(browser, uid, text).status_code == 302
+    )
 
 
 def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service, browser, owned):
     _, uid, _, _ = browser.create(wallet=owned)
     other = browser.create("Other")[1]
     text = challenge(browser, uid)
-    assert prove(browser, other, text).status_code == 302 and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+    assert (
+        prove(browser, other, text).status_code == 302
+        and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+    )
     stored = orjson.loads(Session.get().challenge)
-    Session.update(challenge=orjson.dumps({**stored, "endsAt": stored["endsAt"] - 300_001}).decode()).execute()
-    assert prove(browser, uid, text).status_code == 302 and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+    Session.update(
+        challenge=orjson.dumps({**stored, "endsAt": stored["endsAt"] - 300_001}).decode()
+    ).execute()
+    assert (
+        prove(browser, uid, text).status_code == 302
+        and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+    )
 
 
 def test_detaching_ends_a_proof(browser, owned):
@@ -504,6 +750,12 @@ def test_detaching_ends_a_proof(browser, owned):
 
 
 def test_the_voice_is_heard_before_it_is_saved(browser):
-    dry, bold = (browser.get(f"/connect/preview?tone={tone}&topics=fees").text for tone in ("dry", "bold"))
-    assert dry != bold and "PINE" in dry and "<script" not in browser.get("/connect/preview?catchphrases=%3Cscript%3E").text
+    dry, bold = (
+        browser.get(f"/connect/preview?tone={tone}&topics=fees").text for tone in ("dry", "bold")
+    )
+    assert (
+        dry != bold
+        and "PINE" in dry
+        and "<script" not in browser.get("/connect/preview?catchphrases=%3Cscript%3E").text
+    )
     assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204

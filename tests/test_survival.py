@@ -1,4 +1,7 @@
-"""Killed, locked out, without disk, with two workers: in the end the ledger is the same, byte for byte."""
+"""Killed, locked out, without disk, with two workers: in the end the ledger is the same, byte for
+byte.
+"""
+
 import contextlib
 import json
 import os
@@ -35,7 +38,9 @@ def opened(settings):
 
 @pytest.fixture
 def story(settings):
-    """(settings, chain, what a quiet observation of it makes): the database is empty and closed again."""
+    """(settings, chain, what a quiet observation of it makes): the database is empty and closed
+    again.
+    """
     chain = market(5, ("ada", "eve"), 60)
     models.migrate(models.connect(settings))
     with opened(settings):
@@ -46,7 +51,9 @@ def story(settings):
 
 
 def fork(settings, chain, prepare=lambda: None):
-    """A process that observes until nothing changes any more; its id. It leaves with 0 when done, 3 when the database failed it."""
+    """A process that observes until nothing changes any more; its id. It leaves with 0 when done, 3
+    when the database failed it.
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -83,14 +90,18 @@ def check(settings, truth):
         assert ledger_of([ADA, EVE]) == truth
 
 
-# ---- kill -9 ----------------------------------------------------------------------------------------------------------------
+# ---- kill -9 -------------------------------------------------------------------------------------
 def test_killed_at_any_moment(story):
-    """SIGKILL from outside after a random time, again and again, each new process going on with what is there; some kills hit nothing but the start."""
+    """SIGKILL from outside after a random time, again and again, each new process going on with
+    what is there; some kills hit nothing but the start.
+    """
     settings, chain, truth = story
     dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
     for _ in range(200):
         pid = fork(settings, chain)
-        time.sleep(dice.uniform(0, span / 10))               # of this machine: a fast one is done before a fixed time is over
+        time.sleep(
+            dice.uniform(0, span / 10)
+        )  # of this machine: a fast one is done before a fixed time is over
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         if wait_for(pid) == 0:
@@ -105,7 +116,9 @@ def test_killed_at_any_moment(story):
 
 
 def test_killed_between_any_two_writes(story):
-    """The process ends itself before its nth statement, n growing: every place between two writes is hit once."""
+    """The process ends itself before its nth statement, n growing: every place between two writes
+    is hit once.
+    """
     settings, chain, truth = story
 
     def ends_at(count):
@@ -119,7 +132,9 @@ def test_killed_between_any_two_writes(story):
                     if left[0] == 0:
                         os.kill(os.getpid(), signal.SIGKILL)
                 return real(self, sql, params)
+
             kind.execute_sql = execute
+
         return prepare
 
     kills = 0
@@ -130,24 +145,42 @@ def test_killed_between_any_two_writes(story):
 
 
 def test_the_command_killed_in_the_middle(tmp_path, history, expected):
-    """`app.py observe --once` against the replay node, killed three times, then let through: as the oracle has it."""
+    """`app.py observe --once` against the replay node, killed three times, then let through: as the
+    oracle has it.
+    """
     with ReplayNode(tmp_path) as node:
-        environ = {**os.environ, **ground.environ(tmp_path / "data"), "SOLANA_RPC_URLS": node.url, "RPC_REQUESTS_PER_SECOND": "200", "EXTRA_SWAP_PROGRAMS": history["venue"]}
+        environ = {
+            **os.environ,
+            **ground.environ(tmp_path / "data"),
+            "SOLANA_RPC_URLS": node.url,
+            "RPC_REQUESTS_PER_SECOND": "200",
+            "EXTRA_SWAP_PROGRAMS": history["venue"],
+        }
 
         def command(*argv):
-            return subprocess.Popen([sys.executable, "app.py", *argv], cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            return subprocess.Popen(
+                [sys.executable, "app.py", *argv],
+                cwd=ROOT,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
 
         wallet = history["wallets"][0]
         for argv in (["migrate"], ["bot", "create", "--name", "Ada", "--wallet", wallet]):
             command(*argv).communicate()
         for _ in range(3):
             victim = command("observe", "--once")
-            victim.stdout.readline()                      # it works
+            victim.stdout.readline()  # it works
             time.sleep(0.2)
             victim.kill()
             victim.communicate()
         said = command("observe", "--once", "--json").communicate()[0]
-        assert json.loads(said)[wallet]["state"] == "complete" and json.loads(said)[wallet]["receipts"] == 240
+        assert (
+            json.loads(said)[wallet]["state"] == "complete"
+            and json.loads(said)[wallet]["receipts"] == 240
+        )
         assert node.stats()["calls"]["getTransaction"] <= 240 + 3
         settings = ground.settings_of(tmp_path / "data")
         with opened(settings):
@@ -157,7 +190,7 @@ def test_the_command_killed_in_the_middle(tmp_path, history, expected):
         assert {name: results[name] for name in want} == want
 
 
-# ---- no lock, no disk ---------------------------------------------------------------------------------------------------------
+# ---- no lock, no disk ----------------------------------------------------------------------------
 def test_locked_out_for_a_while(story):
     """Somebody else holds the write lock in the middle of everything: passes fail, nothing is lost."""
     settings, chain, truth = story
@@ -198,13 +231,17 @@ def test_the_database_may_not_grow(story, pages):
 
 @ground.sqlite_only
 def test_the_file_may_not_grow(story):
-    """The same by the operating system, at sizes where the write-ahead log and the file itself hit the limit: the process fails or ends, the file stays sound."""
+    """The same by the operating system, at sizes where the write-ahead log and the file itself hit
+    the limit: the process fails or ends, the file stays sound.
+    """
     settings, chain, truth = story
     codes = set()
     for limit in range(40_000, 1_500_000, 120_000):
+
         def prepare(limit=limit):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
         codes.add(wait_for(fork(settings, chain, prepare)))
         with opened(settings):
             ground.check()
@@ -217,17 +254,26 @@ def test_a_receipt_damaged_on_disk_is_fetched_again(story):
     settings, chain, truth = story
     assert wait_for(fork(settings, chain)) == 0
     with opened(settings):
-        Receipt.update(body=b"?" + Receipt.select(Receipt.body).limit(1).scalar()[1:]).where(Receipt.id == Receipt.select(fn.MIN(Receipt.id))).execute()
+        Receipt.update(body=b"?" + Receipt.select(Receipt.body).limit(1).scalar()[1:]).where(
+            Receipt.id == Receipt.select(fn.MIN(Receipt.id))
+        ).execute()
     assert rebuild(settings)["changed"] is True
     with opened(settings):
-        assert Sighting.select().where(Sighting.state == "pending").count() == 1 and Lookout(settings, FakeNode(chain)).settle().ledger() == truth
+        assert (
+            Sighting.select().where(Sighting.state == "pending").count() == 1
+            and Lookout(settings, FakeNode(chain)).settle().ledger() == truth
+        )
 
 
-# ---- two workers -----------------------------------------------------------------------------------------------------------------
+# ---- two workers ---------------------------------------------------------------------------------
 def holder_of(path):
     """The process that holds the lock on a file, by what the kernel says."""
     inode = f":{path.stat().st_ino} "
-    held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if inode in line and "->" not in line]
+    held = [
+        line.split()
+        for line in Path("/proc/locks").read_text().splitlines()
+        if inode in line and "->" not in line
+    ]
     return int(held[0][4]) if held else None
 
 
@@ -251,9 +297,15 @@ def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
         server.stop()
 
 
-# ---- rebuild ----------------------------------------------------------------------------------------------------------------------
+# ---- rebuild -------------------------------------------------------------------------------------
 def rebuild(settings):
-    done = subprocess.run([sys.executable, "app.py", "rebuild", "--json"], cwd=ROOT, env={**os.environ, **ground.environ(settings.data_dir)}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "app.py", "rebuild", "--json"],
+        cwd=ROOT,
+        env={**os.environ, **ground.environ(settings.data_dir)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -264,18 +316,26 @@ def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
     assert rebuild(settings)["changed"] is False
     with opened(settings):
         some = list(Trade.select().order_by(Trade.id).limit(3))
-        Trade.update(result=10**12, realized="matched", digest="x").where(Trade.id == some[0].id).execute()
+        Trade.update(result=10**12, realized="matched", digest="x").where(
+            Trade.id == some[0].id
+        ).execute()
         some[1].delete_instance(recursive=True)
-        Sighting.update(entry=Sighting.entry.concat(" ")).where(Sighting.signature == some[2].signature).execute()
+        Sighting.update(entry=Sighting.entry.concat(" ")).where(
+            Sighting.signature == some[2].signature
+        ).execute()
         TradeMint.update(side="buy").execute()
         Wallet.update(results="{}", positions="[]", realized=5).execute()
         assert ledger_of([ADA, EVE]) != truth
     report = rebuild(settings)
-    assert report["changed"] is True and sum(w["entriesChanged"] for w in report["wallets"]) == 1 and sum(w["tradesChanged"] for w in report["wallets"]) >= 2
+    assert (
+        report["changed"] is True
+        and sum(w["entriesChanged"] for w in report["wallets"]) == 1
+        and sum(w["tradesChanged"] for w in report["wallets"]) >= 2
+    )
     assert all(w["sumsChanged"] for w in report["wallets"])
     check(settings, truth)
     assert rebuild(settings)["changed"] is False
     with opened(settings):
-        assert Receipt.select().count() == len({row.signature for who in (ADA, EVE) for row in chain.touching(who)})
-
-
+        assert Receipt.select().count() == len(
+            {row.signature for who in (ADA, EVE) for row in chain.touching(who)}
+        )

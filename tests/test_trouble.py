@@ -1,4 +1,7 @@
-"""A full disk, a database that somebody keeps locked: what is served, what health says, what the log holds."""
+"""A full disk, a database that somebody keeps locked: what is served, what health says, what the
+log holds.
+"""
+
 import contextlib
 import logging
 import shutil
@@ -28,7 +31,9 @@ def small_disk(tmp_path):
     """A folder on a disk of three megabytes of its own; `fill` takes what is left of it."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], capture_output=True
+    )
     if mounted.returncode:
         pytest.skip("only root can mount a small disk")
     yield folder
@@ -52,20 +57,28 @@ def post_words(service, key, number):
     return service.post({"eventId": f"e{number}", "body": "words " * 600}, key)
 
 
-# ---- a full disk --------------------------------------------------------------------------------------------------------
+# ---- a full disk ---------------------------------------------------------------------------------
 def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
     service = Service(small_disk / "data")
     key = service.make_bot("Ada", address("w")).publish_key.text
     assert post_words(service, key, 0).status_code == 201
     status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (200, "ok", True, True)
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (
+        200,
+        "ok",
+        True,
+        True,
+    )
     fill(small_disk)
     for number in range(1, 30):
         answer = post_words(service, key, number)
         if answer.status_code == 503:
             break
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
-    assert "the disk of this instance is full" in answer.json["detail"] and "nothing was stored" in answer.json["detail"]
+    assert (
+        "the disk of this instance is full" in answer.json["detail"]
+        and "nothing was stored" in answer.json["detail"]
+    )
     assert not any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
     status, shown = look(service)
     assert (status, shown["status"]) == (200, "degraded")
@@ -76,7 +89,12 @@ def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
     (small_disk / "filler").unlink()
     assert post_words(service, key, 50).status_code == 201
     status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (200, "ok", True, True)
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (
+        200,
+        "ok",
+        True,
+        True,
+    )
     service.close()
 
 
@@ -88,7 +106,10 @@ def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_pat
     store.path = small_disk / "ratelimit.db"
     assert service.get("/api/v1/feed", key).status_code == 200
     fill(small_disk)
-    answers = [service.get("/api/v1/feed", key, peer=f"10.0.{number // 250}.{number % 250 + 1}") for number in range(300)]
+    answers = [
+        service.get("/api/v1/feed", key, peer=f"10.0.{number // 250}.{number % 250 + 1}")
+        for number in range(300)
+    ]
     assert (answers[-1].status_code, answers[-1].json["code"]) == (503, "busy")
     assert "the disk of this instance" in answers[-1].json["detail"]
     status, shown = look(service)
@@ -112,7 +133,7 @@ def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
     service.close()
 
 
-# ---- a locked database --------------------------------------------------------------------------------------------------
+# ---- a locked database ---------------------------------------------------------------------------
 @contextlib.contextmanager
 def locked(service):
     with contextlib.closing(apsw.Connection(str(service.config.database_path))) as other:
@@ -128,7 +149,9 @@ def test_a_database_that_stays_locked_is_not_ok(service):
     with locked(service):
         answer = post_words(service, key, 1)
         assert (answer.status_code, answer.json["code"]) == (503, "busy")
-        assert answer.json["detail"] == "another program keeps the database locked; nothing was stored"
+        assert (
+            answer.json["detail"] == "another program keeps the database locked; nothing was stored"
+        )
         status, shown = look(service)
         assert (status, shown["status"], shown["database"]["writable"]) == (200, "degraded", False)
         assert service.get("/api/v1/feed", key).status_code == 200
@@ -141,7 +164,7 @@ def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch)
     monkeypatch.setattr(models.time, "monotonic", lambda: clock[0])
     assert database.find_trouble() is None
     with locked(service):
-        assert database.find_trouble() is None            # somebody's ordinary write, as far as can be known
+        assert database.find_trouble() is None  # somebody's ordinary write, as far as can be known
         clock[0] += LOCKED_SECONDS
         assert database.find_trouble() == "locked"
     assert database.find_trouble() is None
@@ -154,7 +177,11 @@ def test_one_deadline_is_over_both_ways_of_waiting(service):
 
     def write():
         began = time.monotonic()
-        with contextlib.suppress(OperationalError), database.connection_context(), database.atomic():
+        with (
+            contextlib.suppress(OperationalError),
+            database.connection_context(),
+            database.atomic(),
+        ):
             pass
         took.append(time.monotonic() - began)
 
@@ -164,7 +191,8 @@ def test_one_deadline_is_over_both_ways_of_waiting(service):
             thread.start()
         for thread in threads:
             thread.join(30)
-    # Once: 1.0 s. One after another: 2.0 s for the second, which gets its turn when its own time is nearly up.
+    # Once: 1.0 s. One after another: 2.0 s for the second, which gets its turn when its own time is
+    # nearly up.
     assert len(took) == 4 and max(took) < 1.8
 
 
@@ -173,20 +201,39 @@ def test_what_is_in_the_way_has_its_word(tmp_path):
         wrapped = OperationalError()
         wrapped.__context__ = error
         return trouble.name_trouble(wrapped, tmp_path)
-    assert [name(error) for error in (apsw.FullError(), apsw.ReadOnlyError(), apsw.IOError(), apsw.BusyError(), OSError())] == \
-        ["disk_full", "read_only", "disk_error", "locked", "unreachable"]
+
+    assert [
+        name(error)
+        for error in (
+            apsw.FullError(),
+            apsw.ReadOnlyError(),
+            apsw.IOError(),
+            apsw.BusyError(),
+            OSError(),
+        )
+    ] == ["disk_full", "read_only", "disk_error", "locked", "unreachable"]
     assert trouble.name_trouble(trouble.TurnMissed(), tmp_path) == "locked"
-    assert set(trouble.TROUBLES) == {"disk_full", "read_only", "disk_error", "locked", "unreachable"}
+    assert set(trouble.TROUBLES) == {
+        "disk_full",
+        "read_only",
+        "disk_error",
+        "locked",
+        "unreachable",
+    }
 
 
-# ---- the log ------------------------------------------------------------------------------------------------------------
+# ---- the log -------------------------------------------------------------------------------------
 def count_lines(seconds, **more):
-    """[(second, how many were left out before)] of the lines that one error a second leaves in the log."""
+    """[(second, how many were left out before)] of the lines that one error a second leaves in the
+    log.
+    """
     clock = [0.0]
     repeats, said = logs.Repeats(lambda: clock[0]), []
     for second in range(seconds):
         clock[0] = float(second)
-        record = logging.LogRecord("candor", logging.ERROR, "file", 1, "busy: %s", ("the disk is full",), None)
+        record = logging.LogRecord(
+            "candor", logging.ERROR, "file", 1, "busy: %s", ("the disk is full",), None
+        )
         for name, value in more.items():
             setattr(record, name, value)
         if repeats.filter(record):

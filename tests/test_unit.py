@@ -1,4 +1,6 @@
-"""deploy/candor.service: systemd understands it, and the server starts under the filter of system calls it sets."""
+"""deploy/candor.service: systemd understands it, and the server starts under the filter of system
+calls it sets.
+"""
 
 import re
 import shutil
@@ -16,7 +18,8 @@ UNIT = TESTS.parent / "deploy" / "candor.service"
 # What systemd calls @resources.
 RESOURCES = (
     "ioprio_set,mbind,migrate_pages,move_pages,nice,sched_setaffinity,sched_setattr,sched_setparam,"
-    "sched_setscheduler,set_mempolicy,set_mempolicy_home_node,setpriority,setrlimit")
+    "sched_setscheduler,set_mempolicy,set_mempolicy_home_node,setpriority,setrlimit"
+)
 
 
 def can_confine() -> bool:
@@ -28,7 +31,8 @@ def can_confine() -> bool:
 
 needs_filter = pytest.mark.skipif(not can_confine(), reason="no libseccomp, or no filter allowed")
 needs_systemd = pytest.mark.skipif(
-    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed"
+)
 
 
 def start_and_ask(folder: Path, manner: str, names: str) -> None:
@@ -77,7 +81,9 @@ def list_calls(word: str) -> Iterator[str]:
     if not word.startswith("@"):
         yield word
         return
-    shown = subprocess.run(["systemd-analyze", "syscall-filter", word], capture_output=True, text=True)
+    shown = subprocess.run(
+        ["systemd-analyze", "syscall-filter", word], capture_output=True, text=True
+    )
     for line in shown.stdout.splitlines()[1:]:
         if line.strip() and not line.strip().startswith("#"):
             yield from list_calls(line.strip())

@@ -1,4 +1,5 @@
 """/api/v1 as its readers see it: pages, filters, shapes, the leaderboard."""
+
 import base64
 import time
 
@@ -23,7 +24,10 @@ def key(bot):
 
 
 def post_many(service, key, count, first=0):
-    return [service.post({"eventId": f"e{n}", "body": f"post {n}"}, key).json["id"] for n in range(first, first + count)]
+    return [
+        service.post({"eventId": f"e{n}", "body": f"post {n}"}, key).json["id"]
+        for n in range(first, first + count)
+    ]
 
 
 def problem(answer):
@@ -31,7 +35,7 @@ def problem(answer):
     return answer.status_code, answer.json["code"]
 
 
-# ---- pages ------------------------------------------------------------------------------------------------------------------
+# ---- pages ---------------------------------------------------------------------------------------
 def test_a_walk_meets_every_post_once_while_others_arrive(service, key):
     made = post_many(service, key, 12)
     first = service.get("/api/v1/feed?limit=5", key).json
@@ -45,30 +49,47 @@ def test_a_walk_meets_every_post_once_while_others_arrive(service, key):
 def test_the_last_page_has_no_cursor_even_when_it_is_full(service, key):
     post_many(service, key, 4)
     page = service.get("/api/v1/feed?limit=2", key).json
-    assert service.get(f"/api/v1/feed?limit=2&cursor={page['nextCursor']}", key).json["nextCursor"] is None
+    assert (
+        service.get(f"/api/v1/feed?limit=2&cursor={page['nextCursor']}", key).json["nextCursor"]
+        is None
+    )
 
 
 def test_every_list_walks(service, bot, key):
     for n in range(7):
         service.make_bot(f"Bot {n}")
-        service.observe_trade(W, f"t{n}", slot=100 + n // 3, place=n % 3, mint=M, kind="sell" if n % 2 else "buy")
+        service.observe_trade(
+            W, f"t{n}", slot=100 + n // 3, place=n % 3, mint=M, kind="sell" if n % 2 else "buy"
+        )
     assert len(service.pages("/api/v1/bots", key, 3)) == 8
     order = [row["signature"] for row in service.pages("/api/v1/trades", key, 2)]
     assert order == [signature(f"t{n}") for n in (6, 5, 4, 3, 2, 1, 0)]
-    for path in (f"/api/v1/trades?wallet={W}", f"/api/v1/trades?mint={M}", f"/api/v1/trades?botId={bot.bot.uid}", f"/api/v1/trades?wallet={W}&mint={M}&botId={bot.bot.uid}",
-                 f"/api/v1/activity?mint={M}"):
+    for path in (
+        f"/api/v1/trades?wallet={W}",
+        f"/api/v1/trades?mint={M}",
+        f"/api/v1/trades?botId={bot.bot.uid}",
+        f"/api/v1/trades?wallet={W}&mint={M}&botId={bot.bot.uid}",
+        f"/api/v1/activity?mint={M}",
+    ):
         assert [row["signature"] for row in service.pages(path, key, 2)] == order
 
 
-@pytest.mark.parametrize("limit, shown", [("1", 1), ("100", 100), ("101", 100), ("9" * 40, 100), (None, 20)])
+@pytest.mark.parametrize(
+    "limit, shown", [("1", 1), ("100", 100), ("101", 100), ("9" * 40, 100), (None, 20)]
+)
 def test_limit(service, key, limit, shown):
-    assert service.get("/api/v1/feed" + (f"?limit={limit}" if limit else ""), key).json["limit"] == shown
+    assert (
+        service.get("/api/v1/feed" + (f"?limit={limit}" if limit else ""), key).json["limit"]
+        == shown
+    )
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "abc", "1.5", "1e2", "", "%2B5", "%D9%A1", "000"])
 def test_limit_refused(service, key, limit):
     for path in ("bots", "feed", "trades", "leaderboard", "market", f"activity?mint={M}"):
-        assert problem(service.get(f"/api/v1/{path}{'&' if '?' in path else '?'}limit={limit}", key)) == (400, "invalid_parameter")
+        assert problem(
+            service.get(f"/api/v1/{path}{'&' if '?' in path else '?'}limit={limit}", key)
+        ) == (400, "invalid_parameter")
 
 
 def test_a_cursor_works_only_where_it_was_given_out(service, key):
@@ -77,9 +98,19 @@ def test_a_cursor_works_only_where_it_was_given_out(service, key):
         service.observe_trade(W, f"t{n}", slot=n, mint=M)
     feed = service.get("/api/v1/feed?limit=1", key).json
     of_mint = service.get(f"/api/v1/trades?mint={M}&limit=1", key).json["nextCursor"]
-    assert service.get(f"/api/v1/trades?mint={M}&limit=7&cursor={of_mint}", key).status_code == 200       # another limit is the same list
-    for path in (f"trades?cursor={feed['nextCursor']}", f"bots?cursor={feed['nextCursor']}", f"trades?cursor={of_mint}", f"trades?wallet={W}&mint={M}&cursor={of_mint}",
-                 f"trades?mint={address('other')}&cursor={of_mint}", f"activity?mint={M}&cursor={of_mint}", f"feed?cursor={feed['newestCursor']}", f"feed?since={feed['nextCursor']}"):
+    assert (
+        service.get(f"/api/v1/trades?mint={M}&limit=7&cursor={of_mint}", key).status_code == 200
+    )  # another limit is the same list
+    for path in (
+        f"trades?cursor={feed['nextCursor']}",
+        f"bots?cursor={feed['nextCursor']}",
+        f"trades?cursor={of_mint}",
+        f"trades?wallet={W}&mint={M}&cursor={of_mint}",
+        f"trades?mint={address('other')}&cursor={of_mint}",
+        f"activity?mint={M}&cursor={of_mint}",
+        f"feed?cursor={feed['newestCursor']}",
+        f"feed?since={feed['nextCursor']}",
+    ):
         assert problem(service.get(f"/api/v1/{path}", key)) == (400, "invalid_cursor"), path
 
 
@@ -87,14 +118,32 @@ def test_a_made_up_cursor_is_refused(service, key):
     post_many(service, key, 3)
     good = service.get("/api/v1/feed?limit=1", key).json["nextCursor"]
     raw = base64.urlsafe_b64decode(good + "=" * (-len(good) % 4))
-    forged = [good[:at] + ("A" if good[at] != "A" else "B") + good[at + 1:] for at in range(len(good))]
-    forged += [good[:-1], good + "A", good + "=", good + "%0A", "abc", "7", "", "%00", "%C3%A9", "A" * 3000, base64.urlsafe_b64encode(raw[:9] + b"99").decode(),
-               base64.urlsafe_b64encode(raw + b".1").decode().rstrip("="), base64.urlsafe_b64encode(b"[1]").decode()]
+    forged = [
+        good[:at] + ("A" if good[at] != "A" else "B") + good[at + 1 :] for at in range(len(good))
+    ]
+    forged += [
+        good[:-1],
+        good + "A",
+        good + "=",
+        good + "%0A",
+        "abc",
+        "7",
+        "",
+        "%00",
+        "%C3%A9",
+        "A" * 3000,
+        base64.urlsafe_b64encode(raw[:9] + b"99").decode(),
+        base64.urlsafe_b64encode(raw + b".1").decode().rstrip("="),
+        base64.urlsafe_b64encode(b"[1]").decode(),
+    ]
     for text in forged:
-        assert problem(service.get(f"/api/v1/feed?cursor={text}", key)) == (400, "invalid_cursor"), text
+        assert problem(service.get(f"/api/v1/feed?cursor={text}", key)) == (
+            400,
+            "invalid_cursor",
+        ), text
 
 
-# ---- what arrived since -----------------------------------------------------------------------------------------------------
+# ---- what arrived since --------------------------------------------------------------------------
 def test_a_poller_gets_each_post_once_oldest_first(service, key):
     post_many(service, key, 2)
     since = service.get("/api/v1/feed?limit=1", key).json["newestCursor"]
@@ -104,7 +153,9 @@ def test_a_poller_gets_each_post_once_oldest_first(service, key):
         got, since = got + [row["id"] for row in page["data"]], page["newestCursor"]
         assert page["nextCursor"] is None
     assert got == made
-    assert [row["id"] for row in service.get(f"/api/v1/feed?since={made[2]}", key).json["data"]] == made[3:]
+    assert [
+        row["id"] for row in service.get(f"/api/v1/feed?since={made[2]}", key).json["data"]
+    ] == made[3:]
 
 
 def test_backfilled_trades_arrive_too(service, key):
@@ -113,68 +164,177 @@ def test_backfilled_trades_arrive_too(service, key):
     service.observe_trade(W, "old", slot=100)
     page = service.get(f"/api/v1/trades?wallet={W}&since={since}", key).json
     assert [row["id"] for row in page["data"]] == ["trade_old"]
-    assert service.get(f"/api/v1/trades?wallet={W}&since={page['newestCursor']}", key).json["data"] == []
-    assert [row["id"] for row in service.get("/api/v1/trades?since=trade_new", key).json["data"]] == ["trade_old"]
+    assert (
+        service.get(f"/api/v1/trades?wallet={W}&since={page['newestCursor']}", key).json["data"]
+        == []
+    )
+    assert [
+        row["id"] for row in service.get("/api/v1/trades?since=trade_new", key).json["data"]
+    ] == ["trade_old"]
 
 
 def test_since_refused(service, key):
     post_many(service, key, 2)
     page = service.get("/api/v1/feed?limit=1", key).json
     assert problem(service.get("/api/v1/feed?since=post_nobody", key)) == (400, "invalid_cursor")
-    assert problem(service.get(f"/api/v1/feed?since={page['newestCursor']}&cursor={page['nextCursor']}", key)) == (400, "invalid_parameter")
+    assert problem(
+        service.get(f"/api/v1/feed?since={page['newestCursor']}&cursor={page['nextCursor']}", key)
+    ) == (400, "invalid_parameter")
 
 
-# ---- what a query may say ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("path", ["trades?mint=xyz", "trades?wallet=0OIl", f"trades?mint={signature('s')}", f"trades?mint={M}%0A", "activity", "activity?mint=abc", "leaderboard?sort=luck",
-                                  "leaderboard?window=2y", "leaderboard?sort="])
+# ---- what a query may say ------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "path",
+    [
+        "trades?mint=xyz",
+        "trades?wallet=0OIl",
+        f"trades?mint={signature('s')}",
+        f"trades?mint={M}%0A",
+        "activity",
+        "activity?mint=abc",
+        "leaderboard?sort=luck",
+        "leaderboard?window=2y",
+        "leaderboard?sort=",
+    ],
+)
 def test_a_bad_query_value(service, key, path):
     assert problem(service.get(f"/api/v1/{path}", key)) == (400, "invalid_parameter")
 
 
 def test_unknown_is_empty_and_unknown_names_are_ignored(service, key):
     stranger = address("nobody")
-    for path in (f"trades?mint={stranger}", f"trades?wallet={stranger}", "trades?botId=bot_nobody", f"activity?mint={stranger}", "feed?colour=red"):
+    for path in (
+        f"trades?mint={stranger}",
+        f"trades?wallet={stranger}",
+        "trades?botId=bot_nobody",
+        f"activity?mint={stranger}",
+        "feed?colour=red",
+    ):
         answer = service.get(f"/api/v1/{path}", key)
-        assert (answer.status_code, answer.json["data"], answer.json["nextCursor"]) == (200, [], None)
+        assert (answer.status_code, answer.json["data"], answer.json["nextCursor"]) == (
+            200,
+            [],
+            None,
+        )
 
 
 def test_what_is_not_there(service, key):
     for path in ("bots/bot_nobody", "posts/post_nobody", "nothing", "bots/", "bots/x/y"):
         assert problem(service.get(f"/api/v1/{path}", key)) == (404, "not_found")
-    for method, path in (("GET", "posts"), ("DELETE", "feed"), ("PUT", "me"), ("OPTIONS", "feed"), ("TRACE", "bots")):
+    for method, path in (
+        ("GET", "posts"),
+        ("DELETE", "feed"),
+        ("PUT", "me"),
+        ("OPTIONS", "feed"),
+        ("TRACE", "bots"),
+    ):
         answer = service.ask(method, f"/api/v1/{path}", key)
         assert problem(answer) == (405, "method_not_allowed") and answer.headers["Allow"]
 
 
-# ---- shapes -----------------------------------------------------------------------------------------------------------------
+# ---- shapes --------------------------------------------------------------------------------------
 def test_a_trade_is_shown_to_the_unit(service, bot, key):
-    service.observe_trade(W, "sale", slot=77, place=4, kind="sell", mint=M, raw=-18_446_744_073_709_551_615, decimals=6, sol=1_250_000_001, tx_index=4, venue="pump", rent=-2_039_280,
-                          realized="partial", result=-1, proceeds=5, cost=6, matched_raw="10", unmatched_raw="18446744073709551605", lots='[["trade_x","10",6],[null,"18446744073709551605",null]]',
-                          flags='["basis_carried"]')
+    service.observe_trade(
+        W,
+        "sale",
+        slot=77,
+        place=4,
+        kind="sell",
+        mint=M,
+        raw=-18_446_744_073_709_551_615,
+        decimals=6,
+        sol=1_250_000_001,
+        tx_index=4,
+        venue="pump",
+        rent=-2_039_280,
+        realized="partial",
+        result=-1,
+        proceeds=5,
+        cost=6,
+        matched_raw="10",
+        unmatched_raw="18446744073709551605",
+        lots='[["trade_x","10",6],[null,"18446744073709551605",null]]',
+        flags='["basis_carried"]',
+    )
     shown = service.get("/api/v1/trades", key).json["data"][0]
     assert shown == {
-        "id": "trade_sale", "botId": bot.bot.uid, "wallet": W, "signature": signature("sale"), "slot": 77, "transactionIndex": 4, "blockTime": NOW // 1000 - 3600,
-        "eventAt": "2026-11-05T11:00:00Z", "status": "finalized", "kind": "sell", "venue": "pump", "mint": M, "symbol": None,
-        "tokenChanges": [{"mint": M, "symbol": None, "changeRaw": "-18446744073709551615", "change": "-18446744073709.551615", "decimals": 6}],
-        "solChangeLamports": "1250000001", "solChange": "1.250000001", "feeLamports": "5000", "tipLamports": "0", "rentLamports": "-2039280",
-        "realized": {"status": "partial", "method": "fifo", "resultLamports": "-1", "resultSol": "-0.000000001", "proceedsLamports": "5", "costLamports": "6", "matchedRaw": "10",
-                     "unmatchedRaw": "18446744073709551605", "lots": [{"tradeId": "trade_x", "amountRaw": "10", "costLamports": "6"},
-                                                                      {"tradeId": None, "amountRaw": "18446744073709551605", "costLamports": None}]},
-        "flags": ["basis_carried"], "source": "chain", "verified": True, "explorerUrl": f"https://solscan.io/tx/{signature('sale')}"}
+        "id": "trade_sale",
+        "botId": bot.bot.uid,
+        "wallet": W,
+        "signature": signature("sale"),
+        "slot": 77,
+        "transactionIndex": 4,
+        "blockTime": NOW // 1000 - 3600,
+        "eventAt": "2026-11-05T11:00:00Z",
+        "status": "finalized",
+        "kind": "sell",
+        "venue": "pump",
+        "mint": M,
+        "symbol": None,
+        "tokenChanges": [
+            {
+                "mint": M,
+                "symbol": None,
+                "changeRaw": "-18446744073709551615",
+                "change": "-18446744073709.551615",
+                "decimals": 6,
+            }
+        ],
+        "solChangeLamports": "1250000001",
+        "solChange": "1.250000001",
+        "feeLamports": "5000",
+        "tipLamports": "0",
+        "rentLamports": "-2039280",
+        "realized": {
+            "status": "partial",
+            "method": "fifo",
+            "resultLamports": "-1",
+            "resultSol": "-0.000000001",
+            "proceedsLamports": "5",
+            "costLamports": "6",
+            "matchedRaw": "10",
+            "unmatchedRaw": "18446744073709551605",
+            "lots": [
+                {"tradeId": "trade_x", "amountRaw": "10", "costLamports": "6"},
+                {"tradeId": None, "amountRaw": "18446744073709551605", "costLamports": None},
+            ],
+        },
+        "flags": ["basis_carried"],
+        "source": "chain",
+        "verified": True,
+        "explorerUrl": f"https://solscan.io/tx/{signature('sale')}",
+    }
 
 
 def test_unknown_is_null(service, key):
     service.observe_trade(W, "t", slot=1, block_time=None)
     shown = service.get("/api/v1/trades", key).json["data"][0]
-    assert [shown[name] for name in ("blockTime", "eventAt", "transactionIndex", "venue")] == [None] * 4
-    assert [shown["realized"][name] for name in ("resultLamports", "resultSol", "proceedsLamports", "costLamports")] == [None] * 4
+    assert [shown[name] for name in ("blockTime", "eventAt", "transactionIndex", "venue")] == [
+        None
+    ] * 4
+    assert [
+        shown["realized"][name]
+        for name in ("resultLamports", "resultSol", "proceedsLamports", "costLamports")
+    ] == [None] * 4
 
 
 def test_a_bot_without_a_wallet_is_unverified(service):
     made = service.make_bot("Mute")
     shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
-    assert (shown["wallet"], shown["results"], shown["performance"], shown["coverage"]["state"]) == (None, None, "unverified", "none")
-    assert "no wallet" in shown["coverage"]["note"] and shown["latestTrades"] == shown["feed"] == shown["openPositions"] == shown["formerWallets"] == []
+    assert (
+        shown["wallet"],
+        shown["results"],
+        shown["performance"],
+        shown["coverage"]["state"],
+    ) == (None, None, "unverified", "none")
+    assert (
+        "no wallet" in shown["coverage"]["note"]
+        and shown["latestTrades"]
+        == shown["feed"]
+        == shown["openPositions"]
+        == shown["formerWallets"]
+        == []
+    )
 
 
 def test_a_bot_in_detail(service, bot, key):
@@ -184,11 +344,32 @@ def test_a_bot_in_detail(service, bot, key):
         service.observe_trade(W, f"t{n}", slot=n)
     made = post_many(service, key, 22)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", key).json
-    assert [row["id"] for row in shown["feed"]] == made[:1:-1] and [row["id"] for row in shown["latestTrades"]] == [f"trade_t{n}" for n in range(21, 1, -1)]
-    assert shown["results"]["realizedLamports"] == "1500" and shown["openPositions"] == [{"mint": "x", "symbol": None}] and shown["coverage"]["state"] == "complete"
-    assert shown["wallet"] == {"address": W, "attachedAt": "2026-11-05T12:00:00Z", "ownership": "claimed"} and shown["performance"] == "observed"
-    assert (shown["handle"], shown["mode"], shown["autoPost"], shown["retiredAt"], shown["lastTradeAt"]) == ("ada", "wallet", False, None, "2026-11-05T12:00:00Z")
-    assert shown["lastPostAt"] and shown["profileUrl"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}" and set(shown["voice"]) == {"tone", "style", "adjectives", "topics", "catchphrases", "emoji"}
+    assert [row["id"] for row in shown["feed"]] == made[:1:-1] and [
+        row["id"] for row in shown["latestTrades"]
+    ] == [f"trade_t{n}" for n in range(21, 1, -1)]
+    assert (
+        shown["results"]["realizedLamports"] == "1500"
+        and shown["openPositions"] == [{"mint": "x", "symbol": None}]
+        and shown["coverage"]["state"] == "complete"
+    )
+    assert (
+        shown["wallet"]
+        == {"address": W, "attachedAt": "2026-11-05T12:00:00Z", "ownership": "claimed"}
+        and shown["performance"] == "observed"
+    )
+    assert (
+        shown["handle"],
+        shown["mode"],
+        shown["autoPost"],
+        shown["retiredAt"],
+        shown["lastTradeAt"],
+    ) == ("ada", "wallet", False, None, "2026-11-05T12:00:00Z")
+    assert (
+        shown["lastPostAt"]
+        and shown["profileUrl"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}"
+        and set(shown["voice"])
+        == {"tone", "style", "adjectives", "topics", "catchphrases", "emoji"}
+    )
 
 
 def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
@@ -196,24 +377,54 @@ def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
     accounts.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
     service.observe_trade(address("second"), "after", slot=3)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", key).json
-    assert shown["formerWallets"] == [W] and shown["wallet"]["address"] == address("second") and shown["results"] is None
+    assert (
+        shown["formerWallets"] == [W]
+        and shown["wallet"]["address"] == address("second")
+        and shown["results"] is None
+    )
     rows = service.pages(f"/api/v1/trades?botId={bot.bot.uid}", key, 1)
-    assert [(row["id"], row["wallet"]) for row in rows] == [("trade_before", W), ("trade_after", address("second"))]
-    assert [row["id"] for row in service.pages(f"/api/v1/trades?botId={bot.bot.uid}&wallet={W}", key, 1)] == ["trade_before"]
+    assert [(row["id"], row["wallet"]) for row in rows] == [
+        ("trade_before", W),
+        ("trade_after", address("second")),
+    ]
+    assert [
+        row["id"] for row in service.pages(f"/api/v1/trades?botId={bot.bot.uid}&wallet={W}", key, 1)
+    ] == ["trade_before"]
 
 
 def test_activity_tells_who_bought_and_sold(service, bot, key):
     other = service.make_bot("Bob", address("other"))
     service.observe_trade(W, "b1", slot=1, mint=M, raw=1500, decimals=3)
     service.observe_trade(W, "b2", slot=2, mint=M)
-    service.observe_trade(address("other"), "s1", slot=3, mint=M, kind="sell", raw=-2500, decimals=3, sol=7)
+    service.observe_trade(
+        address("other"), "s1", slot=3, mint=M, kind="sell", raw=-2500, decimals=3, sol=7
+    )
     service.observe_trade(address("other"), "gift", slot=4, mint=M, kind="transfer_in")
     shown = service.get(f"/api/v1/activity?mint={M}", key).json
-    assert (shown["mint"], shown["buyers"], shown["sellers"], shown["walletsTracked"]) == (M, 1, 1, 2)
-    assert [(row["side"], row["botName"], row["wallet"], row["tradeId"]) for row in shown["data"]] == [
-        ("sell", "Bob", address("other"), "trade_s1"), ("buy", "Ada", W, "trade_b2"), ("buy", "Ada", W, "trade_b1")]
-    assert {name: shown["data"][0][name] for name in ("amountRaw", "amount", "decimals", "solChangeLamports", "solChange", "slot")} == {
-        "amountRaw": "2500", "amount": "2.5", "decimals": 3, "solChangeLamports": "7", "solChange": "0.000000007", "slot": 3}
+    assert (shown["mint"], shown["buyers"], shown["sellers"], shown["walletsTracked"]) == (
+        M,
+        1,
+        1,
+        2,
+    )
+    assert [
+        (row["side"], row["botName"], row["wallet"], row["tradeId"]) for row in shown["data"]
+    ] == [
+        ("sell", "Bob", address("other"), "trade_s1"),
+        ("buy", "Ada", W, "trade_b2"),
+        ("buy", "Ada", W, "trade_b1"),
+    ]
+    assert {
+        name: shown["data"][0][name]
+        for name in ("amountRaw", "amount", "decimals", "solChangeLamports", "solChange", "slot")
+    } == {
+        "amountRaw": "2500",
+        "amount": "2.5",
+        "decimals": 3,
+        "solChangeLamports": "7",
+        "solChange": "0.000000007",
+        "slot": 3,
+    }
 
 
 def test_the_market_says_why_it_is_empty(service, key):
@@ -229,13 +440,22 @@ def test_a_symbol_the_market_knows_is_shown_with_its_trade(service, key):
     assert service.get(f"/api/v1/activity?mint={M}", key).json["symbol"] == "<b>M</b>"
 
 
-# ---- the leaderboard ----------------------------------------------------------------------------------------------------------
+# ---- the leaderboard -----------------------------------------------------------------------------
 def board(service, key, query=""):
-    return [(row["name"], row["rank"], row["unrankedReason"]) for row in service.get(f"/api/v1/leaderboard{query}", key).json["data"]]
+    return [
+        (row["name"], row["rank"], row["unrankedReason"])
+        for row in service.get(f"/api/v1/leaderboard{query}", key).json["data"]
+    ]
 
 
 def test_ranks_ties_and_those_without(service, bot, key):
-    for name, realized, matched, gaps in (("Rich", 900, 3, ()), ("Twin", 500, 5, ()), ("Lucky", 10_000, 2, ()), ("Gappy", 20_000, 9, ({"fromSlot": 1, "toSlot": 2, "reason": "x"},)), ("Poor", -5, 3, ())):
+    for name, realized, matched, gaps in (
+        ("Rich", 900, 3, ()),
+        ("Twin", 500, 5, ()),
+        ("Lucky", 10_000, 2, ()),
+        ("Gappy", 20_000, 9, ({"fromSlot": 1, "toSlot": 2, "reason": "x"},)),
+        ("Poor", -5, 3, ()),
+    ):
         service.make_bot(name, address(name))
         service.observe_results(address(name), realized, matched, gaps)
     service.observe_results(W, 500)
@@ -243,50 +463,129 @@ def test_ranks_ties_and_those_without(service, bot, key):
     retired = service.make_bot("Gone", address("gone"))
     service.make_bot("New", address("new"))
     accounts.retire_bot(retired.bot, NOW)
-    assert board(service, key) == [("Rich", 1, None), ("Ada", 2, None), ("Twin", 2, None), ("Poor", 4, None), ("Gappy", None, "open_gap"), ("Lucky", None, "too_few_sells"),
-                                   ("Mute", None, "no_wallet"), ("New", None, "not_observed")]
+    assert board(service, key) == [
+        ("Rich", 1, None),
+        ("Ada", 2, None),
+        ("Twin", 2, None),
+        ("Poor", 4, None),
+        ("Gappy", None, "open_gap"),
+        ("Lucky", None, "too_few_sells"),
+        ("Mute", None, "no_wallet"),
+        ("New", None, "not_observed"),
+    ]
     assert board(service, key, "?sort=volume&limit=2") == [("Ada", 1, None), ("Rich", 1, None)]
     row = service.get("/api/v1/leaderboard?limit=1", key).json["data"][0]
-    assert (row["realizedLamports"], row["realizedSol"], row["wallet"], row["winRate"], row["ranked"]) == ("900", "0.0000009", address("Rich"), 0.3333, True)
+    assert (
+        row["realizedLamports"],
+        row["realizedSol"],
+        row["wallet"],
+        row["winRate"],
+        row["ranked"],
+    ) == ("900", "0.0000009", address("Rich"), 0.3333, True)
 
 
 def test_a_window_counts_what_happened_inside_it(service, bot, key):
     now = int(time.time())
     service.observe_results(W, 1, matched=99)
     sale = {"kind": "sell", "raw": -5, "matched_raw": "5"}
-    service.observe_trade(W, "s1", 1, **sale, sol=100, realized="matched", result=40, block_time=now - 3600)
-    service.observe_trade(W, "s2", 2, **sale, sol=200, realized="partial", result=-10, block_time=now - 7200)
+    service.observe_trade(
+        W, "s1", 1, **sale, sol=100, realized="matched", result=40, block_time=now - 3600
+    )
+    service.observe_trade(
+        W, "s2", 2, **sale, sol=200, realized="partial", result=-10, block_time=now - 7200
+    )
     service.observe_trade(W, "s3", 3, **sale, sol=300, realized="unmatched", block_time=now - 7200)
-    service.observe_trade(W, "s4", 4, **sale, sol=400, realized="unmatched", flags='["incomplete_history"]', block_time=now - 7200)
+    service.observe_trade(
+        W,
+        "s4",
+        4,
+        **sale,
+        sol=400,
+        realized="unmatched",
+        flags='["incomplete_history"]',
+        block_time=now - 7200,
+    )
     service.observe_trade(W, "b1", 5, sol=-1000, block_time=now - 60)
     service.observe_trade(W, "x1", 6, kind="swap", sol=-5000, block_time=now - 60)
     service.observe_trade(W, "t1", 7, kind="transfer_in", sol=9999, block_time=now - 60)
-    service.observe_trade(W, "s5", 8, **sale, sol=7, realized="matched", result=7, block_time=now - 86_400 - 60)
-    service.observe_trade(W, "s6", 9, **sale, sol=8, realized="matched", result=8, block_time=now - 8 * 86_400)
+    service.observe_trade(
+        W, "s5", 8, **sale, sol=7, realized="matched", result=7, block_time=now - 86_400 - 60
+    )
+    service.observe_trade(
+        W, "s6", 9, **sale, sol=8, realized="matched", result=8, block_time=now - 8 * 86_400
+    )
     day = service.get("/api/v1/leaderboard?window=24h", key).json["data"][0]
-    shown = {name: day[name] for name in ("realizedLamports", "volumeLamports", "observedTrades", "matchedSells", "partialSells", "unmatchedSells", "winRate", "unrankedReason")}
-    # realised 40 - 10; volume 100 + 200 + 300 + 400 + 1000 (the swap moves no SOL that counts); s4 counts as a trade, never as a result
-    assert shown == {"realizedLamports": "30", "volumeLamports": "2000", "observedTrades": 6, "matchedSells": 1, "partialSells": 1, "unmatchedSells": 1, "winRate": 0.5,
-                     "unrankedReason": "too_few_sells"}
-    assert service.get("/api/v1/leaderboard?window=7d", key).json["data"][0]["realizedLamports"] == "37"
-    assert service.get("/api/v1/leaderboard?window=30d", key).json["data"][0]["realizedLamports"] == "45"
+    shown = {
+        name: day[name]
+        for name in (
+            "realizedLamports",
+            "volumeLamports",
+            "observedTrades",
+            "matchedSells",
+            "partialSells",
+            "unmatchedSells",
+            "winRate",
+            "unrankedReason",
+        )
+    }
+    # realised 40 - 10; volume 100 + 200 + 300 + 400 + 1000 (the swap moves no SOL that counts); s4
+    # counts as a trade, never as a result
+    assert shown == {
+        "realizedLamports": "30",
+        "volumeLamports": "2000",
+        "observedTrades": 6,
+        "matchedSells": 1,
+        "partialSells": 1,
+        "unmatchedSells": 1,
+        "winRate": 0.5,
+        "unrankedReason": "too_few_sells",
+    }
+    assert (
+        service.get("/api/v1/leaderboard?window=7d", key).json["data"][0]["realizedLamports"]
+        == "37"
+    )
+    assert (
+        service.get("/api/v1/leaderboard?window=30d", key).json["data"][0]["realizedLamports"]
+        == "45"
+    )
 
 
 def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
     service.observe_results(W, 1)
     row = service.get("/api/v1/leaderboard?window=24h&sort=trades", key).json["data"][0]
-    assert (row["realizedLamports"], row["observedTrades"], row["winRate"], row["rank"]) == ("0", 0, None, 1)
+    assert (row["realizedLamports"], row["observedTrades"], row["winRate"], row["rank"]) == (
+        "0",
+        0,
+        None,
+        1,
+    )
 
 
-# ---- by which index ---------------------------------------------------------------------------------------------------------
+# ---- by which index ------------------------------------------------------------------------------
 @ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
     """No list sorts or scans: what it costs does not grow with the table."""
     asked, share = [], queries.Share(1, None, 2, None)
     monkeypatch.setattr(queries, "_all", lambda sql, values=(): asked.append((sql, values)) or [])
-    queries.list_posts(5, before=9), queries.list_posts(5, bot="b"), queries.list_posts(5, mint=M), queries.list_posts_since(5, 1)
-    queries.list_trades(5, (1, 1, 1)), queries.list_trades(5, None, 9, [share]), queries.list_trades(5, (1, 1, 1), None, None, M), queries.list_trades_since(5, 1)
-    queries.list_trades_since(5, 1, [share], M), queries.list_activity(M, 5, (1, 1, 1)), queries.list_bots(5, 9)
+    (
+        queries.list_posts(5, before=9),
+        queries.list_posts(5, bot="b"),
+        queries.list_posts(5, mint=M),
+        queries.list_posts_since(5, 1),
+    )
+    (
+        queries.list_trades(5, (1, 1, 1)),
+        queries.list_trades(5, None, 9, [share]),
+        queries.list_trades(5, (1, 1, 1), None, None, M),
+        queries.list_trades_since(5, 1),
+    )
+    (
+        queries.list_trades_since(5, 1, [share], M),
+        queries.list_activity(M, 5, (1, 1, 1)),
+        queries.list_bots(5, 9),
+    )
     for sql, values in asked:
-        plan = " / ".join(row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, values).fetchall())
+        plan = " / ".join(
+            row[3] for row in database.execute_sql("EXPLAIN QUERY PLAN " + sql, values).fetchall()
+        )
         assert "TEMP B-TREE" not in plan and plan.startswith("SEARCH"), plan

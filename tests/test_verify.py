@@ -1,12 +1,35 @@
 """When a post's signature stands for a trade: each kind, flag and mint of contract.md section 4."""
+
 import pytest
 
 from chain.verify import judge
 
 TRADES = ("buy", "sell", "swap", "order_fill")
-NO_TRADES = ("transfer_in", "transfer_out", "transfer_self", "native_transfer", "order_open", "order_cancel", "liquidity", "lending", "stake", "bridge",
-             "nft", "account_open", "account_close", "other")
-FLAGS = ("opening_inventory_unknown", "incomplete_history", "unrecognised_program", "basis_carried", "fee_only", "owner_inferred", "order_unresolved")
+NO_TRADES = (
+    "transfer_in",
+    "transfer_out",
+    "transfer_self",
+    "native_transfer",
+    "order_open",
+    "order_cancel",
+    "liquidity",
+    "lending",
+    "stake",
+    "bridge",
+    "nft",
+    "account_open",
+    "account_close",
+    "other",
+)
+FLAGS = (
+    "opening_inventory_unknown",
+    "incomplete_history",
+    "unrecognised_program",
+    "basis_carried",
+    "fee_only",
+    "owner_inferred",
+    "order_unresolved",
+)
 MOVED = {"A", "B"}
 
 
@@ -17,7 +40,15 @@ def test_a_trade_verifies(kind, flags):
 
 
 @pytest.mark.parametrize("kind", TRADES)
-@pytest.mark.parametrize("mint, verdict", [(None, ("verified", None)), ("A", ("verified", None)), ("B", ("verified", None)), ("C", ("mismatch", "mint_not_in_trade"))])
+@pytest.mark.parametrize(
+    "mint, verdict",
+    [
+        (None, ("verified", None)),
+        ("A", ("verified", None)),
+        ("B", ("verified", None)),
+        ("C", ("mismatch", "mint_not_in_trade")),
+    ],
+)
 def test_a_mint_that_is_named_must_have_moved(kind, mint, verdict):
     assert judge(kind, (), MOVED, mint) == verdict
 
@@ -29,7 +60,14 @@ def test_what_is_no_trade_verifies_nothing(kind, mint, flags):
     assert judge(kind, flags, MOVED, mint) == ("mismatch", "not_a_trade")
 
 
-@pytest.mark.parametrize("mint, verdict", [(None, ("verified", None)), ("A", ("verified", None)), ("C", ("mismatch", "mint_not_in_trade"))])
+@pytest.mark.parametrize(
+    "mint, verdict",
+    [
+        (None, ("verified", None)),
+        ("A", ("verified", None)),
+        ("C", ("mismatch", "mint_not_in_trade")),
+    ],
+)
 def test_an_ambiguous_swap_verifies(mint, verdict):
     assert judge("other", ("ambiguous",), MOVED, mint) == verdict
     assert judge("other", ("ambiguous", "order_unresolved"), MOVED, mint) == verdict

@@ -1,55 +1,150 @@
 """What pages say: sentences and figures as a reader meets them."""
+
 import pytest
 
 from web import words
 
-NOW = 1_793_880_000_000                                       # 2026-11-05T12:00:00Z
-COMPLETE = {"state": "complete", "receipts": 240, "pending": 0, "gaps": [], "openingInventoryUnknown": [], "observedFrom": "2026-10-16T09:00:00Z",
-            "checkedAt": "2026-11-05T11:58:00Z", "note": None}
+NOW = 1_793_880_000_000  # 2026-11-05T12:00:00Z
+COMPLETE = {
+    "state": "complete",
+    "receipts": 240,
+    "pending": 0,
+    "gaps": [],
+    "openingInventoryUnknown": [],
+    "observedFrom": "2026-10-16T09:00:00Z",
+    "checkedAt": "2026-11-05T11:58:00Z",
+    "note": None,
+}
 
 
-@pytest.mark.parametrize("at, said", [("2026-11-05T11:59:58Z", "just now"), ("2026-11-05T11:59:20Z", "40 seconds ago"), ("2026-11-05T11:58:59.900Z", "1 minute ago"),
-                                      ("2026-11-05T09:00:01Z", "2 hours ago"), ("2026-11-04T12:00:00Z", "4 Nov 2026"), (1_793_879_000, "16 minutes ago"), ("2026-11-05T12:00:03Z", "just now")])
+@pytest.mark.parametrize(
+    "at, said",
+    [
+        ("2026-11-05T11:59:58Z", "just now"),
+        ("2026-11-05T11:59:20Z", "40 seconds ago"),
+        ("2026-11-05T11:58:59.900Z", "1 minute ago"),
+        ("2026-11-05T09:00:01Z", "2 hours ago"),
+        ("2026-11-04T12:00:00Z", "4 Nov 2026"),
+        (1_793_879_000, "16 minutes ago"),
+        ("2026-11-05T12:00:03Z", "just now"),
+    ],
+)
 def test_a_time_is_said_relative_while_it_is_young(at, said):
     assert words.ago(at, NOW) == said
 
 
-@pytest.mark.parametrize("number, said", [("0", "0"), ("0.0", "0.0"), ("-0.5", "−0.5"), ("1234567.000001", "+1,234,567.000001"), ("-18446744073709551615", "−18,446,744,073,709,551,615")])
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        ("0", "0"),
+        ("0.0", "0.0"),
+        ("-0.5", "−0.5"),
+        ("1234567.000001", "+1,234,567.000001"),
+        ("-18446744073709551615", "−18,446,744,073,709,551,615"),
+    ],
+)
 def test_an_amount_keeps_every_digit_and_shows_its_sign(number, said):
     assert words.signed(number) == said
 
 
-@pytest.mark.parametrize("change, said", [
-    ({}, "Every transaction of this wallet since its first on 16 Oct 2026 is known: 240 in all, without a gap. Last checked 2 minutes ago."),
-    ({"state": "backfilling", "pending": 1200}, "The history is still being fetched: 240 transactions so far, 1,200 to come. Nothing below is final."),
-    ({"state": "partial", "gaps": [{}]}, "240 transactions of this wallet are known, but not its whole history. 1 stretch of it could not be found yet: sales after a gap get no result until "
-                                         "it is filled. Last checked 2 minutes ago."),
-    ({"state": "partial", "openingInventoryUnknown": ["a", "b"]}, "240 transactions of this wallet are known, but not its whole history. What it held before, of 2 tokens, has an unknown "
-                                                                  "cost; selling that counts for nothing. Last checked 2 minutes ago."),
-    ({"state": "none", "note": "no wallet is connected, so nothing is observed"}, "No wallet is connected, so nothing here can be checked against the chain."),
-    ({"state": "none", "note": "this wallet has not been looked at yet"}, "This wallet was connected a moment ago. Its history will be fetched next."),
-])
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (
+            {},
+            (
+                "Every transaction of this wallet since its first on 16 Oct 2026 is known: 240 in"
+                " all, without a gap. Last checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"state": "backfilling", "pending": 1200},
+            (
+                "The history is still being fetched: 240 transactions so far, 1,200 to come."
+                " Nothing below is final."
+            ),
+        ),
+        (
+            {"state": "partial", "gaps": [{}]},
+            (
+                "240 transactions of this wallet are known, but not its whole history. 1 stretch of"
+                " it could not be found yet: sales after a gap get no result until it is filled."
+                " Last checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
+            (
+                "240 transactions of this wallet are known, but not its whole history. What it held"
+                " before, of 2 tokens, has an unknown cost; selling that counts for nothing. Last"
+                " checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"state": "none", "note": "no wallet is connected, so nothing is observed"},
+            "No wallet is connected, so nothing here can be checked against the chain.",
+        ),
+        (
+            {"state": "none", "note": "this wallet has not been looked at yet"},
+            "This wallet was connected a moment ago. Its history will be fetched next.",
+        ),
+    ],
+)
 def test_coverage_is_said_in_a_sentence(change, said):
     assert words.say_coverage({**COMPLETE, **change}, NOW) == said
 
 
-@pytest.mark.parametrize("matched, partial, unmatched, said", [
-    (0, 0, 0, "no sale with a known cost yet"), (1, 0, 0, "from 1 sale whose cost was seen"),
-    (41, 12, 10, "from 53 sales whose cost was seen; 10 more sales with an unknown cost count for nothing")])
+@pytest.mark.parametrize(
+    "matched, partial, unmatched, said",
+    [
+        (0, 0, 0, "no sale with a known cost yet"),
+        (1, 0, 0, "from 1 sale whose cost was seen"),
+        (
+            41,
+            12,
+            10,
+            (
+                "from 53 sales whose cost was seen; 10 more sales with an unknown cost count for"
+                " nothing"
+            ),
+        ),
+    ],
+)
 def test_a_result_says_how_many_sales_it_stands_on(matched, partial, unmatched, said):
-    assert words.say_results({"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}) == said
+    assert (
+        words.say_results(
+            {"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}
+        )
+        == said
+    )
 
 
 def post(status, reason=None, simulated=False, ownership="proven"):
-    return {"simulated": simulated, "provenance": {"ownership": ownership}, "verification": {"status": status, "reason": reason}}
+    return {
+        "simulated": simulated,
+        "provenance": {"ownership": ownership},
+        "verification": {"status": status, "reason": reason},
+    }
 
 
-@pytest.mark.parametrize("shown, label, detail", [
-    (post("verified"), "receipt verified", "words stay the bot’s own"), (post("pending"), "waiting for the chain", "not been observed yet"),
-    (post("verified", ownership="claimed"), "receipt verified · wallet claimed, not proven", "Nobody proved"),
-    (post("pending", ownership="claimed"), "waiting for the chain", "not been observed yet"),
-    (post("mismatch", "failed"), "does not match", "failed"), (post("mismatch", "other_wallet"), "does not match", "another wallet"),
-    (post("none"), "not verified", "own words"), (post("not_found"), "not verified", "not found"), (post("none", simulated=True), "simulated", "virtual money")])
+@pytest.mark.parametrize(
+    "shown, label, detail",
+    [
+        (post("verified"), "receipt verified", "words stay the bot’s own"),
+        (post("pending"), "waiting for the chain", "not been observed yet"),
+        (
+            post("verified", ownership="claimed"),
+            "receipt verified · wallet claimed, not proven",
+            "Nobody proved",
+        ),
+        (post("pending", ownership="claimed"), "waiting for the chain", "not been observed yet"),
+        (post("mismatch", "failed"), "does not match", "failed"),
+        (post("mismatch", "other_wallet"), "does not match", "another wallet"),
+        (post("none"), "not verified", "own words"),
+        (post("not_found"), "not verified", "not found"),
+        (post("none", simulated=True), "simulated", "virtual money"),
+    ],
+)
 def test_each_post_has_one_of_six_labels(shown, label, detail):
     trust = words.trust_of(shown)
     assert trust.label == label and detail in trust.detail
@@ -62,4 +157,5 @@ def test_names_of_others_are_one_clean_line():
 
 def test_every_refusal_is_explained():
     from web.problem import CODES
+
     assert set(words.ADVICE) >= set(CODES)

@@ -1,4 +1,7 @@
-"""A real server and clients that mean harm: malformed bytes, dripping bodies, idle connections, a crowd."""
+"""A real server and clients that mean harm: malformed bytes, dripping bodies, idle connections, a
+crowd.
+"""
+
 import http.client
 import json
 import os
@@ -22,8 +25,13 @@ from web import accounts
 from web.worker import LINGER_MS, Patience, Worker
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTINGS = {**{name.upper(): str(value) for name, value in GENEROUS.items() if name != "allowance"}, "ALLOWANCE": "1000000/minute", "OBSERVER_INTERVAL_SECONDS": "0",
-            "SCOUT_INTERVAL_SECONDS": "0", "PAPER_INTERVAL_SECONDS": "0"}
+SETTINGS = {
+    **{name.upper(): str(value) for name, value in GENEROUS.items() if name != "allowance"},
+    "ALLOWANCE": "1000000/minute",
+    "OBSERVER_INTERVAL_SECONDS": "0",
+    "SCOUT_INTERVAL_SECONDS": "0",
+    "PAPER_INTERVAL_SECONDS": "0",
+}
 
 
 class Server:
@@ -34,8 +42,21 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = open(folder / "server.log", "w+b")
-        environ = {**os.environ, **SETTINGS, "PORT": str(self.port), **ground.environ(folder / "data"), **environ}
-        self.process = subprocess.Popen([*through, sys.executable, "app.py", "run"], cwd=ROOT, env=environ, stdout=self.log, stderr=self.log, start_new_session=True)
+        environ = {
+            **os.environ,
+            **SETTINGS,
+            "PORT": str(self.port),
+            **ground.environ(folder / "data"),
+            **environ,
+        }
+        self.process = subprocess.Popen(
+            [*through, sys.executable, "app.py", "run"],
+            cwd=ROOT,
+            env=environ,
+            stdout=self.log,
+            stderr=self.log,
+            start_new_session=True,
+        )
         self.wait()
 
     def wait(self):
@@ -59,7 +80,9 @@ class Server:
 
     def connect(self, address="127.0.0.1"):
         """A connection from this address of the machine's own."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20, source_address=(address, 0))
+        return socket.create_connection(
+            ("127.0.0.1", self.port), timeout=20, source_address=(address, 0)
+        )
 
     def send(self, raw):
         """What comes back for these bytes, or b"" where the connection just ends."""
@@ -92,32 +115,71 @@ def server(tmp_path_factory):
     made.stop()
 
 
-@pytest.mark.parametrize("raw, status", [
-    (b"BLAH\r\n\r\n", b"400"), (b"GET /canary-secret\x01 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"), (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"400"),
-    (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"), (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
-    (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n", b"431"), (b"GET / HTTP/1.1\r\nHost: x\r\ncanary-secret\r\n\r\n", b"400"),
-    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
-    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
-    (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"), (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421")])
+@pytest.mark.parametrize(
+    "raw, status",
+    [
+        (b"BLAH\r\n\r\n", b"400"),
+        (b"GET /canary-secret\x01 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"414"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", b"431"),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+            + b"".join(b"X-%d: 1\r\n" % n for n in range(100))
+            + b"\r\n",
+            b"431",
+        ),
+        (b"GET / HTTP/1.1\r\nHost: x\r\ncanary-secret\r\n\r\n", b"400"),
+        (b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (
+            (
+                b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
+                b" 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            b"400",
+        ),
+        (
+            (
+                b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding:"
+                b" chunked\r\n\r\nzz\r\n"
+            ),
+            b"400",
+        ),
+        (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421"),
+    ],
+)
 def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
     answer = server.send(raw)
-    assert answer.startswith(b"HTTP/1.1 " + status) and b"canary" not in answer and b"Content-Security-Policy: " in answer
+    assert (
+        answer.startswith(b"HTTP/1.1 " + status)
+        and b"canary" not in answer
+        and b"Content-Security-Policy: " in answer
+    )
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == int(status)
     assert "canary" not in server.words() and "Traceback" not in server.words()
 
 
 def test_malformed_requests_crash_nothing(server):
-    """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer below 500 or nothing."""
+    """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer
+    below 500 or nothing.
+    """
     dice = random.Random(20261120)
     for _ in range(500):
         raw = spoil(dice)
         answer = server.send(raw)
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24" or answer.startswith(b"HTTP/1.1 501"), (raw, answer[:80])
+        assert (
+            answer == b""
+            or answer.startswith(b"HTTP/1.1 ")
+            and answer[9:10] in b"24"
+            or answer.startswith(b"HTTP/1.1 501")
+        ), (raw, answer[:80])
     assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
 
 
 def test_slow_clients_keep_nobody_waiting(server):
-    """Idle connections, half headers and dripping bodies by the hundred; beside them a normal client."""
+    """Idle connections, half headers and dripping bodies by the hundred; beside them a normal
+    client.
+    """
     drip = b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{"
     slow = [server.connect(f"127.0.0.{2 + n % 2}") for n in range(300)]
     for n, connection in enumerate(slow):
@@ -131,20 +193,33 @@ def test_slow_clients_keep_nobody_waiting(server):
 
 def test_a_crowd_is_served_whole(server):
     codes = []
-    crew = [threading.Thread(target=lambda: codes.append(server.get("/api/health")[0])) for _ in range(60)]
+    crew = [
+        threading.Thread(target=lambda: codes.append(server.get("/api/health")[0]))
+        for _ in range(60)
+    ]
     [thread.start() for thread in crew], [thread.join() for thread in crew]
     assert codes == [200] * 60
 
 
 def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_url):
-    server = Server(tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url)
+    server = Server(
+        tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url
+    )
     try:
         import config
+
         with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = accounts.create_bot(config.Config(), "Ada", NOW)
             ask = {"Authorization": f"Bearer {made.publish_key.text}"}
             codes = []
-            crew = [threading.Thread(target=lambda: codes.extend(server.get("/api/v1/feed", **ask)[0] for _ in range(10))) for _ in range(6)]
+            crew = [
+                threading.Thread(
+                    target=lambda: codes.extend(
+                        server.get("/api/v1/feed", **ask)[0] for _ in range(10)
+                    )
+                )
+                for _ in range(6)
+            ]
             [thread.start() for thread in crew], [thread.join() for thread in crew]
             assert (codes.count(200), codes.count(429)) == (40, 20)
             accounts.revoke_key(made.publish_key.key.uid, NOW)
@@ -153,7 +228,10 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
     finally:
         server.stop()
     lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
-    assert {line["logger"] for line in lines} >= {"candor.access", "gunicorn.error"} and made.publish_key.text not in str(lines)
+    assert {line["logger"] for line in lines} >= {
+        "candor.access",
+        "gunicorn.error",
+    } and made.publish_key.text not in str(lines)
 
 
 def test_a_connection_is_answered_again_and_again(server):
@@ -165,27 +243,56 @@ def test_a_connection_is_answered_again_and_again(server):
             connection.sendall(request * times)
             for _ in range(times):
                 assert answers.readline().startswith(b"HTTP/1.1 200 ")
-                assert json.loads(answers.read(int(http.client.parse_headers(answers)["Content-Length"])))["status"]
+                assert json.loads(
+                    answers.read(int(http.client.parse_headers(answers)["Content-Length"]))
+                )["status"]
 
 
-@pytest.mark.parametrize("kept, alive, connections, sent, answered", [(True, True, 9, b"GET", 2), (False, True, 9, b"GET", 1), (True, False, 9, b"GET", 1), (True, True, 10, b"GET", 1), (True, True, 9, b"", 1)])
-def test_the_next_request_is_waited_for_while_there_is_a_thread_for_each_connection(kept, alive, connections, sent, answered):
+@pytest.mark.parametrize(
+    "kept, alive, connections, sent, answered",
+    [
+        (True, True, 9, b"GET", 2),
+        (False, True, 9, b"GET", 1),
+        (True, False, 9, b"GET", 1),
+        (True, True, 10, b"GET", 1),
+        (True, True, 9, b"", 1),
+    ],
+)
+def test_the_next_request_is_waited_for_while_there_is_a_thread_for_each_connection(
+    kept, alive, connections, sent, answered
+):
     ours, theirs = socket.socketpair()
     theirs.sendall(sent)
     answers = []
-    worker = SimpleNamespace(alive=alive, nr_conns=connections, cfg=SimpleNamespace(threads=10), answer=lambda conn: answers.append(ours.recv(9) if answers else b"first") or kept and len(answers) < 2)
+    worker = SimpleNamespace(
+        alive=alive,
+        nr_conns=connections,
+        cfg=SimpleNamespace(threads=10),
+        answer=lambda conn: (
+            answers.append(ours.recv(9) if answers else b"first") or kept and len(answers) < 2
+        ),
+    )
     Worker.handle(worker, SimpleNamespace(sock=ours))
     assert len(answers) == answered
     ours.close(), theirs.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor, or none to choose here")
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="one processor, or none to choose here",
+)
 def test_what_answers_stays_on_one_processor_and_jobs_do_not(server):
     server.get("/api/health")
-    children = [int(pid) for path in Path(f"/proc/{server.process.pid}/task").glob("*/children") for pid in path.read_text().split()]
+    children = [
+        int(pid)
+        for path in Path(f"/proc/{server.process.pid}/task").glob("*/children")
+        for pid in path.read_text().split()
+    ]
     tasks = [int(path.name) for pid in children for path in Path(f"/proc/{pid}/task").iterdir()]
     places = [os.sched_getaffinity(task) for task in tasks]
-    assert len({frozenset(place) for place in places if len(place) == 1}) == 1 and all(len(os.sched_getaffinity(pid)) == 1 for pid in children)
+    assert len({frozenset(place) for place in places if len(place) == 1}) == 1 and all(
+        len(os.sched_getaffinity(pid)) == 1 for pid in children
+    )
     assert any(place == os.sched_getaffinity(0) for place in places)
 
 

@@ -1,7 +1,10 @@
-"""Owners, influencers, their keys and wallets: every write that makes or ends one, for the pages and the command line alike.
+"""Owners, influencers, their keys and wallets: every write that makes or ends one, for the pages
+and the command line alike.
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored. `now` is UTC milliseconds.
+Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
+`now` is UTC milliseconds.
 """
+
 import base64
 import re
 import secrets
@@ -14,16 +17,32 @@ from peewee import JOIN
 import quotas
 from chain.addresses import is_nobodys
 from models import Address, Attachment, Bot, Key, Owner, Trader, Wallet, new_uid, writing
-from web.fields import (HOLDS_SECRET, NOBODYS, check_line, check_size, check_wallet, holds_secret,
-                        is_provable)
+from web.fields import (
+    HOLDS_SECRET,
+    NOBODYS,
+    check_line,
+    check_size,
+    check_wallet,
+    holds_secret,
+    is_provable,
+)
 from web.keys import PREFIXES, hash_secret, make_key
 from web.names import check_name, find_likeness
 from web.problem import Problem, invalid, refuse_full
 
 MAX_ACTIVE_KEYS = 20
-UNPROVABLE = ("cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
-              "It can be observed as a claimed wallet")
-VOICE = {"tone": "plain", "style": [], "adjectives": [], "topics": [], "catchphrases": [], "emoji": ""}
+UNPROVABLE = (
+    "cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
+    "It can be observed as a claimed wallet"
+)
+VOICE = {
+    "tone": "plain",
+    "style": [],
+    "adjectives": [],
+    "topics": [],
+    "catchphrases": [],
+    "emoji": "",
+}
 LONGEST_KEY_NAME, LONGEST_BIO, LONGEST_WORD, MOST_WORDS = 60, 500, 60, 12
 
 
@@ -37,7 +56,9 @@ class NewKey:
 
 @dataclass(frozen=True)
 class NewBot:
-    """An influencer just made with its publishing key; `recovery_code` is None where its owner existed before."""
+    """An influencer just made with its publishing key; `recovery_code` is None where its owner
+    existed before.
+    """
 
     bot: Bot
     owner: Owner
@@ -45,17 +66,20 @@ class NewBot:
     recovery_code: str | None
 
 
-# ---- owners -------------------------------------------------------------------------------------------------------------
+# ---- owners --------------------------------------------------------------------------------------
 def create_owner(now):
     """(owner, recovery code): the code exists nowhere else and is shown once."""
     code = make_recovery_code()
-    return Owner.create(uid=new_uid("owner"), recovery_hash=hash_recovery_code(code), created_at=now), code
+    return (
+        Owner.create(uid=new_uid("owner"), recovery_hash=hash_recovery_code(code), created_at=now),
+        code,
+    )
 
 
 def make_recovery_code():
     """128 random bits in base32, in groups: `ABCDE-FGHIJ-...`."""
     letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=")
-    return "-".join(letters[at:at + 5] for at in range(0, len(letters), 5))
+    return "-".join(letters[at : at + 5] for at in range(0, len(letters), 5))
 
 
 def hash_recovery_code(code):
@@ -64,7 +88,9 @@ def hash_recovery_code(code):
 
 
 def recover_owner(code):
-    """(owner, new recovery code), or None for a code that is unknown or used. Each code works once: a race has one winner."""
+    """(owner, new recovery code), or None for a code that is unknown or used. Each code works once:
+    a race has one winner.
+    """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)
     with writing():
@@ -98,14 +124,25 @@ def find_owner(uid):
     return Owner.get_or_none(Owner.uid == uid) or _unknown("owner")
 
 
-# ---- influencers --------------------------------------------------------------------------------------------------------
+# ---- influencers ---------------------------------------------------------------------------------
 def create_bot(config, name, now, wallet=None, owner=None, voice=None, bio="", uid=None):
-    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and `bio` as in `set_profile`; `uid`: the id it shall have if that is free."""
+    """A NewBot: the influencer, its publishing key and, without `owner`, a new owner. `voice` and
+    `bio` as in `set_profile`; `uid`: the id it shall have if that is free.
+    """
     name, bio, voice = check_name(name), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
     with writing():
         owner, code = (owner, None) if owner else create_owner(now)
-        bot = Bot.create(uid=uid if uid and not _is_taken(uid) else new_uid("bot"), owner=owner, handle=_free_handle(name), name=name, likeness=find_free_likeness(name), bio=bio, voice=voice, created_at=now)
+        bot = Bot.create(
+            uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
+            owner=owner,
+            handle=_free_handle(name),
+            name=name,
+            likeness=find_free_likeness(name),
+            bio=bio,
+            voice=voice,
+            created_at=now,
+        )
         if address:
             _attach(config, bot, address, now, "claimed")
         return NewBot(bot, owner, _create_key(owner, "publish", "", now, bot=bot), code)
@@ -124,7 +161,9 @@ def list_bots():
 
 
 def set_profile(bot, name=None, bio=None, voice=None, auto_post=None, now=None):
-    """Change what is given. `voice`: a dict of any of VOICE's names. Switched on, `auto_post` starts with trades after `now`."""
+    """Change what is given. `voice`: a dict of any of VOICE's names. Switched on, `auto_post`
+    starts with trades after `now`.
+    """
     with writing():
         if name is not None:
             rename(bot, name)
@@ -163,11 +202,18 @@ def check_bio(text):
 
 
 def check_voice(given):
-    """The stored JSON of a voice; missing names take their default. Problem for a name or a value that does not belong."""
+    """The stored JSON of a voice; missing names take their default. Problem for a name or a value
+    that does not belong.
+    """
     unknown = set(given) - set(VOICE)
     if unknown:
         raise invalid("voice", f"has only {', '.join(VOICE)}")
-    return orjson.dumps({name: _check_words(name, given.get(name, default), default) for name, default in VOICE.items()}).decode()
+    return orjson.dumps(
+        {
+            name: _check_words(name, given.get(name, default), default)
+            for name, default in VOICE.items()
+        }
+    ).decode()
 
 
 def _check_words(name, value, default):
@@ -177,7 +223,8 @@ def _check_words(name, value, default):
         raise invalid(name, f"must have at most {MOST_WORDS} entries")
     for word in value:
         check_size(name, word, LONGEST_WORD, shortest=1)
-    if holds_secret(" ".join(value)):                         # a seed phrase, written as a list
+    # a seed phrase, written as a list
+    if holds_secret(" ".join(value)):
         raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, LONGEST_WORD) for word in value]
 
@@ -189,7 +236,9 @@ def _is_taken(uid):
 def retire_bot(bot, now):
     """Revoke its keys and free its wallet; page and posts stay. Retiring twice changes nothing."""
     with writing():
-        Bot.update(retired_at=now, auto_post=False).where(Bot.id == bot.id, Bot.retired_at.is_null()).execute()
+        Bot.update(retired_at=now, auto_post=False).where(
+            Bot.id == bot.id, Bot.retired_at.is_null()
+        ).execute()
         Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
         _detach(bot, now)
 
@@ -197,12 +246,18 @@ def retire_bot(bot, now):
 def _free_handle(name):
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "bot"
-    return f"{handle}-{secrets.token_hex(3)}" if Bot.select().where(Bot.handle == handle).exists() else handle
+    return (
+        f"{handle}-{secrets.token_hex(3)}"
+        if Bot.select().where(Bot.handle == handle).exists()
+        else handle
+    )
 
 
-# ---- wallets ------------------------------------------------------------------------------------------------------------
+# ---- wallets -------------------------------------------------------------------------------------
 def attach_wallet(config, bot, address, now, ownership="claimed"):
-    """Give `bot` this wallet instead of the one it holds. `ownership="proven"` displaces another influencer's mere claim."""
+    """Give `bot` this wallet instead of the one it holds. `ownership="proven"` displaces another
+    influencer's mere claim.
+    """
     address = check_wallet(address)
     with writing():
         _attach(config, bot, address, now, ownership)
@@ -216,18 +271,32 @@ def detach_wallet(bot, now):
 
 def find_attachment(bot):
     """The open attachment of a bot with its wallet, or None."""
-    return Attachment.select(Attachment, Wallet).join(Wallet).where(Attachment.bot == bot, Attachment.detached_at.is_null()).first()
+    return (
+        Attachment.select(Attachment, Wallet)
+        .join(Wallet)
+        .where(Attachment.bot == bot, Attachment.detached_at.is_null())
+        .first()
+    )
 
 
 def _attach(config, bot, address, now, ownership):
     if bot.retired_at is not None:
         raise Problem("bot_retired", "a retired influencer cannot take a wallet")
     _check_address(config, address, ownership)
-    held = Attachment.select(Attachment, Wallet).join(Wallet).where(Wallet.address == address, Attachment.detached_at.is_null()).first()
+    held = (
+        Attachment.select(Attachment, Wallet)
+        .join(Wallet)
+        .where(Wallet.address == address, Attachment.detached_at.is_null())
+        .first()
+    )
     if held and held.bot_id == bot.id:
         return _prove(held, ownership)
     if held and not (ownership == "proven" and held.ownership == "claimed"):
-        raise Problem("wallet_taken", "this wallet belongs to another influencer here", errors=[{"field": "wallet", "message": "belongs to another influencer"}])
+        raise Problem(
+            "wallet_taken",
+            "this wallet belongs to another influencer here",
+            errors=[{"field": "wallet", "message": "belongs to another influencer"}],
+        )
     _check_room_for_wallet(config, bot)
     refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
     _detach(bot, now)
@@ -271,7 +340,9 @@ def _check_room_for_wallet(config, bot):
 
 
 def _watch(bot, address, now):
-    """The wallet's row, held by `bot` and due at once. The observer adds the token accounts to its addresses."""
+    """The wallet's row, held by `bot` and due at once. The observer adds the token accounts to its
+    addresses.
+    """
     wallet = Wallet.get_or_none(Wallet.address == address)
     if wallet:
         Wallet.update(bot=bot, due_at=0).where(Wallet.id == wallet.id).execute()
@@ -282,10 +353,12 @@ def _watch(bot, address, now):
 
 
 def _detach(bot, now):
-    Attachment.update(detached_at=now).where(Attachment.bot == bot, Attachment.detached_at.is_null()).execute()
+    Attachment.update(detached_at=now).where(
+        Attachment.bot == bot, Attachment.detached_at.is_null()
+    ).execute()
 
 
-# ---- keys ---------------------------------------------------------------------------------------------------------------
+# ---- keys ----------------------------------------------------------------------------------------
 def create_key(owner, scope, now, name="", bot=None, expires_at=None):
     """A NewKey. A publishing key needs its bot; a read key has none."""
     name = check_line("name", name, LONGEST_KEY_NAME, shortest=0)
@@ -305,7 +378,9 @@ def rotate_key(key, now, overlap_ms=0):
         ends = min(now + overlap_ms, expires_at or now + overlap_ms)
         change = {"expires_at": ends} if overlap_ms else {"revoked_at": now}
         if not Key.update(**change).where(Key.id == key.id, is_active(now)).execute():
-            raise Problem("key_ended", "this key was revoked or has expired: create a new one instead")
+            raise Problem(
+                "key_ended", "this key was revoked or has expired: create a new one instead"
+            )
         return _create_key(key.owner, key.scope, key.name, now, key.bot, expires_at)
 
 
@@ -320,8 +395,16 @@ def find_key(uid):
 
 
 def list_keys(owner=None, uses=None):
-    """Keys with their owners and bots, the oldest first. `uses`: {uid: ms} of what ratelimit.Allowance knows of later uses."""
-    keys = Key.select(Key, Owner, Bot).join(Owner).switch(Key).join(Bot, JOIN.LEFT_OUTER).order_by(Key.id)
+    """Keys with their owners and bots, the oldest first. `uses`: {uid: ms} of what
+    ratelimit.Allowance knows of later uses.
+    """
+    keys = (
+        Key.select(Key, Owner, Bot)
+        .join(Owner)
+        .switch(Key)
+        .join(Bot, JOIN.LEFT_OUTER)
+        .order_by(Key.id)
+    )
     listed = list(keys.where(Key.owner == owner) if owner else keys)
     for key in listed:
         key.last_used_at = (uses or {}).get(key.uid, key.last_used_at)
@@ -337,10 +420,22 @@ def _create_key(owner, scope, name, now, bot=None, expires_at=None):
     if bot is not None and bot.retired_at is not None:
         raise Problem("bot_retired", "a retired influencer gets no new key")
     if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
-        raise Problem("key_limit", f"an account holds at most {MAX_ACTIVE_KEYS} active keys: revoke one first")
+        raise Problem(
+            "key_limit", f"an account holds at most {MAX_ACTIVE_KEYS} active keys: revoke one first"
+        )
     text = make_key(scope)
-    key = Key.create(uid=new_uid("key"), owner=owner, bot=bot, scope=scope, name=name, prefix=PREFIXES[scope], last4=text[-4:],
-                     hash=hash_secret(text), created_at=now, expires_at=expires_at)
+    key = Key.create(
+        uid=new_uid("key"),
+        owner=owner,
+        bot=bot,
+        scope=scope,
+        name=name,
+        prefix=PREFIXES[scope],
+        last4=text[-4:],
+        hash=hash_secret(text),
+        created_at=now,
+        expires_at=expires_at,
+    )
     return NewKey(key, text)
 
 

@@ -1,4 +1,5 @@
 """Whose key came with a request: `Authorization: Bearer` alone is read, and one statement answers."""
+
 import hmac
 from dataclasses import dataclass
 
@@ -27,10 +28,14 @@ class Caller:
 
 
 def authenticate(header, now, find):
-    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one. `find`: find_key, or what it gave for this state of the database."""
+    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one.
+    `find`: find_key, or what it gave for this state of the database.
+    """
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
-        raise Problem("missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE)
+        raise Problem(
+            "missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE
+        )
     caller = find_caller(text.strip(), now, find)
     if caller is None:
         raise Problem("invalid_key", "this key is unknown, revoked or expired", headers=INVALID)
@@ -50,6 +55,7 @@ def find_caller(text, now, find):
 
 
 def find_key(text, digest):
-    """(hash, expires at, members of Caller...) of a key that was not revoked, or None. A text that cannot be a key costs no look-up."""
+    """(hash, expires at, members of Caller...) of a key that was not revoked, or None. A text that
+    cannot be a key costs no look-up.
+    """
     return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()
-

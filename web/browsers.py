@@ -1,4 +1,7 @@
-"""What browsers and search engines ask every host for: /robots.txt, /favicon.ico and the manifest that pages link."""
+"""What browsers and search engines ask every host for: /robots.txt, /favicon.ico and the manifest
+that pages link.
+"""
+
 import orjson
 from flask import Blueprint, Response, current_app, request, send_from_directory
 
@@ -29,12 +32,23 @@ def show_manifest() -> Response:
     """W3C Web Application Manifest: a name and an icon for whoever keeps the site on a home screen."""
     start = current_app.config["CANDOR"].base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
-    shown = {"name": "Candor", "short_name": "Candor", "start_url": start, "scope": start, "id": start, "display": "browser",
-             "description": "Trading bots post, the chain answers.", "theme_color": THEME, "icons": [icon]}
+    shown = {
+        "name": "Candor",
+        "short_name": "Candor",
+        "start_url": start,
+        "scope": start,
+        "id": start,
+        "display": "browser",
+        "description": "Trading bots post, the chain answers.",
+        "theme_color": THEME,
+        "icons": [icon],
+    }
     return _respond(orjson.dumps(shown), "application/manifest+json")
 
 
 def _respond(body: str | bytes, content_type: str) -> Response:
-    response = Response(body, content_type=content_type, headers={"Cache-Control": f"public, max-age={DAY_SECONDS}"})
+    response = Response(
+        body, content_type=content_type, headers={"Cache-Control": f"public, max-age={DAY_SECONDS}"}
+    )
     response.add_etag()
     return response.make_conditional(request)

@@ -1,14 +1,25 @@
-"""Where the lines of a chart go: numbers to points in a box, drawn by the templates as inline SVG. Pure; whole numbers in, coordinates out."""
+"""Where the lines of a chart go: numbers to points in a box, drawn by the templates as inline SVG.
+Pure; whole numbers in, coordinates out.
+"""
+
 from dataclasses import dataclass
 
-WIDTH, HEIGHT, BARS, STRIP = 600, 160, 48, 60                 # of the drawing, in its own units; the page stretches it
+# of the drawing, in its own units; the page stretches it
+WIDTH, HEIGHT, BARS, STRIP = (
+    600,
+    160,
+    48,
+    60,
+)
 MOST_POINTS = 60
 DAY = 86_400
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Some days of a wallet, added up: lamports and counts. `begins`, `ends`: Unix seconds; `total`: realised so far."""
+    """Some days of a wallet, added up: lamports and counts. `begins`, `ends`: Unix seconds;
+    `total`: realised so far.
+    """
 
     begins: int
     ends: int
@@ -21,10 +32,14 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Curve:
-    """A step line of what was realised, bars of what was moved. `zero`: where nothing was realised; `top`, `bottom`: lamports at the edges."""
+    """A step line of what was realised, bars of what was moved. `zero`: where nothing was realised;
+    `top`, `bottom`: lamports at the edges.
+    """
 
-    line: str                                                 # points of a polyline
-    bars: list                                                # [(x, y, width, height), ...]
+    # points of a polyline
+    line: str
+    # [(x, y, width, height), ...]
+    bars: list
     zero: float
     top: int
     bottom: int
@@ -32,7 +47,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """One trade on a token's time line: above the middle it was bought, below it was sold; the longer, the more SOL."""
+    """One trade on a token's time line: above the middle it was bought, below it was sold; the
+    longer, the more SOL.
+    """
 
     x: float
     y: float
@@ -41,7 +58,9 @@ class Mark:
 
 
 def book_stretches(days):
-    """[(day, realised, volume, trades, sells), ...] in order -> [Stretch], at most MOST_POINTS, each of equally many days."""
+    """[(day, realised, volume, trades, sells), ...] in order -> [Stretch], at most MOST_POINTS,
+    each of equally many days.
+    """
     if not days:
         return []
     first, count = days[0][0], days[-1][0] - days[0][0] + 1
@@ -54,7 +73,11 @@ def book_stretches(days):
     for place in range(-(-count // size)):
         values = sums.get(place, (0, 0, 0, 0))
         total += values[0]
-        stretches.append(Stretch((first + place * size) * DAY, (first + (place + 1) * size) * DAY, *values, total))
+        stretches.append(
+            Stretch(
+                (first + place * size) * DAY, (first + (place + 1) * size) * DAY, *values, total
+            )
+        )
     return stretches
 
 
@@ -63,24 +86,51 @@ def draw_curve(stretches):
     if not stretches:
         return None
     top, bottom = max(0, *(s.total for s in stretches)), min(0, *(s.total for s in stretches))
-    high, most, step = (top - bottom) or 1, max(s.volume for s in stretches) or 1, WIDTH / len(stretches)
+    high, most, step = (
+        (top - bottom) or 1,
+        max(s.volume for s in stretches) or 1,
+        WIDTH / len(stretches),
+    )
     points, y = [(0, _height(0, top, high))], _height(0, top, high)
     for n, stretch in enumerate(stretches):
         points += [(n * step, y), (n * step, y := _height(stretch.total, top, high))]
     points.append((WIDTH, y))
     heights = [BARS * stretch.volume / most for stretch in stretches]
-    bars = [(round((n + .15) * step, 2), round(BARS - height, 2), round(.7 * step, 2), round(height, 2)) for n, height in enumerate(heights)]
-    return Curve(" ".join(f"{x:.2f},{y:.2f}" for x, y in points), bars, round(_height(0, top, high), 2), top, bottom)
+    bars = [
+        (
+            round((n + 0.15) * step, 2),
+            round(BARS - height, 2),
+            round(0.7 * step, 2),
+            round(height, 2),
+        )
+        for n, height in enumerate(heights)
+    ]
+    return Curve(
+        " ".join(f"{x:.2f},{y:.2f}" for x, y in points),
+        bars,
+        round(_height(0, top, high), 2),
+        top,
+        bottom,
+    )
 
 
 def draw_line(points):
-    """[(ms, lamports), ...] in order -> a Curve without bars, its axis from the lowest to the highest; `zero` is where it began. None for fewer than two points."""
+    """[(ms, lamports), ...] in order -> a Curve without bars, its axis from the lowest to the
+    highest; `zero` is where it began. None for fewer than two points.
+    """
     if len(points) < 2:
         return None
     values = [value for _, value in points]
-    top, bottom, first, span = max(values), min(values), points[0][0], (points[-1][0] - points[0][0]) or 1
+    top, bottom, first, span = (
+        max(values),
+        min(values),
+        points[0][0],
+        (points[-1][0] - points[0][0]) or 1,
+    )
     high = (top - bottom) or 1
-    line = " ".join(f"{WIDTH * (at - first) / span:.2f},{_height(value, top, high):.2f}" for at, value in points)
+    line = " ".join(
+        f"{WIDTH * (at - first) / span:.2f},{_height(value, top, high):.2f}" for at, value in points
+    )
     return Curve(line, [], round(_height(values[0], top, high), 2), top, bottom)
 
 
@@ -93,11 +143,19 @@ def draw_marks(trades):
     """[(Unix seconds, side, lamports), ...] -> [Mark], oldest left."""
     if not trades:
         return []
-    first, most = min(at for at, _, _ in trades), max(abs(lamports) for _, _, lamports in trades) or 1
+    first, most = (
+        min(at for at, _, _ in trades),
+        max(abs(lamports) for _, _, lamports in trades) or 1,
+    )
     span = (max(at for at, _, _ in trades) - first) or 1
-    return [_draw_mark(WIDTH * .01 + WIDTH * .98 * (at - first) / span, side, abs(lamports) / most) for at, side, lamports in sorted(trades)]
+    return [
+        _draw_mark(WIDTH * 0.01 + WIDTH * 0.98 * (at - first) / span, side, abs(lamports) / most)
+        for at, side, lamports in sorted(trades)
+    ]
 
 
 def _draw_mark(x, side, share):
     height = round(4 + (STRIP / 2 - 6) * share, 2)
-    return Mark(round(x, 2), round(STRIP / 2 - height, 2) if side == "buy" else STRIP / 2, height, side)
+    return Mark(
+        round(x, 2), round(STRIP / 2 - height, 2) if side == "buy" else STRIP / 2, height, side
+    )

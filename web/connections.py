@@ -1,4 +1,5 @@
-"""Connections of clients: how much of a request has come, how fast an answer is taken, and how many one address may hold.
+"""Connections of clients: how much of a request has come, how fast an answer is taken, and how many
+one address may hold.
 
 Nothing here knows HTTP beyond where a request ends, and nothing waits but `PacedSocket.sendall`.
 """
@@ -15,7 +16,8 @@ from collections.abc import Hashable, Iterable
 # A reader that takes nothing for so long is cut off, and so is one that takes fewer bytes a second
 # than this over the time it keeps us waiting.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
-# A connection that has waited so long may be closed to make room for another one. In a burst that is
+# A connection that has waited so long may be closed to make room for another one. In a burst that
+# is
 # faster the newest are closed: the others have not had the time to say anything yet.
 MIN_WAIT_SECONDS = 0.5
 MAX_HEAD = 32 * 1024
@@ -66,7 +68,9 @@ class PacedSocket(socket.socket):
 
 
 class Arrival:
-    """How far one request has come. `is_whole` is asked with all of its bytes so far, each time more have come."""
+    """How far one request has come. `is_whole` is asked with all of its bytes so far, each time
+    more have come.
+    """
 
     def __init__(self, max_body: int) -> None:
         self.max_body, self.head, self._needs, self._chunk_at = max_body, b"", None, None
@@ -92,7 +96,7 @@ class Arrival:
         self._looked = len(data)
         if end < 0:
             return False
-        self.head, body = data[:end + 2], end + len(HEAD_END)
+        self.head, body = data[: end + 2], end + len(HEAD_END)
         if CHUNKED.search(self.head):
             self._chunk_at = body
         length = BODY_LENGTH.search(self.head)
@@ -107,7 +111,7 @@ class Arrival:
             line_end = data.find(b"\r\n", self._chunk_at)
             if line_end < 0:
                 return len(data) - self._chunk_at > MAX_CHUNK_LINE
-            size = data[self._chunk_at:line_end].partition(b";")[0].strip()
+            size = data[self._chunk_at : line_end].partition(b";")[0].strip()
             if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", size):
                 return True
             if int(size, 16) == 0:
@@ -156,7 +160,9 @@ def find_longest(connections: Iterable, now: float) -> object | None:
 
 
 class SharedCount:
-    """A number that all worker processes forked after it was made add to, each in a place of its own."""
+    """A number that all worker processes forked after it was made add to, each in a place of its
+    own.
+    """
 
     PLACES = 64
 

@@ -1,16 +1,26 @@
-"""What an instance of `app.py demo` says besides: every object is marked, and nothing links to an explorer, which would know none of it.
+"""What an instance of `app.py demo` says besides: every object is marked, and nothing links to an
+explorer, which would know none of it.
 
 The only place that does so, on the way out; an instance over real data never loads it.
 """
+
 import re
 
 import orjson
 from flask import request
 
-MARKED = ("v1", "legacy", "health", "feeds")              # blueprints whose answers are objects; not the interface's description
+# blueprints whose answers are objects; not the interface's description
+MARKED = (
+    "v1",
+    "legacy",
+    "health",
+    "feeds",
+)
 LINKS = ("explorerUrl", "pairUrl")
-RELATED = re.compile(rb'<link rel="related" [^>]*/>')     # an Atom entry's receipt
-FEED_EXTENSION = "_candor"                                # JSON Feed 1.1: members of one's own begin with an underscore
+# an Atom entry's receipt
+RELATED = re.compile(rb'<link rel="related" [^>]*/>')
+# JSON Feed 1.1: members of one's own begin with an underscore
+FEED_EXTENSION = "_candor"
 
 
 def init_app(app):
@@ -26,14 +36,23 @@ def mark_answer(response):
     elif response.mimetype in ("application/json", "application/feed+json"):
         response.set_data(orjson.dumps(mark(orjson.loads(response.get_data()))))
     elif response.mimetype == "application/atom+xml":
-        response.set_data(RELATED.sub(b"", response.get_data()).replace(b"</entry>", b'<category term="demonstration" /></entry>'))
+        response.set_data(
+            RELATED.sub(b"", response.get_data()).replace(
+                b"</entry>", b'<category term="demonstration" /></entry>'
+            )
+        )
     return response
 
 
 def mark_event(raw):
     """The bytes of some server-sent events, each datum of which is one line."""
     lines = raw.split(b"\n")
-    return b"\n".join(b"data: " + orjson.dumps(mark(orjson.loads(line[6:]))) if line.startswith(b"data: ") else line for line in lines)
+    return b"\n".join(
+        b"data: " + orjson.dumps(mark(orjson.loads(line[6:])))
+        if line.startswith(b"data: ")
+        else line
+        for line in lines
+    )
 
 
 def mark(shown):

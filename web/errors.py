@@ -1,4 +1,7 @@
-"""Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a request id on both."""
+"""Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a
+request id on both.
+"""
+
 import logging
 from collections import Counter
 
@@ -11,8 +14,19 @@ import models
 import trouble
 from web.problem import CODES, Problem
 
-BY_STATUS = {status: code for code, (status, _) in CODES.items() if code in (
-    "bad_request", "not_found", "method_not_allowed", "body_too_large", "unsupported_media_type", "internal_error")}
+BY_STATUS = {
+    status: code
+    for code, (status, _) in CODES.items()
+    if code
+    in (
+        "bad_request",
+        "not_found",
+        "method_not_allowed",
+        "body_too_large",
+        "unsupported_media_type",
+        "internal_error",
+    )
+}
 BUSY_SECONDS = 2
 log = logging.getLogger("candor")
 
@@ -30,13 +44,23 @@ def init_app(app):
 
 def wants_json():
     """JSON routes are those under /api and the documents that end in .json."""
-    return request.path == "/api" or request.path.startswith("/api/") or request.path.endswith(".json")
+    return (
+        request.path == "/api" or request.path.startswith("/api/") or request.path.endswith(".json")
+    )
 
 
 def answer(problem):
     status, title = CODES[problem.code]
-    shown = {"type": f"{current_app.config['CANDOR'].base_path}/docs/errors#{problem.code}", "title": title, "status": status, "detail": problem.detail, "code": problem.code,
-             "requestId": g.visit.request_id, **({"errors": problem.errors} if problem.errors else {}), **problem.more}
+    shown = {
+        "type": f"{current_app.config['CANDOR'].base_path}/docs/errors#{problem.code}",
+        "title": title,
+        "status": status,
+        "detail": problem.detail,
+        "code": problem.code,
+        "requestId": g.visit.request_id,
+        **({"errors": problem.errors} if problem.errors else {}),
+        **problem.more,
+    }
     if wants_json():
         response = Response(orjson.dumps(shown), status, content_type="application/problem+json")
     else:
@@ -52,7 +76,13 @@ def answer_http(error):
         return error.get_response()
     allowed = getattr(error, "valid_methods", None)
     code = BY_STATUS.get(error.code, "bad_request" if error.code < 500 else "internal_error")
-    return answer(Problem(code, DETAILS.get(code, CODES[code][1]), headers={"Allow": ", ".join(sorted(allowed))} if allowed else None))
+    return answer(
+        Problem(
+            code,
+            DETAILS.get(code, CODES[code][1]),
+            headers={"Allow": ", ".join(sorted(allowed))} if allowed else None,
+        )
+    )
 
 
 DETAILS = {
@@ -68,13 +98,29 @@ def answer_database(error):
 
 
 def answer_busy(error):
-    """One short line for the log, which web.logs does not repeat: on a full disk every word of it counts."""
+    """One short line for the log, which web.logs does not repeat: on a full disk every word of it
+    counts.
+    """
     word = trouble.name_trouble(error, current_app.config["CANDOR"].data_dir)
     current_app.busy[word] += 1
-    log.error("busy", extra={"often": True, "shown": {"problem": trouble.TROUBLES[word], "error": type(error).__name__}})
-    return answer(Problem("busy", f"{trouble.TROUBLES[word]}; nothing was stored", headers={"Retry-After": str(BUSY_SECONDS)}))
+    log.error(
+        "busy",
+        extra={
+            "often": True,
+            "shown": {"problem": trouble.TROUBLES[word], "error": type(error).__name__},
+        },
+    )
+    return answer(
+        Problem(
+            "busy",
+            f"{trouble.TROUBLES[word]}; nothing was stored",
+            headers={"Retry-After": str(BUSY_SECONDS)},
+        )
+    )
 
 
 def answer_unexpected(error):
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.visit.request_id}})
-    return answer(Problem("internal_error", "something went wrong here; the request id finds it in the log"))
+    return answer(
+        Problem("internal_error", "something went wrong here; the request id finds it in the log")
+    )

@@ -1,8 +1,11 @@
-"""The short way of what bots do most, in front of Flask: lists and posting, for a key that works and has allowance left.
+"""The short way of what bots do most, in front of Flask: lists and posting, for a key that works
+and has allowance left.
 
-It asks the door's own questions with the door's own functions. Who is not let in here was counted nowhere and goes the long way from its beginning; who is, but
-gets a refusal or meets a fault, is handed over with it. So what is refused and what fails is said and logged in one place.
+It asks the door's own questions with the door's own functions. Who is not let in here was counted
+nowhere and goes the long way from its beginning; who is, but gets a refusal or meets a fault, is
+handed over with it. So what is refused and what fails is said and logged in one place.
 """
+
 from http import HTTPStatus
 
 from flask import Request
@@ -30,8 +33,16 @@ class Express:
             return self.long_way(environ, start_response)
         body, status, headers = answer
         gate.note_answer(visit, environ["REQUEST_METHOD"], environ["PATH_INFO"], status)
-        start_response(f"{status} {HTTPStatus(status).phrase}", [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *v1.UNKEPT.items(),
-                                                                 *headers.items(), *gate.list_headers(self.config, visit).items()])
+        start_response(
+            f"{status} {HTTPStatus(status).phrase}",
+            [
+                ("Content-Type", "application/json"),
+                ("Content-Length", str(len(body))),
+                *v1.UNKEPT.items(),
+                *headers.items(),
+                *gate.list_headers(self.config, visit).items(),
+            ],
+        )
         return [body]
 
     def admit(self, environ):
@@ -41,7 +52,9 @@ class Express:
             if not gate.is_served(self.config, environ.get("HTTP_HOST", "")):
                 return None
             gate.identify(self.app, visit, environ.get("HTTP_AUTHORIZATION", ""))
-            limits = ratelimit.list_limits(self.config, visit.caller.owner_id, posting=environ["REQUEST_METHOD"] == "POST")
+            limits = ratelimit.list_limits(
+                self.config, visit.caller.owner_id, posting=environ["REQUEST_METHOD"] == "POST"
+            )
             gate.count_keyed(self.app, visit, environ.get("REMOTE_ADDR"), limits)
         except (Problem, PeeweeException, *self.app.allowance.store.unusable):
             return None
@@ -53,6 +66,7 @@ class Express:
         request.max_content_length = self.app.config["MAX_CONTENT_LENGTH"]
         try:
             return serve(self.app, request, visit)
-        except Exception as error:                            # not hidden: the long way begins by raising it
+        except Exception as error:
+            # not hidden: the long way begins by raising it
             visit.failed, environ[gate.VISIT] = error, visit
             return None

@@ -1,4 +1,7 @@
-"""Text that comes from outside: what an address is, what a secret looks like, which characters never belong into a text."""
+"""Text that comes from outside: what an address is, what a secret looks like, which characters
+never belong into a text.
+"""
+
 import base64
 import functools
 import hashlib
@@ -17,44 +20,81 @@ BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
 SEED_LENGTHS = (12, 15, 18, 21, 24)
 # Longer than a seed phrase of 24 words, a secret key written as 64 numbers, any address.
 MAX_WALLET_TEXT = 500
-SECRET_WARNING = ("this looks like a secret key or a seed phrase. It was not stored. Never paste one here or anywhere else: "
-                  "only the public address is needed. If it is real, move your funds to a new wallet")
-HOLDS_SECRET = ("holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never paste one where it does not belong; "
-                "if it is real, put a new one in its place")
+SECRET_WARNING = (
+    "this looks like a secret key or a seed phrase. It was not stored. Never paste one here or"
+    " anywhere else: only the public address is needed. If it is real, move your funds to a new"
+    " wallet"
+)
+HOLDS_SECRET = (
+    "holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never"
+    " paste one where it does not belong; if it is real, put a new one in its place"
+)
 NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
-API_KEY, RECOVERY_CODE = re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"), re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b")
-SECRET_KEY_FORMS = (                                          # how wallets and tools write the 64 bytes, and how they are read
-    (re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"), base58.b58decode),
+API_KEY, RECOVERY_CODE = (
+    re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"),
+    re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
+)
+# how wallets and tools write the 64 bytes, and how they are read
+SECRET_KEY_FORMS = (
+    (
+        re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
+        base58.b58decode,
+    ),
     (re.compile(r"[0-9a-fA-F]{128}"), bytes.fromhex),
     (re.compile(r"[A-Za-z0-9+/]{86}=="), base64.b64decode),
-    (re.compile(r"\d{1,3}(?:[\s,]+\d{1,3}){63}"), lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text))),
+    (
+        re.compile(r"\d{1,3}(?:[\s,]+\d{1,3}){63}"),
+        lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
+    ),
 )
-# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as nothing, read by machines
+# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as
+# nothing, read by machines
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
 def is_base58(text, size):
     """Is this base58 of exactly `size` bytes? (The library alone would accept a trailing newline.)"""
-    return isinstance(text, str) and BASE58.fullmatch(text) is not None and len(base58.b58decode(text)) == size
+    return (
+        isinstance(text, str)
+        and BASE58.fullmatch(text) is not None
+        and len(base58.b58decode(text)) == size
+    )
 
 
 def looks_secret(text):
-    """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the side of the warning."""
+    """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the
+    side of the warning.
+    """
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
-    return (len(words) in SEED_LENGTHS and all(word.isalpha() for word in words)
-            or text.startswith("[") or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
-            or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
-            or is_base58(text, 64))
+    return (
+        len(words) in SEED_LENGTHS
+        and all(word.isalpha() for word in words)
+        or text.startswith("[")
+        or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
+        or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
+        or is_base58(text, 64)
+    )
 
 
 def holds_secret(text):
-    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a signature is no key pair); a seed phrase by its checksum."""
-    return (any(map(is_well_formed, API_KEY.findall(text))) or RECOVERY_CODE.search(text) is not None or _holds_phrase(text)
-            or any(_is_key_pair(decode(found)) for form, decode in SECRET_KEY_FORMS for found in form.findall(text)))
+    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a
+    signature is no key pair); a seed phrase by its checksum.
+    """
+    return (
+        any(map(is_well_formed, API_KEY.findall(text)))
+        or RECOVERY_CODE.search(text) is not None
+        or _holds_phrase(text)
+        or any(
+            _is_key_pair(decode(found))
+            for form, decode in SECRET_KEY_FORMS
+            for found in form.findall(text)
+        )
+    )
 
 
 def _is_key_pair(raw):
@@ -91,7 +131,7 @@ def _run_holds_phrase(run: list[int]) -> bool:
                 break
             if _is_checked(bits & ((1 << 11 * size) - 1), size):
                 # How few repeat is asked last: one window in sixteen comes as far as this.
-                if len(set(run[end - size:end])) > size // 2:
+                if len(set(run[end - size : end])) > size // 2:
                     return True
     return False
 
@@ -110,12 +150,17 @@ def _phrase_numbers() -> dict[str, int]:
 
 
 def check_wallet(text, field="wallet"):
-    """The address in `text`, which must be nothing but a public address; Problem otherwise, with a warning where it looks like a secret."""
+    """The address in `text`, which must be nothing but a public address; Problem otherwise, with a
+    warning where it looks like a secret.
+    """
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
         raise invalid(field, SECRET_WARNING)
     if not is_base58(text, 32):
-        raise invalid(field, "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits")
+        raise invalid(
+            field,
+            "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits",
+        )
     if is_nobodys(text):
         raise invalid(field, NOBODYS)
     return text
@@ -139,10 +184,14 @@ def clean_text(text):
 
 def _keep_in_emoji(found):
     text, at = found.string, found.start()
-    before, after = text[at - 1:at], text[at + 1:at + 2]
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if found[0] == EMOJI_STYLE and (_is_symbol(before) or before and before in KEYCAPS):
         return EMOJI_STYLE
-    if found[0] == ZERO_WIDTH_JOINER and (_is_symbol(before) or before == EMOJI_STYLE) and _is_symbol(after):
+    if (
+        found[0] == ZERO_WIDTH_JOINER
+        and (_is_symbol(before) or before == EMOJI_STYLE)
+        and _is_symbol(after)
+    ):
         return ZERO_WIDTH_JOINER
     return ""
 

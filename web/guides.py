@@ -1,7 +1,10 @@
-"""/skill.md and /llms.txt: this instance explained to programs, with its own address, limits and, where `bot` names one, influencer.
+"""/skill.md and /llms.txt: this instance explained to programs, with its own address, limits and,
+where `bot` names one, influencer.
 
-Nothing in them was written by a stranger: an influencer appears by its id and wallet only, never by its name.
+Nothing in them was written by a stranger: an influencer appears by its id and wallet only, never by
+its name.
 """
+
 import functools
 
 from flask import Blueprint, Response, current_app, render_template, request
@@ -15,7 +18,9 @@ blueprint = Blueprint("guides", __name__)
 
 @blueprint.get("/skill.md")
 def show_skill():
-    return respond("skill.md", "text/markdown; charset=utf-8", bot=find_bot(request.args.get("bot")))
+    return respond(
+        "skill.md", "text/markdown; charset=utf-8", bot=find_bot(request.args.get("bot"))
+    )
 
 
 @blueprint.get("/llms.txt")
@@ -33,7 +38,9 @@ def find_bot(uid):
 
 def respond(template, content_type, bot=None):
     text = draw(current_app.config["CANDOR"], template, bot)
-    response = Response(text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"})
+    response = Response(
+        text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"}
+    )
     response.add_etag()
     return response.make_conditional(request)
 
@@ -43,5 +50,12 @@ def draw(config, template, bot):
     """The guide's text, drawn once for each influencer and wallet it names."""
     allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
     named = bot and {"id": bot[0], "wallet": bot[1]}
-    return render_template(template, config=config, allowance=allowance, url=config.base_url,
-                           operations=openapi.OPERATIONS, streams=PLACES, bot=named)
+    return render_template(
+        template,
+        config=config,
+        allowance=allowance,
+        url=config.base_url,
+        operations=openapi.OPERATIONS,
+        streams=PLACES,
+        bot=named,
+    )

@@ -1,4 +1,7 @@
-"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 only when the database cannot be read."""
+"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 only
+when the database cannot be read.
+"""
+
 import time
 from typing import Any
 
@@ -17,9 +20,14 @@ from web.market import show_market_health
 from web.serialize import show_time
 
 blueprint = Blueprint("health", __name__)
-STALE_INTERVALS, STALE_MS = 4, 120_000                        # a heartbeat is late after four intervals, but never before two minutes
-JOBS = 'SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job'
-MOST_WALLETS = 50                                             # named one by one, the ones looked at longest ago first
+# a heartbeat is late after four intervals, but never before two minutes
+STALE_INTERVALS, STALE_MS = (
+    4,
+    120_000,
+)
+JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
+# named one by one, the ones looked at longest ago first
+MOST_WALLETS = 50
 WALLETS = """
 SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
 LAGGING = """
@@ -44,7 +52,9 @@ ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 @blueprint.get("/api/health")
 def show_health():
-    """One is made at a time, and who waits for it takes the next: counting what is behind and trying to write cost something."""
+    """One is made at a time, and who waits for it takes the next: counting what is behind and
+    trying to write cost something.
+    """
     now = time.time_ns() // 1_000_000
     return respond(*current_app.health.find("health", object(), lambda: read_health(now)))
 
@@ -55,12 +65,25 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
     try:
         shown, status = check_health(config, now), 200
     except PeeweeException:
-        known = {"ok": False, database.engine: database.version(), "journal": None, **show_writing("unreachable")}
-        shown, status = {"status": "down", "mode": "simulated", "database": known, "version": VERSION}, 503
+        known = {
+            "ok": False,
+            database.engine: database.version(),
+            "journal": None,
+            **show_writing("unreachable"),
+        }
+        shown, status = (
+            {"status": "down", "mode": "simulated", "database": known, "version": VERSION},
+            503,
+        )
     counting = tally.find_problem(store, now / 1000) is None
-    if not counting and shown["status"] == "ok":              # pages are served; the keyed interface answers 503
+    # pages are served; the keyed interface answers 503
+    if not counting and shown["status"] == "ok":
         shown["status"] = "degraded"
-    told = {"allowance": {"ok": counting, "store": store.name}, "connections": show_connections(config), "simulated": True}
+    told = {
+        "allowance": {"ok": counting, "store": store.name},
+        "connections": show_connections(config),
+        "simulated": True,
+    }
     return {**shown, **told}, status
 
 
@@ -82,56 +105,119 @@ def check_health(config, now):
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
     states, trouble = {job["state"] for job in (observer, scout, engine)}, database.find_trouble()
-    return {"status": "degraded" if trouble or states & {"failing", "late"} else "ok", "mode": "simulated",
-            "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")}, "strategyEngine": engine,
-            "walletObserver": {**observer, **_show_backlog(now), **_show_trouble(observer["lastError"]), **_show_requests(jobs.get("observer"))}, "scout": {**scout, **show_market_health(now)},
-            "database": {"ok": True, database.engine: database.version(), "journal": database.journal(), **show_writing(trouble)},
-            "use": show_use(config, now), "version": VERSION}
+    return {
+        "status": "degraded" if trouble or states & {"failing", "late"} else "ok",
+        "mode": "simulated",
+        "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")},
+        "strategyEngine": engine,
+        "walletObserver": {
+            **observer,
+            **_show_backlog(now),
+            **_show_trouble(observer["lastError"]),
+            **_show_requests(jobs.get("observer")),
+        },
+        "scout": {**scout, **show_market_health(now)},
+        "database": {
+            "ok": True,
+            database.engine: database.version(),
+            "journal": database.journal(),
+            **show_writing(trouble),
+        },
+        "use": show_use(config, now),
+        "version": VERSION,
+    }
 
 
 def show_use(config: Config, now: int) -> dict[str, Any]:
     """Bytes of the database, and of each quota the most that one owner uses; no owner is named."""
     uses = quotas.list_use(database.execute_sql, config, now)
-    return {"databaseBytes": sum(size for _, size in database.list_sizes()),
-            "quotas": [{"quota": use.quota, "setting": use.setting, "limit": use.limit, "mostUsed": use.used,
-                        "ownersAtLimit": use.owners_at_limit} for use in uses]}
+    return {
+        "databaseBytes": sum(size for _, size in database.list_sizes()),
+        "quotas": [
+            {
+                "quota": use.quota,
+                "setting": use.setting,
+                "limit": use.limit,
+                "mostUsed": use.used,
+                "ownersAtLimit": use.owners_at_limit,
+            }
+            for use in uses
+        ],
+    }
 
 
 def _show_job(row, interval_seconds, now):
-    """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else what it said of itself."""
-    _, state, heartbeat_at, last_success_at, last_error, _ = row or (None, "unknown", None, None, None, None)
+    """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else
+    what it said of itself.
+    """
+    _, state, heartbeat_at, last_success_at, last_error, _ = row or (
+        None,
+        "unknown",
+        None,
+        None,
+        None,
+        None,
+    )
     age = None if heartbeat_at is None else max(0, now - heartbeat_at)
     if not interval_seconds:
         state = "off"
     elif age is not None and age > max(STALE_MS, STALE_INTERVALS * 1000 * interval_seconds):
         state = "late"
-    return {"state": state, "heartbeatAt": show_time(heartbeat_at), "ageSeconds": None if age is None else age // 1000,
-            "lastSuccessAt": show_time(last_success_at), "lastError": last_error}
+    return {
+        "state": state,
+        "heartbeatAt": show_time(heartbeat_at),
+        "ageSeconds": None if age is None else age // 1000,
+        "lastSuccessAt": show_time(last_success_at),
+        "lastError": last_error,
+    }
 
 
 def _show_backlog(now):
-    """What is observed and how far behind it is: the wallet looked at longest ago, null while one was never looked at; receipts nothing could be derived from."""
+    """What is observed and how far behind it is: the wallet looked at longest ago, null while one
+    was never looked at; receipts nothing could be derived from.
+    """
     wallets, oldest, never = database.execute_sql(WALLETS).fetchone()
     lag = None if never or oldest is None else max(0, now - oldest) // 1000
-    each = [{"wallet": address, "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000, "pending": pending}
-            for address, looked_at, pending in database.execute_sql(LAGGING, (MOST_WALLETS,))]
-    refused = [{"wallet": address, "signature": signature, "slot": slot, "reason": problem}
-               for address, signature, slot, problem in database.execute_sql(REFUSED, (MOST_WALLETS,))]
-    return {"wallets": wallets, "lagSeconds": lag, "pending": database.execute_sql(PENDING).fetchone()[0], "byWallet": each, "refused": refused}
+    each = [
+        {
+            "wallet": address,
+            "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000,
+            "pending": pending,
+        }
+        for address, looked_at, pending in database.execute_sql(LAGGING, (MOST_WALLETS,))
+    ]
+    refused = [
+        {"wallet": address, "signature": signature, "slot": slot, "reason": problem}
+        for address, signature, slot, problem in database.execute_sql(REFUSED, (MOST_WALLETS,))
+    ]
+    return {
+        "wallets": wallets,
+        "lagSeconds": lag,
+        "pending": database.execute_sql(PENDING).fetchone()[0],
+        "byWallet": each,
+        "refused": refused,
+    }
 
 
 def _show_trouble(error):
     """The wallets that observing fails for at present, longest first, and what was said last."""
     rows = database.execute_sql(TROUBLED, (MOST_WALLETS,)).fetchall()
     count = database.execute_sql(COUNT_TROUBLED).fetchone()[0]
-    troubled = [{"wallet": address, "reason": reason, "since": show_time(since), "tries": tries}
-                for address, reason, since, tries in rows]
+    troubled = [
+        {"wallet": address, "reason": reason, "since": show_time(since), "tries": tries}
+        for address, reason, since, tries in rows
+    ]
     if error is None and troubled:
         error = f"{troubled[-1]['wallet']}: {troubled[-1]['reason']}"
     return {"lastError": error, "troubled": troubled, "troubledWallets": count}
 
 
 def _show_requests(row):
-    """What the last pass said of the nodes: requests in a minute, endpoints that rest, what is being waited for."""
+    """What the last pass said of the nodes: requests in a minute, endpoints that rest, what is
+    being waited for.
+    """
     details = orjson.loads(row[5]) if row else {}
-    return {name: details.get(name) for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")}
+    return {
+        name: details.get(name)
+        for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")
+    }

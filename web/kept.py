@@ -1,4 +1,7 @@
-"""What was read is kept until anybody writes to the database: the one place that decides when it is read anew."""
+"""What was read is kept until anybody writes to the database: the one place that decides when it is
+read anew.
+"""
+
 import contextlib
 import itertools
 import threading
@@ -11,7 +14,9 @@ WAIT_SECONDS = 0.01
 
 @dataclass
 class Place:
-    """A value, the version of the database and the turn before which it was read; who reads it anew holds the lock."""
+    """A value, the version of the database and the turn before which it was read; who reads it anew
+    holds the lock.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     version: object = None
@@ -20,21 +25,26 @@ class Place:
 
 
 class Kept:
-    """At most so many values, the least used go first. A commit of any kind ends them all, whoever made it: no writer has to remember them.
+    """At most so many values, the least used go first. A commit of any kind ends them all, whoever
+    made it: no writer has to remember them.
 
-    What is read while somebody writes is out of date before it is shown, and reading holds the writer up: writing that this process tells of is waited for.
+    What is read while somebody writes is out of date before it is shown, and reading holds the
+    writer up: writing that this process tells of is waited for.
     """
 
     def __init__(self, places):
         self.places = places
-        self._writings = set()                                # a lock of each, held until it is done
+        # a lock of each, held until it is done
+        self._writings = set()
         self._lock, self._kept, self._turns = threading.Lock(), OrderedDict(), itertools.count()
 
     def find(self, name, version, read):
-        """The value kept under this name, else what read() gives. `version`: of the database, asked for before anything is read.
+        """The value kept under this name, else what read() gives. `version`: of the database, asked
+        for before anything is read.
 
-        One reads at a time. Whoever waits for that takes the next reading that begins after it came, its own or another's: many who come at once, each after
-        another commit, cause two readings and not one each.
+        One reads at a time. Whoever waits for that takes the next reading that begins after it
+        came, its own or another's: many who come at once, each after another commit, cause two
+        readings and not one each.
         """
         place, came = self._place(name), next(self._turns)
         with place.lock:
@@ -66,7 +76,9 @@ class Kept:
                 self._writings.discard(done)
 
     def _wait(self):
-        """Until the writing that had begun by now is done, for a moment at most; what begins meanwhile is not waited for."""
+        """Until the writing that had begun by now is done, for a moment at most; what begins
+        meanwhile is not waited for.
+        """
         end = time.monotonic() + WAIT_SECONDS
         for done in tuple(self._writings):
             if done.acquire(timeout=max(0, end - time.monotonic())):
@@ -81,7 +93,8 @@ class Kept:
 
 
 class Written:
-    """What rows show as, each under its state: the row's id and all that can change of it. So what is kept is never out of date; at most so many, the oldest go first.
+    """What rows show as, each under its state: the row's id and all that can change of it. So what
+    is kept is never out of date; at most so many, the oldest go first.
 
     `write(ids)`: {state: what it shows as} of the rows as they are now.
     """
@@ -91,17 +104,20 @@ class Written:
         self._lock, self._kept = threading.Lock(), {}
 
     def list(self, states):
-        """What each of the rows in these states shows as; one that has changed since it was asked for, as it is now.
+        """What each of the rows in these states shows as; one that has changed since it was asked
+        for, as it is now.
 
-        Several threads ask at once, and what is kept may go between two looks at it: so each looks once,
-        takes what it needs along, and writes what it did not find.
+        Several threads ask at once, and what is kept may go between two looks at it: so each looks
+        once, takes what it needs along, and writes what it did not find.
         """
         known = {state: self._kept.get(state) for state in states}
         missing = [state[0] for state, shown in known.items() if shown is None]
         new = self.write(missing) if missing else {}
         now = {state[0]: shown for state, shown in new.items()}
         self._keep(new)
-        return [known[state] or now[state[0]] for state in states if known[state] or state[0] in now]
+        return [
+            known[state] or now[state[0]] for state in states if known[state] or state[0] in now
+        ]
 
     def _keep(self, new):
         with self._lock:

@@ -1,7 +1,10 @@
-"""The text of an API key: `cnd_read_` or `cnd_pub_`, 43 letters for 32 random bytes, 6 for a CRC32 of all before them.
+"""The text of an API key: `cnd_read_` or `cnd_pub_`, 43 letters for 32 random bytes, 6 for a CRC32
+of all before them.
 
-The checksum refuses a typo without a look-up. Only the SHA-256 of a key is ever kept: 256 random bits need no slow hash.
+The checksum refuses a typo without a look-up. Only the SHA-256 of a key is ever kept: 256 random
+bits need no slow hash.
 """
+
 import hashlib
 import hmac
 import secrets
@@ -9,7 +12,8 @@ import zlib
 
 PREFIXES = {"read": "cnd_read_", "publish": "cnd_pub_"}
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-SECRET_WIDTH, CHECK_WIDTH = 43, 6                             # 62**43 > 2**256, 62**6 > 2**32
+# 62**43 > 2**256, 62**6 > 2**32
+SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope):
@@ -19,9 +23,15 @@ def make_key(scope):
 
 
 def is_well_formed(text):
-    """Does the text have a key's prefix, length and checksum? Says nothing about whether such a key exists."""
+    """Does the text have a key's prefix, length and checksum? Says nothing about whether such a key
+    exists.
+    """
     prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
-    if prefix is None or len(text) != len(prefix) + SECRET_WIDTH + CHECK_WIDTH or not text.isascii():
+    if (
+        prefix is None
+        or len(text) != len(prefix) + SECRET_WIDTH + CHECK_WIDTH
+        or not text.isascii()
+    ):
         return False
     return hmac.compare_digest(_checksum(text[:-CHECK_WIDTH]), text[-CHECK_WIDTH:])
 

@@ -1,4 +1,5 @@
 """Who earned, traded or moved most: the rules of ranking over totals that were observed."""
+
 import itertools
 from dataclasses import dataclass
 
@@ -8,8 +9,10 @@ from web import queries
 from web.serialize import PROVEN_BY_ANOTHER, show_coverage, show_lamports, show_sol
 
 SORTS = ("pnl", "volume", "trades")
-WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}        # seconds
-FEWEST_SELLS = 3                                              # below, a realised result is luck
+# seconds
+WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
+# below, a realised result is luck
+FEWEST_SELLS = 3
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,12 @@ class Entry:
     handle: str
     address: str | None
     totals: Totals | None
-    coverage: str | None                                      # JSON
-    reason: str | None                                        # why it has no rank
-    ownership: str | None                                     # claimed | proven; None without a wallet
+    # JSON
+    coverage: str | None
+    # why it has no rank
+    reason: str | None
+    # claimed | proven; None without a wallet
+    ownership: str | None
 
 
 def list_entries(sort, window, now):
@@ -47,7 +53,10 @@ def list_entries(sort, window, now):
     seconds = WINDOWS[window]
     since = None if seconds is None else queries.find_totals_since(now // 1000 - seconds)
     entries = [book_entry(row, since, sort) for row in queries.list_competitors()]
-    return sorted(entries, key=lambda entry: _group(entry) + (entry.totals is None, -score(entry, sort)))       # stable: then the older bot
+    # stable: then the older bot
+    return sorted(
+        entries, key=lambda entry: _group(entry) + (entry.totals is None, -score(entry, sort))
+    )
 
 
 def _group(entry):
@@ -55,7 +64,9 @@ def _group(entry):
 
 
 def book_entry(row, since, sort):
-    """`since`: totals of a window by wallet id, or None for all that was ever observed (the wallet's own results)."""
+    """`since`: totals of a window by wallet id, or None for all that was ever observed (the
+    wallet's own results).
+    """
     _, bot, name, handle, wallet_id, address, results, coverage, ownership, bot_since = row
     if bot_since is not None:
         return Entry(bot, name, handle, address, None, coverage, PROVEN_BY_ANOTHER, ownership)
@@ -65,12 +76,28 @@ def book_entry(row, since, sort):
         totals = parse_results(orjson.loads(results))
     else:
         totals = Totals(*since.get(wallet_id, ()))
-    return Entry(bot, name, handle, address, totals, coverage, check_rank(sort, address, totals, coverage), ownership)
+    return Entry(
+        bot,
+        name,
+        handle,
+        address,
+        totals,
+        coverage,
+        check_rank(sort, address, totals, coverage),
+        ownership,
+    )
 
 
 def parse_results(results):
-    return Totals(int(results["realizedLamports"]), int(results["volumeLamports"]), results["observedTrades"], results["matchedSells"], results["partialSells"],
-                  results["unmatchedSells"], results["winningSells"])
+    return Totals(
+        int(results["realizedLamports"]),
+        int(results["volumeLamports"]),
+        results["observedTrades"],
+        results["matchedSells"],
+        results["partialSells"],
+        results["unmatchedSells"],
+        results["winningSells"],
+    )
 
 
 def check_rank(sort, address, totals, coverage):
@@ -107,9 +134,28 @@ def show_entries(entries, sort):
 def show_entry(entry, rank):
     totals = entry.totals
     sells = totals.matched + totals.partial if totals else 0
-    return {"rank": rank, "botId": entry.bot, "name": entry.name, "handle": entry.handle, "wallet": entry.address, "ownership": entry.ownership,
-            "realizedLamports": totals and show_lamports(totals.realized), "realizedSol": totals and show_sol(totals.realized),
-            "volumeLamports": totals and show_lamports(totals.volume), "volumeSol": totals and show_sol(totals.volume), "observedTrades": totals and totals.trades,
-            "matchedSells": totals and totals.matched, "partialSells": totals and totals.partial, "unmatchedSells": totals and totals.unmatched,
-            "winRate": round(totals.winning / sells, 4) if sells else None,            # a share, no money: a number
-            "ranked": entry.reason is None, "unrankedReason": entry.reason, "coverage": show_coverage(entry.address, entry.coverage)}
+    return {
+        "rank": rank,
+        "botId": entry.bot,
+        "name": entry.name,
+        "handle": entry.handle,
+        "wallet": entry.address,
+        "ownership": entry.ownership,
+        "realizedLamports": totals and show_lamports(totals.realized),
+        "realizedSol": totals and show_sol(totals.realized),
+        "volumeLamports": totals and show_lamports(totals.volume),
+        "volumeSol": totals and show_sol(totals.volume),
+        "observedTrades": totals and totals.trades,
+        "matchedSells": totals and totals.matched,
+        "partialSells": totals and totals.partial,
+        "unmatchedSells": totals and totals.unmatched,
+        "winRate": (
+            round(totals.winning / sells, 4)
+            if sells
+            # a share, no money: a number
+            else None
+        ),
+        "ranked": entry.reason is None,
+        "unrankedReason": entry.reason,
+        "coverage": show_coverage(entry.address, entry.coverage),
+    }

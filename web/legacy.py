@@ -1,4 +1,7 @@
-"""The public interface of paper mode: GET only, no key, everything simulated. It reads tables and asks nobody."""
+"""The public interface of paper mode: GET only, no key, everything simulated. It reads tables and
+asks nobody.
+"""
+
 import hashlib
 import time
 
@@ -11,13 +14,29 @@ from web.serialize import show_time
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 SCOPE = ("paper feed",)
-PASSING = {"asOf", "markAgeSeconds", "ageSeconds", "lagSeconds", "heartbeatAt"}           # what moves with the clock alone
+# what moves with the clock alone
+PASSING = {
+    "asOf",
+    "markAgeSeconds",
+    "ageSeconds",
+    "lagSeconds",
+    "heartbeatAt",
+}
 
 
 def respond(shown, status=200):
-    """JSON with an ETag over what does not merely grow older; weak, for `asOf` differs behind an equal one."""
-    response = Response(orjson.dumps(shown), status, content_type="application/json", headers={"Cache-Control": "public, no-cache"})
-    response.set_etag(hashlib.blake2b(orjson.dumps(_lasting(shown)), digest_size=16).hexdigest(), weak=True)
+    """JSON with an ETag over what does not merely grow older; weak, for `asOf` differs behind an
+    equal one.
+    """
+    response = Response(
+        orjson.dumps(shown),
+        status,
+        content_type="application/json",
+        headers={"Cache-Control": "public, no-cache"},
+    )
+    response.set_etag(
+        hashlib.blake2b(orjson.dumps(_lasting(shown)), digest_size=16).hexdigest(), weak=True
+    )
     return response.make_conditional(request)
 
 
@@ -48,10 +67,20 @@ def show_one_trader(uid):
 @blueprint.get("/feed")
 def list_feed():
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
-    before = paging.read_cursor(current_app.secret_key, SCOPE, cursor)[0] if cursor is not None else None
+    before = (
+        paging.read_cursor(current_app.secret_key, SCOPE, cursor)[0] if cursor is not None else None
+    )
     rows, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
     following = paging.write_cursor(current_app.secret_key, SCOPE, (rows[-1][0],)) if more else None
-    return respond({"data": [post for _, post in rows], "nextCursor": following, "limit": limit, "asOf": show_time(_now()), "simulated": True})
+    return respond(
+        {
+            "data": [post for _, post in rows],
+            "nextCursor": following,
+            "limit": limit,
+            "asOf": show_time(_now()),
+            "simulated": True,
+        }
+    )
 
 
 @blueprint.get("/market")
@@ -59,8 +88,14 @@ def list_market():
     """All tracked tokens at once, as the scout's cache has them."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
-    return respond({"data": [{**entry, "simulated": True} for entry in entries], "health": market.show_market_health(now), "asOf": show_time(now),
-                    "simulated": True})
+    return respond(
+        {
+            "data": [{**entry, "simulated": True} for entry in entries],
+            "health": market.show_market_health(now),
+            "asOf": show_time(now),
+            "simulated": True,
+        }
+    )
 
 
 @blueprint.get("/strategies")

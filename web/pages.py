@@ -1,7 +1,9 @@
-"""The pages everybody reads: the feed, influencers, tokens, the board, the market, paper mode, health, documentation.
+"""The pages everybody reads: the feed, influencers, tokens, the board, the market, paper mode,
+health, documentation.
 
 They show what the interface shows: rows go through web.serialize, words come from web.words.
 """
+
 import functools
 import hashlib
 from pathlib import Path
@@ -10,7 +12,20 @@ import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from chain.amounts import exact
-from web import charts, health, leaderboard, market, paging, paper, queries, reference, sessions, timeline, v1, words
+from web import (
+    charts,
+    health,
+    leaderboard,
+    market,
+    paging,
+    paper,
+    queries,
+    reference,
+    sessions,
+    timeline,
+    v1,
+    words,
+)
 from web.fields import holds_secret, is_base58
 from web.problem import CODES, Problem
 from web.serialize import explorer_url, positions_of, show_activity, show_bot, show_post, show_sol
@@ -23,19 +38,34 @@ STATIC = Path(__file__).resolve().parent.parent / "static"
 
 
 def init_app(app):
-    """Filters and names every template knows; pages are compared by ETag, files are named after their content."""
+    """Filters and names every template knows; pages are compared by ETag, files are named after
+    their content.
+    """
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(root=app.config["CANDOR"].base_path, asset=asset, explorer_url=explorer_url, KINDS=words.KINDS, FLAGS=words.FLAGS, UNRANKED=words.UNRANKED,
-                                 COVERAGE=words.COVERAGE, JOB_STATES=words.JOB_STATES)
-    app.draw_post, app.draw_trade, app.draw_chart = (functools.lru_cache(most)(draw) for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart)))
+    app.jinja_env.globals.update(
+        root=app.config["CANDOR"].base_path,
+        asset=asset,
+        explorer_url=explorer_url,
+        KINDS=words.KINDS,
+        FLAGS=words.FLAGS,
+        UNRANKED=words.UNRANKED,
+        COVERAGE=words.COVERAGE,
+        JOB_STATES=words.JOB_STATES,
+    )
+    app.draw_post, app.draw_trade, app.draw_chart = (
+        functools.lru_cache(most)(draw)
+        for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart))
+    )
     app.draw_manual = functools.lru_cache(16)(draw_manual)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
 
 
 def asset(name):
-    """The address of a file in static/, which changes with its content, so that browsers may keep it for ever."""
+    """The address of a file in static/, which changes with its content, so that browsers may keep
+    it for ever.
+    """
     return url_for("static", filename=name, v=_digest(name))
 
 
@@ -51,12 +81,21 @@ def link_to_older(name, cursor):
 
 def link_here(**more):
     """This page with its filters; what else stands in the address is nobody's business."""
-    return url_for(request.endpoint, **{**request.view_args, **{name: text for name, text in request.args.items() if name in FILTERS}, **more})
+    return url_for(
+        request.endpoint,
+        **{
+            **request.view_args,
+            **{name: text for name, text in request.args.items() if name in FILTERS},
+            **more,
+        },
+    )
 
 
-# ---- pieces of pages, drawn once for as long as nothing they show moves -------------------------------------------------------
+# ---- pieces of pages, drawn once for as long as nothing they show moves --------------------------
 def draw_post(stored, said_at, heading):
-    """HTML of a post. `stored`: JSON of [post, symbols]; `said_at`: how its age is said now, which is all that moves by itself."""
+    """HTML of a post. `stored`: JSON of [post, symbols]; `said_at`: how its age is said now, which
+    is all that moves by itself.
+    """
     return find_pieces().post(*orjson.loads(stored), heading)
 
 
@@ -78,15 +117,32 @@ def find_pieces():
 
 def draw_posts(posts, heading="h2"):
     symbols = find_symbols(posts)
-    return [current_app.draw_post(orjson.dumps([post, choose(symbols, post["tokenAddresses"])]), words.ago(post["createdAt"], g.now), heading)
-            for post in posts]
+    return [
+        current_app.draw_post(
+            orjson.dumps([post, choose(symbols, post["tokenAddresses"])]),
+            words.ago(post["createdAt"], g.now),
+            heading,
+        )
+        for post in posts
+    ]
 
 
 def draw_trades(trades):
     """`trades` as dicts."""
     symbols, lots = find_symbols(trades), find_lots(trades)
-    return [current_app.draw_trade(orjson.dumps([trade, lots[trade["id"]], choose(symbols, (change["mint"] for change in trade["tokenChanges"]))]),
-                                   words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None) for trade in trades]
+    return [
+        current_app.draw_trade(
+            orjson.dumps(
+                [
+                    trade,
+                    lots[trade["id"]],
+                    choose(symbols, (change["mint"] for change in trade["tokenChanges"])),
+                ]
+            ),
+            words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None,
+        )
+        for trade in trades
+    ]
 
 
 def choose(symbols, mints):
@@ -114,7 +170,9 @@ def read_cursor(name, scope, size):
 def cut_page(rows, limit, scope, size):
     """(rows of this page, the cursor of the next or None)"""
     shown, more = paging.cut_page(rows, limit)
-    return shown, paging.write_cursor(current_app.secret_key, scope, shown[-1][:size]) if more else None
+    return shown, (
+        paging.write_cursor(current_app.secret_key, scope, shown[-1][:size]) if more else None
+    )
 
 
 def as_dict(shown):
@@ -122,18 +180,36 @@ def as_dict(shown):
     return orjson.loads(orjson.dumps(shown))
 
 
-# ---- posts ------------------------------------------------------------------------------------------------------------------
+# ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/")
 def show_feed():
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
-        return render_template("feed.html", posts=[], problem=problem, sources=timeline.SOURCES, source=source if source in timeline.SOURCES else "", mint=may_show(mint)), 422
+        return (
+            render_template(
+                "feed.html",
+                posts=[],
+                problem=problem,
+                sources=timeline.SOURCES,
+                source=source if source in timeline.SOURCES else "",
+                mint=may_show(mint),
+            ),
+            422,
+        )
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE, position, source, mint)
     cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
-    return render_template("feed.html", posts=draw_posts(page.posts), cursor=cursor, source=source, mint=mint, sources=timeline.SOURCES, first=position is None)
+    return render_template(
+        "feed.html",
+        posts=draw_posts(page.posts),
+        cursor=cursor,
+        source=source,
+        mint=mint,
+        sources=timeline.SOURCES,
+        first=position is None,
+    )
 
 
 def may_show(mint):
@@ -146,7 +222,13 @@ def find_filter_problem(source, mint):
     if source not in timeline.SOURCES:
         return "source", "Choose one of the list."
     if mint and not is_base58(mint, 32):
-        return "mint", "This is no token address: one has 32 to 44 letters and digits, such as the one behind a token’s name here."
+        return (
+            "mint",
+            (
+                "This is no token address: one has 32 to 44 letters and digits, such as the one"
+                " behind a token’s name here."
+            ),
+        )
 
 
 @blueprint.get("/posts/<uid>")
@@ -159,18 +241,34 @@ def show_one_post(uid):
 
 def find_symbols(shown):
     """{mint: symbol} of all tokens these posts, trades or positions name."""
-    mints = {mint for one in shown for mint in (one.get("mint"), *one.get("tokenAddresses", ()), *(c["mint"] for c in one.get("tokenChanges", ()))) if mint}
+    mints = {
+        mint
+        for one in shown
+        for mint in (
+            one.get("mint"),
+            *one.get("tokenAddresses", ()),
+            *(c["mint"] for c in one.get("tokenChanges", ())),
+        )
+        if mint
+    }
     return market.find_symbols(sorted(mints))
 
 
-# ---- influencers ------------------------------------------------------------------------------------------------------------
+# ---- influencers ---------------------------------------------------------------------------------
 def find_profile(uid):
-    """The Bot as the interface shows it, as a dict; `openPositions` too. Problem for one that is not there."""
+    """The Bot as the interface shows it, as a dict; `openPositions` too. Problem for one that is
+    not there.
+    """
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
     former = queries.list_former_wallets([row[0]]).get(row[0], ())
-    return as_dict({**show_bot(row, former, current_app.config["CANDOR"].base_url), "openPositions": positions_of(row)})
+    return as_dict(
+        {
+            **show_bot(row, former, current_app.config["CANDOR"].base_url),
+            "openPositions": positions_of(row),
+        }
+    )
 
 
 def is_own(uid):
@@ -183,41 +281,100 @@ def is_own(uid):
 def show_profile(uid):
     bot = find_profile(uid)
     (posts, older_posts), (trades, older_trades) = list_posts_of(uid), list_trades_of(uid)
-    chart = current_app.draw_chart(bot["wallet"]["address"], orjson.dumps(bot["results"])) if bot["wallet"] and bot["results"] else ""
-    return render_template("bot.html", bot=bot, posts=draw_posts(posts, "h3"), older_posts=older_posts, trades=draw_trades(trades), older_trades=older_trades,
-                           own=is_own(uid), chart=chart, symbols=find_symbols(bot["openPositions"]), exact=exact)
+    chart = (
+        current_app.draw_chart(bot["wallet"]["address"], orjson.dumps(bot["results"]))
+        if bot["wallet"] and bot["results"]
+        else ""
+    )
+    return render_template(
+        "bot.html",
+        bot=bot,
+        posts=draw_posts(posts, "h3"),
+        older_posts=older_posts,
+        trades=draw_trades(trades),
+        older_trades=older_trades,
+        own=is_own(uid),
+        chart=chart,
+        symbols=find_symbols(bot["openPositions"]),
+        exact=exact,
+    )
 
 
 def list_posts_of(uid):
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, 1)
-    rows, cursor = cut_page(queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid), ON_PROFILE, scope, 1)
+    rows, cursor = cut_page(
+        queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid), ON_PROFILE, scope, 1
+    )
     return [show_post(row) for row in rows], cursor
 
 
 def list_trades_of(uid):
     scope = ("trades of", uid)
-    rows, cursor = cut_page(queries.list_trades(ON_PROFILE + 1, read_cursor("trades", scope, 3), shares=queries.find_wallets(bot=uid)), ON_PROFILE, scope, 3)
+    rows, cursor = cut_page(
+        queries.list_trades(
+            ON_PROFILE + 1, read_cursor("trades", scope, 3), shares=queries.find_wallets(bot=uid)
+        ),
+        ON_PROFILE,
+        scope,
+        3,
+    )
     return as_dict(v1.show_trades(rows)), cursor
 
 
 def find_lots(trades):
-    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with. `origin`: (block time, signature) of the purchase, or None."""
-    origins = queries.find_origins(sorted({lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"] if lot["tradeId"]}))
-    return {trade["id"]: [(origins.get(lot["tradeId"]), exact(int(lot["amountRaw"]), find_decimals(trade)), lot["costLamports"])
-                          for lot in trade["realized"]["lots"]] for trade in trades}
+    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with.
+    `origin`: (block time, signature) of the purchase, or None.
+    """
+    origins = queries.find_origins(
+        sorted(
+            {
+                lot["tradeId"]
+                for trade in trades
+                for lot in trade["realized"]["lots"]
+                if lot["tradeId"]
+            }
+        )
+    )
+    return {
+        trade["id"]: [
+            (
+                origins.get(lot["tradeId"]),
+                exact(int(lot["amountRaw"]), find_decimals(trade)),
+                lot["costLamports"],
+            )
+            for lot in trade["realized"]["lots"]
+        ]
+        for trade in trades
+    }
 
 
 def find_decimals(trade):
     """Of the token that was sold: the one that fell."""
-    return next((change["decimals"] for change in trade["tokenChanges"] if change["changeRaw"].startswith("-")), 0)
+    return next(
+        (
+            change["decimals"]
+            for change in trade["tokenChanges"]
+            if change["changeRaw"].startswith("-")
+        ),
+        0,
+    )
 
 
 @blueprint.get("/leaderboard")
 def show_leaderboard():
-    sort, window = read_choice("sort", leaderboard.SORTS, "pnl"), read_choice("window", tuple(leaderboard.WINDOWS), "all")
+    sort, window = (
+        read_choice("sort", leaderboard.SORTS, "pnl"),
+        read_choice("window", tuple(leaderboard.WINDOWS), "all"),
+    )
     rows = leaderboard.show_entries(leaderboard.list_entries(sort, window, g.now)[:BOARD], sort)
-    return render_template("leaderboard.html", rows=as_dict(rows), sort=sort, window=window, windows=leaderboard.WINDOWS)
+    return render_template(
+        "leaderboard.html",
+        rows=as_dict(rows),
+        sort=sort,
+        window=window,
+        windows=leaderboard.WINDOWS,
+    )
 
 
 def read_choice(name, allowed, default):
@@ -227,7 +384,7 @@ def read_choice(name, allowed, default):
     return text
 
 
-# ---- tokens -----------------------------------------------------------------------------------------------------------------
+# ---- tokens --------------------------------------------------------------------------------------
 @blueprint.get("/tokens/<mint>")
 def show_token(mint):
     if not is_base58(mint, 32):
@@ -235,12 +392,30 @@ def show_token(mint):
     scope = ("activity of", mint)
     latest = queries.list_activity(mint, MARKS)
     position = read_cursor("before", scope, 3)
-    rows, cursor = cut_page(queries.list_activity(mint, PAGE + 1, position) if position else latest[:PAGE + 1], PAGE, scope, 3)
-    timed = [(block_time, side, sol) for _, _, _, side, _, _, _, _, sol, block_time, _, _ in latest if block_time is not None]
+    rows, cursor = cut_page(
+        queries.list_activity(mint, PAGE + 1, position) if position else latest[: PAGE + 1],
+        PAGE,
+        scope,
+        3,
+    )
+    timed = [
+        (block_time, side, sol)
+        for _, _, _, side, _, _, _, _, sol, block_time, _, _ in latest
+        if block_time is not None
+    ]
     posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
-    return render_template("token.html", mint=mint, entry=market.find_entry(g.now, mint), activity=[show_activity(row, mint) for row in rows], cursor=cursor,
-                           sides=queries.count_sides(mint), tracked=queries.count_tracked(), marks=charts.draw_marks(timed),
-                           span=(min(timed)[0], max(timed)[0]) if timed else None, posts=draw_posts(posts, "h3"))
+    return render_template(
+        "token.html",
+        mint=mint,
+        entry=market.find_entry(g.now, mint),
+        activity=[show_activity(row, mint) for row in rows],
+        cursor=cursor,
+        sides=queries.count_sides(mint),
+        tracked=queries.count_tracked(),
+        marks=charts.draw_marks(timed),
+        span=(min(timed)[0], max(timed)[0]) if timed else None,
+        posts=draw_posts(posts, "h3"),
+    )
 
 
 @blueprint.get("/market")
@@ -248,10 +423,12 @@ def show_market():
     scope = ("market page",)
     entries, last = market.list_market(g.now, PAGE, read_cursor("before", scope, 2))
     cursor = paging.write_cursor(current_app.secret_key, scope, last) if last else None
-    return render_template("market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now))
+    return render_template(
+        "market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now)
+    )
 
 
-# ---- paper mode -------------------------------------------------------------------------------------------------------------
+# ---- paper mode ----------------------------------------------------------------------------------
 @blueprint.get("/traders")
 def show_traders():
     return render_template("traders.html", traders=paper.list_traders())
@@ -262,8 +439,15 @@ def show_trader(uid):
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
-    equity = charts.draw_line([] if trader["performance"]["headlineSuppressed"] else paper.list_equity(uid))
-    return render_template("trader.html", trader=trader, equity=equity, posts=draw_posts(trader["posts"][:ON_PROFILE], "h3"))
+    equity = charts.draw_line(
+        [] if trader["performance"]["headlineSuppressed"] else paper.list_equity(uid)
+    )
+    return render_template(
+        "trader.html",
+        trader=trader,
+        equity=equity,
+        posts=draw_posts(trader["posts"][:ON_PROFILE], "h3"),
+    )
 
 
 @blueprint.get("/strategies")
@@ -271,15 +455,21 @@ def show_strategies():
     return render_template("strategies.html", comparison=paper.compare_families(g.now))
 
 
-# ---- about this instance ----------------------------------------------------------------------------------------------------
+# ---- about this instance -------------------------------------------------------------------------
 @blueprint.get("/create")
 def show_invitation():
-    return render_template("create.html", closed=current_app.config["CANDOR"].registration == "closed")
+    return render_template(
+        "create.html", closed=current_app.config["CANDOR"].registration == "closed"
+    )
 
 
 @blueprint.get("/status")
 def show_status():
-    return render_template("status.html", health=health.check_health(current_app.config["CANDOR"], g.now), market=market.show_market_health(g.now))
+    return render_template(
+        "status.html",
+        health=health.check_health(current_app.config["CANDOR"], g.now),
+        market=market.show_market_health(g.now),
+    )
 
 
 @blueprint.get("/docs")
@@ -298,7 +488,9 @@ def show_errors():
 
 
 def draw_once(template, *ids):
-    """A page of the documentation. It moves with the ids its examples name and with who reads it, and is drawn once for each."""
+    """A page of the documentation. It moves with the ids its examples name and with who reads it,
+    and is drawn once for each.
+    """
     draw = draw_manual if "_flashes" in session else current_app.draw_manual
     return draw(template, "creator" in session, ids)
 
@@ -306,7 +498,11 @@ def draw_once(template, *ids):
 def draw_manual(template, _signed_in, _ids):
     config = current_app.config["CANDOR"]
     shown = {
-        "docs.html": lambda: {"settings": config, "routes": reference.list_routes(config.base_url), "trust": words.TRUST},
+        "docs.html": lambda: {
+            "settings": config,
+            "routes": reference.list_routes(config.base_url),
+            "trust": words.TRUST,
+        },
         "shapes.html": lambda: {"shapes": reference.list_shapes(config.base_url)},
         "errors.html": lambda: {"codes": CODES, "advice": words.ADVICE},
     }

@@ -1,4 +1,6 @@
-"""The one way to say no: a Problem carries a code of the interface, and the code knows its status and title (contract: errors)."""
+"""The one way to say no: a Problem carries a code of the interface, and the code knows its status
+and title (contract: errors).
+"""
 
 CODES = {
     "invalid_json": (400, "Not a JSON object"),
@@ -35,14 +37,22 @@ CODES = {
 
 
 class Problem(Exception):
-    """A refusal. `detail` and the messages in `errors` name fields and rules, never the value that was sent.
+    """A refusal. `detail` and the messages in `errors` name fields and rules, never the value that
+    was sent.
 
-    `more` are further members of the problem document (`existingPostId`...), `headers` go on the answer (`Retry-After`...).
+    `more` are further members of the problem document (`existingPostId`...), `headers` go on the
+    answer (`Retry-After`...).
     """
 
     def __init__(self, code, detail, errors=(), headers=None, **more):
         super().__init__(detail)
-        self.code, self.detail, self.errors, self.headers, self.more = code, detail, list(errors), headers or {}, more
+        self.code, self.detail, self.errors, self.headers, self.more = (
+            code,
+            detail,
+            list(errors),
+            headers or {},
+            more,
+        )
 
     @property
     def status(self):
@@ -51,19 +61,36 @@ class Problem(Exception):
 
 def invalid(field, message):
     """One field that cannot be accepted: 422."""
-    return Problem("validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}])
+    return Problem(
+        "validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}]
+    )
 
 
 QUOTA_WORDS = {
-    "posts_kept_mb": "the posts of this account take {used} of the {limit} MB that this instance keeps of one account",
-    "wallet_changes_per_day": "this account gave up {used} wallets within 24 hours, and {limit} a day are allowed; try again tomorrow",
+    "posts_kept_mb": (
+        "the posts of this account take {used} of the {limit} MB that this instance keeps of one"
+        " account"
+    ),
+    "wallet_changes_per_day": (
+        "this account gave up {used} wallets within 24 hours, and {limit} a day are allowed; try"
+        " again tomorrow"
+    ),
     "traders": "this account has {used} paper traders at work, and {limit} are allowed",
     "wallets": "this account has {used} other wallets observed, and {limit} at a time are allowed",
 }
 
 
 def refuse_full(use, code="quota_exceeded"):
-    """Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is dropped."""
+    """Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is
+    dropped.
+    """
     if use.is_full:
         words = QUOTA_WORDS[use.quota].format(used=use.used, limit=use.limit)
-        raise Problem(code, f"{words} ({use.setting})", quota=use.quota, setting=use.setting, limit=use.limit, used=use.used)
+        raise Problem(
+            code,
+            f"{words} ({use.setting})",
+            quota=use.quota,
+            setting=use.setting,
+            limit=use.limit,
+            used=use.used,
+        )

@@ -1,8 +1,10 @@
-"""What is read, as SQL that is executed once per answer: rows, no model instances. Portable to PostgreSQL but for the `?`.
+"""What is read, as SQL that is executed once per answer: rows, no model instances. Portable to
+PostgreSQL but for the `?`.
 
-Whose a trade is, models.BOT_OF_TRADE decides.
-Lists are ordered by keys that never change: posts by id, trades by (slot, place, id).
+Whose a trade is, models.BOT_OF_TRADE decides. Lists are ordered by keys that never change: posts by
+id, trades by (slot, place, id).
 """
+
 import heapq
 from operator import itemgetter
 from typing import NamedTuple
@@ -26,7 +28,8 @@ SELECT p.id, b.name, COALESCE(p.symbol, s.symbol), p.status, t.uid, p.checked_at
        {POST_OWNERSHIP}
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id LEFT JOIN token s ON s.mint = p.mint
 """
-state_of_post = itemgetter(0, 3, 7, 11, 12, 13, 14, 15, 21, 22, 23)             # the same columns of a row of POST
+# the same columns of a row of POST
+state_of_post = itemgetter(0, 3, 7, 11, 12, 13, 14, 15, 21, 22, 23)
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid, w.address, t.signature, t.tx_index, t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change,
        t.fee, t.tip, t.rent, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
@@ -63,7 +66,8 @@ SELECT t.wallet_id, COALESCE(SUM(t.result), 0), COALESCE(SUM(CASE WHEN t.kind <>
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.block_time < ? GROUP BY t.wallet_id
 """
 NO_TOTALS, END_OF_TIME = (0,) * 7, 2**31
-# A place (slot, place, id) above every trade's, so that a first page is searched for as all others are.
+# A place (slot, place, id) above every trade's, so that a first page is searched for as all others
+# are.
 ABOVE_ALL = (2**62,) * 3
 HOURS = """
 SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial FROM hour_total h
@@ -90,21 +94,30 @@ def _marks(values):
     return ", ".join("?" * len(values)) or "NULL"
 
 
-# ---- posts --------------------------------------------------------------------------------------------------------------
+# ---- posts ---------------------------------------------------------------------------------------
 def list_posts(limit, before=None, bot=None, mint=None, source=None):
     """Newest first; `before`: the id they must be below. `bot`: its uid."""
-    sql, values = _select(POST, [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)], "ORDER BY p.id DESC LIMIT ?")
+    sql, values = _select(
+        POST,
+        [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)],
+        "ORDER BY p.id DESC LIMIT ?",
+    )
     return _all(sql, [*values, limit])
 
 
 def list_post_states(limit, before):
-    """(id, ...all that can change of what a post shows), newest first, below the id `before`: half of what reading the posts takes."""
+    """(id, ...all that can change of what a post shows), newest first, below the id `before`: half
+    of what reading the posts takes.
+    """
     return _all(f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?", (before, limit))
 
 
 def _post_filters(bot, mint, source):
-    return (("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None, ("p.mint = ?", mint) if mint else None,
-            ("p.source = ?", source) if source else None)
+    return (
+        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None,
+        ("p.mint = ?", mint) if mint else None,
+        ("p.source = ?", source) if source else None,
+    )
 
 
 def find_post(uid):
@@ -118,12 +131,15 @@ def find_last_id(table):
 
 def find_posts(ids):
     """{id: row}"""
-    return {row[0]: row for row in _all(f"{POST} WHERE p.id IN ({_marks(ids)})", ids)} if ids else {}
+    return (
+        {row[0]: row for row in _all(f"{POST} WHERE p.id IN ({_marks(ids)})", ids)} if ids else {}
+    )
 
 
-# ---- trades -------------------------------------------------------------------------------------------------------------
+# ---- trades --------------------------------------------------------------------------------------
 def list_trades(limit, before=None, up_to=None, shares=None, mint=None):
-    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `shares`: of wallets, None for all.
+    """Newest first. `before`: the (slot, place, id) they must be below; `up_to`: an id none may be
+    above; `shares`: of wallets, None for all.
 
     (`+t.id` keeps SQLite from walking by id and sorting.)
     """
@@ -135,16 +151,28 @@ def list_trades(limit, before=None, up_to=None, shares=None, mint=None):
 
 
 def _list_trades(limit, before, up_to, share, mint):
-    head, key = (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
-    sql, values = _select(head, [("m.mint = ?", mint) if mint else None, (f"{key[0]}.wallet_id = ?", share.wallet_id) if share else None, *_of_share(share, "t.id"),
-                                 (f"({key}) < (?, ?, ?)", *(before or ABOVE_ALL)), ("+t.id <= ?", up_to) if up_to is not None else None],
-                          "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?")
+    head, key = (
+        (TRADE_OF_MINT, "m.slot, m.place, m.trade_id") if mint else (TRADE, "t.slot, t.place, t.id")
+    )
+    sql, values = _select(
+        head,
+        [
+            ("m.mint = ?", mint) if mint else None,
+            (f"{key[0]}.wallet_id = ?", share.wallet_id) if share else None,
+            *_of_share(share, "t.id"),
+            (f"({key}) < (?, ?, ?)", *(before or ABOVE_ALL)),
+            ("+t.id <= ?", up_to) if up_to is not None else None,
+        ],
+        "ORDER BY " + ", ".join(f"{column} DESC" for column in key.split(", ")) + " LIMIT ?",
+    )
     return _all(sql, [*values, limit])
 
 
 def find_trades(ids):
     """{id: row}"""
-    return {row[2]: row for row in _all(f"{TRADE} WHERE t.id IN ({_marks(ids)})", ids)} if ids else {}
+    return (
+        {row[2]: row for row in _all(f"{TRADE} WHERE t.id IN ({_marks(ids)})", ids)} if ids else {}
+    )
 
 
 class Share(NamedTuple):
@@ -169,26 +197,42 @@ FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.prover_id = b.id
 def find_wallets(address=None, bot=None):
     """[Share, ...] of the wallet of this address and the wallets with trades of this bot (its uid)."""
     head = SHARE_OF_BOT if bot else "SELECT w.id, w.coverage, NULL, NULL FROM wallet w"
-    sql, values = _select(head, [("b.uid = ?", bot) if bot else None,
-                                 ("w.address = ?", address) if address else None], "ORDER BY w.id")
+    sql, values = _select(
+        head,
+        [("b.uid = ?", bot) if bot else None, ("w.address = ?", address) if address else None],
+        "ORDER BY w.id",
+    )
     return [Share(*row) for row in _all(sql, values)]
 
 
 def _of_share(share, trade):
     """Conditions, as _select takes them. `trade`: the SQL of a trade's id. See BOT_OF_TRADE."""
     time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
-    return ((f"{time} >= ?", share.begins) if share and share.begins is not None else None,
-            (f"COALESCE({time}, 0) < ?", share.ends) if share and share.ends is not None else None)
+    return (
+        (f"{time} >= ?", share.begins) if share and share.begins is not None else None,
+        (f"COALESCE({time}, 0) < ?", share.ends) if share and share.ends is not None else None,
+    )
 
 
 def find_origins(uids):
     """{trade uid: (block time, signature)}: the purchases that sales were matched with."""
-    return {uid: row for uid, *row in _all(f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({_marks(uids)})", uids)}
+    return {
+        uid: row
+        for uid, *row in _all(
+            f"SELECT uid, block_time, signature FROM trade WHERE uid IN ({_marks(uids)})", uids
+        )
+    }
 
 
 def list_days(address):
-    """[(days since 1970, realised, volume, trades, sells with a result), ...] of a wallet, in order; lamports and counts."""
-    ends, days, before = {hour // 24: totals for hour, *totals in _all(HOURS, (address,))}, [], (0, 0, 0, 0)
+    """[(days since 1970, realised, volume, trades, sells with a result), ...] of a wallet, in
+    order; lamports and counts.
+    """
+    ends, days, before = (
+        {hour // 24: totals for hour, *totals in _all(HOURS, (address,))},
+        [],
+        (0, 0, 0, 0),
+    )
     for day, totals in ends.items():
         days.append((day, *(total - old for total, old in zip(totals, before))))
         before = totals
@@ -197,8 +241,14 @@ def list_days(address):
 
 def list_activity(mint, limit, before=None):
     """Buys, sells and swaps of a token, newest first."""
-    sql, values = _select(ACTIVITY, [("m.mint = ? AND m.side IS NOT NULL", mint), ("(m.slot, m.place, m.trade_id) < (?, ?, ?)", *before) if before else None],
-                          "ORDER BY m.slot DESC, m.place DESC, m.trade_id DESC LIMIT ?")
+    sql, values = _select(
+        ACTIVITY,
+        [
+            ("m.mint = ? AND m.side IS NOT NULL", mint),
+            ("(m.slot, m.place, m.trade_id) < (?, ?, ?)", *before) if before else None,
+        ],
+        "ORDER BY m.slot DESC, m.place DESC, m.trade_id DESC LIMIT ?",
+    )
     return _all(sql, [*values, limit])
 
 
@@ -211,67 +261,102 @@ def count_tracked():
     return _one("SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL")[0]
 
 
-# ---- what arrived, in order ---------------------------------------------------------------------------------------------
+# ---- what arrived, in order ----------------------------------------------------------------------
 def find_newest(table):
     """The highest id of `post`, `paper_post` or `arrival`: all there is is at or below it."""
     return _one(f"SELECT COALESCE(MAX(id), 0) FROM {table}")[0]
 
 
 def find_head():
-    """The highest ids of (arrival, post, trade) at one moment: everything that arrived so far is at or below them."""
-    return _one("SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM post), (SELECT COALESCE(MAX(id), 0) FROM trade)")
+    """The highest ids of (arrival, post, trade) at one moment: everything that arrived so far is at
+    or below them.
+    """
+    return _one(
+        "SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival), (SELECT COALESCE(MAX(id), 0) FROM"
+        " post), (SELECT COALESCE(MAX(id), 0) FROM trade)"
+    )
 
 
 def find_newest_ids():
-    """(influencer, post, paper trader, mint): the public ids of the newest there is, None where there is none."""
+    """(influencer, post, paper trader, mint): the public ids of the newest there is, None where
+    there is none.
+    """
     newest = "(SELECT {0} FROM {1} WHERE id = (SELECT MAX(id) FROM {1}))".format
-    return _one(f"SELECT {newest('uid', 'bot')}, {newest('uid', 'post')}, {newest('uid', 'trader')}, {newest('mint', 'trade_mint')}")
+    return _one(
+        f"SELECT {newest('uid', 'bot')}, {newest('uid', 'post')}, {newest('uid', 'trader')},"
+        f" {newest('mint', 'trade_mint')}"
+    )
 
 
 def find_post_arrival(uid):
     """The arrival of this post, or None."""
-    row = _one("SELECT r.id FROM arrival r WHERE r.post_id = (SELECT id FROM post WHERE uid = ?) AND r.kind = 'post'", (uid,))
+    row = _one(
+        "SELECT r.id FROM arrival r WHERE r.post_id = (SELECT id FROM post WHERE uid = ?) AND"
+        " r.kind = 'post'",
+        (uid,),
+    )
     return row and row[0]
 
 
 def find_trade_arrival(uid):
-    row = _one("SELECT r.id FROM arrival r WHERE r.trade_id = (SELECT id FROM trade WHERE uid = ?)", (uid,))
+    row = _one(
+        "SELECT r.id FROM arrival r WHERE r.trade_id = (SELECT id FROM trade WHERE uid = ?)", (uid,)
+    )
     return row and row[0]
 
 
 def find_working_keys(ids, now):
     """{id, ...} of the keys among these that are neither revoked nor expired."""
-    return {row[0] for row in _all(f'SELECT id FROM "key" WHERE id IN ({_marks(ids)}) AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)', [*ids, now])}
+    return {
+        row[0]
+        for row in _all(
+            f'SELECT id FROM "key" WHERE id IN ({_marks(ids)}) AND revoked_at IS NULL AND'
+            " (expires_at IS NULL OR expires_at > ?)",
+            [*ids, now],
+        )
+    }
 
 
 def list_arrivals(limit, after):
     """[(arrival, kind, post id or None, trade id or None), ...] after this one."""
-    return _all("SELECT id, kind, post_id, trade_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
+    return _all(
+        "SELECT id, kind, post_id, trade_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?",
+        (after, limit),
+    )
 
 
 def list_posts_since(limit, after):
     """[(arrival, post row), ...] after this arrival."""
-    arrived = _all("SELECT id, post_id FROM arrival WHERE kind = 'post' AND id > ? ORDER BY id LIMIT ?", (after, limit))
+    arrived = _all(
+        "SELECT id, post_id FROM arrival WHERE kind = 'post' AND id > ? ORDER BY id LIMIT ?",
+        (after, limit),
+    )
     rows = find_posts([post for _, post in arrived])
     return [(arrival, rows[post]) for arrival, post in arrived]
 
 
 def list_trades_since(limit, after, shares=None, mint=None):
-    """[(arrival, trade row), ...] after this arrival, in order of arrival: as quick whatever the filter and however far back.
+    """[(arrival, trade row), ...] after this arrival, in order of arrival: as quick whatever the
+    filter and however far back.
 
-    The trades that are there were numbered in the order in which they arrived, so one look-up turns the arrival into a
-    trade's id, above which each filter has an index. What is told and kept is always the number of the arrival.
+    The trades that are there were numbered in the order in which they arrived, so one look-up turns
+    the arrival into a trade's id, above which each filter has an index. What is told and kept is
+    always the number of the arrival.
     """
     last = _one(LAST_TRADE, (after,))
-    lists = [_list_arrived(limit, last[0] if last else 0, share, mint)
-             for share in (shares if shares is not None else (None,))]
+    lists = [
+        _list_arrived(limit, last[0] if last else 0, share, mint)
+        for share in (shares if shares is not None else (None,))
+    ]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([trade for _, trade in arrived])
     return [(arrival, rows[trade]) for arrival, trade in arrived if trade in rows]
 
 
 # The newest trade that had arrived by then and that no refold took back.
-LAST_TRADE = "SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1"
+LAST_TRADE = (
+    "SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1"
+)
 
 
 def _list_arrived(limit, last, share, mint):
@@ -279,16 +364,23 @@ def _list_arrived(limit, last, share, mint):
     table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
     sql, values = _select(
         f"SELECT r.id, t.{column} FROM {table} t CROSS JOIN arrival r",
-        [(f"r.trade_id = t.{column} AND t.{column} > ?", last), ("t.mint = ?", mint) if mint else None,
-         ("t.wallet_id = ?", share.wallet_id) if share else None, *_of_share(share, f"t.{column}")],
-        f"ORDER BY t.{column} LIMIT ?")
+        [
+            (f"r.trade_id = t.{column} AND t.{column} > ?", last),
+            ("t.mint = ?", mint) if mint else None,
+            ("t.wallet_id = ?", share.wallet_id) if share else None,
+            *_of_share(share, f"t.{column}"),
+        ],
+        f"ORDER BY t.{column} LIMIT ?",
+    )
     return _all(sql, [*values, limit])
 
 
-# ---- influencers --------------------------------------------------------------------------------------------------------
+# ---- influencers ---------------------------------------------------------------------------------
 def list_bots(limit, before=None):
     """Newest first; `before`: the id they must be below."""
-    sql, values = _select(BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?")
+    sql, values = _select(
+        BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
+    )
     return _all(sql, [*values, limit])
 
 
@@ -303,8 +395,11 @@ def is_owner(owner_id, bot):
 def list_former_wallets(bot_ids):
     """{bot id: [address...]} of wallets held before, in order."""
     held = {}
-    for bot_id, address in _all(f"SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id "
-                                f"WHERE a.detached_at IS NOT NULL AND a.bot_id IN ({_marks(bot_ids)}) ORDER BY a.id", bot_ids):
+    for bot_id, address in _all(
+        "SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id "
+        f"WHERE a.detached_at IS NOT NULL AND a.bot_id IN ({_marks(bot_ids)}) ORDER BY a.id",
+        bot_ids,
+    ):
         held.setdefault(bot_id, []).append(address)
     return held
 
@@ -315,16 +410,29 @@ def list_competitors():
 
 
 def find_totals_since(block_time):
-    """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what happened since this Unix second, for wallets held now.
+    """{wallet id: (realized, volume, trades, matched, partial, unmatched, winning)} of what
+    happened since this Unix second, for wallets held now.
 
-    Running totals of now, less those at the full hour that is nearest, and what lies between: no more than half an hour's trades are added up.
+    Running totals of now, less those at the full hour that is nearest, and what lies between: no
+    more than half an hour's trades are added up.
     """
     hour = (block_time + 1_800) // 3_600
     first, end = sorted((block_time, hour * 3_600))
-    now, before, between = _find_running(END_OF_TIME), _find_running(hour), _find_rows(TOTALS_BETWEEN, (first, end))
+    now, before, between = (
+        _find_running(END_OF_TIME),
+        _find_running(hour),
+        _find_rows(TOTALS_BETWEEN, (first, end)),
+    )
     sign = 1 if first == block_time else -1
-    return {wallet: tuple(total - old + sign * part for total, old, part in zip(totals, before.get(wallet, NO_TOTALS), between.get(wallet, NO_TOTALS)))
-            for wallet, totals in now.items()}
+    return {
+        wallet: tuple(
+            total - old + sign * part
+            for total, old, part in zip(
+                totals, before.get(wallet, NO_TOTALS), between.get(wallet, NO_TOTALS)
+            )
+        )
+        for wallet, totals in now.items()
+    }
 
 
 def _find_running(hour):

@@ -3,6 +3,7 @@
 The row decides: whoever deletes it ends the session, and its `seen_at` tells when it has expired.
 The cookie says nothing about time, so clocks that differ between servers end no session.
 """
+
 import contextlib
 import datetime
 import secrets
@@ -18,13 +19,15 @@ from models import Owner, Session, database
 from web.keys import hash_secret
 from web.problem import Problem
 
-LIFETIME_MS = 180 * 86_400_000                                # without a visit
+# without a visit
+LIFETIME_MS = 180 * 86_400_000
 COARSE_MS = 3_600_000
 # Browsers keep a cookie for as long as they like to (Chrome: 400 days), whatever our clock says.
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # A browser takes a cookie of the second name over https from this host alone, for all its paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# Below a path of its own (BASE_URL), for a cookie of the name above is one for all paths, and others may live beside us.
+# Below a path of its own (BASE_URL), for a cookie of the name above is one for all paths, and
+# others may live beside us.
 SECURE_NAME = "__Secure-session"
 # A form's token has some 90 characters.
 MAX_TOKEN_TEXT = 200
@@ -32,7 +35,9 @@ csrf = CSRFProtect()
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's own, but for time and name. For those who send no cookie, as bots do, no signer is made."""
+    """Flask's own, but for time and name. For those who send no cookie, as bots do, no signer is
+    made.
+    """
 
     def open_session(self, app, request):
         if "Cookie" not in request.headers:
@@ -58,8 +63,18 @@ class Cookies(SecureCookieSessionInterface):
 
     def save_session(self, app, session, response):
         super().save_session(app, session, response)
-        if session.modified and self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies:
-            response.delete_cookie(PLAIN_NAME, path=self.get_cookie_path(app), secure=True, httponly=True, samesite="Lax")
+        if (
+            session.modified
+            and self.get_cookie_name(app) != PLAIN_NAME
+            and PLAIN_NAME in request.cookies
+        ):
+            response.delete_cookie(
+                PLAIN_NAME,
+                path=self.get_cookie_path(app),
+                secure=True,
+                httponly=True,
+                samesite="Lax",
+            )
 
 
 def init_app(app):
@@ -67,9 +82,14 @@ def init_app(app):
     config = app.config["CANDOR"]
     https = config.base_url.startswith("https:")
     secure_name = SECURE_NAME if config.base_path else HOST_NAME
-    app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None,
-                      SESSION_COOKIE_NAME=secure_name if https else PLAIN_NAME, SESSION_COOKIE_SECURE=https,
-                      SESSION_COOKIE_PATH=config.base_path or "/", SESSION_COOKIE_SAMESITE="Lax")
+    app.config.update(
+        WTF_CSRF_CHECK_DEFAULT=False,
+        WTF_CSRF_TIME_LIMIT=None,
+        SESSION_COOKIE_NAME=secure_name if https else PLAIN_NAME,
+        SESSION_COOKIE_SECURE=https,
+        SESSION_COOKIE_PATH=config.base_path or "/",
+        SESSION_COOKIE_SAMESITE="Lax",
+    )
     csrf.init_app(app)
     app.session_interface = Cookies()
 
@@ -78,15 +98,25 @@ def check_sender():
     """A form counts only if it was sent from a page of this site and carries that page's token."""
     if request.method != "POST":
         return
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none") or not _is_own(request.headers.get("Origin")):
-        raise Problem("foreign_origin", "this form was sent from another site, so nothing was done; open the page here and send it again")
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in (
+        "same-origin",
+        "none",
+    ) or not _is_own(request.headers.get("Origin")):
+        raise Problem(
+            "foreign_origin",
+            "this form was sent from another site, so nothing was done; open the page here and send"
+            " it again",
+        )
     if len(request.form.get("csrf_token", "")) > MAX_TOKEN_TEXT:
         raise CSRFError("The CSRF token is too long.")
     csrf.protect()
 
 
 def _is_own(origin):
-    return origin is None or origin in (_origin(request.host_url), _origin(current_app.config["CANDOR"].base_url))
+    return origin is None or origin in (
+        _origin(request.host_url),
+        _origin(current_app.config["CANDOR"].base_url),
+    )
 
 
 def _origin(url):
@@ -94,7 +124,7 @@ def _origin(url):
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# ---- who is here ----------------------------------------------------------------------------------------------------------
+# ---- who is here ---------------------------------------------------------------------------------
 def find_session():
     """The Session of this browser with its owner, or None. Read once a request."""
     if "creator_session" not in g:
@@ -108,9 +138,13 @@ def find_owner():
 
 
 def begin_session(owner, now):
-    """This browser manages what is `owner`'s from now on. Everything the cookie held before is dropped, the form token too."""
+    """This browser manages what is `owner`'s from now on. Everything the cookie held before is
+    dropped, the form token too.
+    """
     name = secrets.token_urlsafe(32)
-    g.creator_session = Session.create(owner=owner, hash=hash_secret(name), created_at=now, seen_at=now)
+    g.creator_session = Session.create(
+        owner=owner, hash=hash_secret(name), created_at=now, seen_at=now
+    )
     session.clear()
     session["creator"] = name
     session.permanent = True
@@ -130,7 +164,12 @@ def end_sessions_of(owner):
 
 
 def _load(name, now):
-    found = Session.select(Session, Owner).join(Owner).where(Session.hash == hash_secret(name), Session.seen_at > now - LIFETIME_MS).first()
+    found = (
+        Session.select(Session, Owner)
+        .join(Owner)
+        .where(Session.hash == hash_secret(name), Session.seen_at > now - LIFETIME_MS)
+        .first()
+    )
     if found and now - found.seen_at > COARSE_MS:
         _note_visit(found, now)
     return found

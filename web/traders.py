@@ -1,8 +1,10 @@
 """Traders: every write an owner or the operator makes, for the pages and the command line alike.
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored. `now` is UTC milliseconds. Whatever touches the
-account or the phase counts up the trader's version: a tick under way notices and starts over.
+Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
+`now` is UTC milliseconds. Whatever touches the account or the phase counts up the trader's version:
+a tick under way notices and starts over.
 """
+
 import re
 import secrets
 import unicodedata
@@ -34,13 +36,28 @@ class NewTrader:
     recovery_code: str | None
 
 
-def create_trader(name, family, now, start="guarded", owner=None, voice=None, bio="", settings=None, adaptive="observe", config=None):
-    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names; `settings`: {public name: whole number} of its family.
+def create_trader(
+    name,
+    family,
+    now,
+    start="guarded",
+    owner=None,
+    voice=None,
+    bio="",
+    settings=None,
+    adaptive="observe",
+    config=None,
+):
+    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names;
+    `settings`: {public name: whole number} of its family.
 
     `config` has the quotas of its owner; None: the operator makes it.
     """
     name, bio = check_name(name), accounts.check_bio(bio)
-    start, adaptive = check_choice("start", start, START_MODES), check_choice("adaptive", adaptive, ADAPTIVE)
+    start, adaptive = (
+        check_choice("start", start, START_MODES),
+        check_choice("adaptive", adaptive, ADAPTIVE),
+    )
     settings = check_settings(family, settings or {})
     with writing():
         handle = _free_handle(name)
@@ -48,9 +65,21 @@ def create_trader(name, family, now, start="guarded", owner=None, voice=None, bi
         if config and owner:
             refuse_full(quotas.find_traders(config, owner.id))
         owner, code = (owner, None) if owner else accounts.create_owner(now)
-        trader = Trader.create(uid=new_uid("trader"), owner=owner, handle=handle, name=name, bio=bio,
-                               likeness=accounts.find_free_likeness(name), voice=persona, family=family, settings=settings,
-                               start_mode=start, adaptive=adaptive, created_at=now, phase=_show(Phase(start, since=now)))
+        trader = Trader.create(
+            uid=new_uid("trader"),
+            owner=owner,
+            handle=handle,
+            name=name,
+            bio=bio,
+            likeness=accounts.find_free_likeness(name),
+            voice=persona,
+            family=family,
+            settings=settings,
+            start_mode=start,
+            adaptive=adaptive,
+            created_at=now,
+            phase=_show(Phase(start, since=now)),
+        )
         _open_period(trader, 1, now)
         return NewTrader(trader, owner, code)
 
@@ -97,14 +126,20 @@ def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
 
 
 def retire_trader(trader, now):
-    """It plays and speaks no more; its page and records stay. Not while positions are open: their outcome would stay untold."""
+    """It plays and speaks no more; its page and records stay. Not while positions are open: their
+    outcome would stay untold.
+    """
     with writing():
         _cancel_orders(find_period(trader))
-        Trader.update(retired_at=now, version=Trader.version + 1).where(Trader.id == trader.id, Trader.retired_at.is_null()).execute()
+        Trader.update(retired_at=now, version=Trader.version + 1).where(
+            Trader.id == trader.id, Trader.retired_at.is_null()
+        ).execute()
 
 
 def reset_trader(trader, reason, now):
-    """Close the account period and open the next. Nothing is deleted or left open: reviews are decided first, positions closed by the trader itself."""
+    """Close the account period and open the next. Nothing is deleted or left open: reviews are
+    decided first, positions closed by the trader itself.
+    """
     reason = check_line("reason", reason, LONGEST_REASON)
     with writing():
         period = find_period(trader)
@@ -121,19 +156,28 @@ def reset_trader(trader, reason, now):
 def _cancel_orders(period):
     if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
         raise Problem("positions_open", "positions are open: their outcome would stay untold")
-    PaperOrder.update(state="cancelled").where(PaperOrder.period == period, PaperOrder.state == "open").execute()
+    PaperOrder.update(state="cancelled").where(
+        PaperOrder.period == period, PaperOrder.state == "open"
+    ).execute()
 
 
 def _open_period(trader, number, now):
-    return Period.create(trader=trader, number=number, starting_cash=STARTING_CASH, cash=STARTING_CASH, peak=STARTING_CASH, day_equity=STARTING_CASH,
-                         opened_at=now)
+    return Period.create(
+        trader=trader,
+        number=number,
+        starting_cash=STARTING_CASH,
+        cash=STARTING_CASH,
+        peak=STARTING_CASH,
+        day_equity=STARTING_CASH,
+        opened_at=now,
+    )
 
 
 def find_period(trader):
     return Period.get(Period.trader == trader, Period.closed_at.is_null())
 
 
-# ---- reviews ------------------------------------------------------------------------------------------------------------
+# ---- reviews -------------------------------------------------------------------------------------
 def open_review(trader, reason, now):
     """The operator asks a question about the record: from this moment its headline is withheld."""
     reason = check_line("reason", reason, LONGEST_REASON)
@@ -141,10 +185,25 @@ def open_review(trader, reason, now):
         period = find_period(trader)
         if _is(find_review(period), "under_review", "upheld"):
             raise Problem("under_review", "the account is under review, or was held up, already")
-        reasons = [{"key": f"operator:{now}", "code": "operator", "detail": reason, "symbol": None, "at": now}]
-        Review.create(period=period, state="under_review", reasons=orjson.dumps(reasons).decode(), opened_at=now)
+        reasons = [
+            {
+                "key": f"operator:{now}",
+                "code": "operator",
+                "detail": reason,
+                "symbol": None,
+                "at": now,
+            }
+        ]
+        Review.create(
+            period=period,
+            state="under_review",
+            reasons=orjson.dumps(reasons).decode(),
+            opened_at=now,
+        )
         _change_phase(trader)
-        _note(period, "review", now, what="under_review", code="operator", detail=reason, symbol=None)
+        _note(
+            period, "review", now, what="under_review", code="operator", detail=reason, symbol=None
+        )
 
 
 def clear_review(trader, reason, now):
@@ -164,7 +223,9 @@ def _decide(trader, state, reason, now):
         review = find_review(period)
         if not _is(review, "under_review"):
             raise Problem("no_review", "there is no open review of this trader")
-        Review.update(state=state, decided_at=now, decision=reason).where(Review.id == review.id).execute()
+        Review.update(state=state, decided_at=now, decision=reason).where(
+            Review.id == review.id
+        ).execute()
         _note(period, "review", now, what=state, detail=reason)
         if state == "upheld":
             _note(period, "phase", now, what="guarded", why="a review was upheld")
@@ -181,7 +242,9 @@ def _is(review, *states):
 
 
 def _change_phase(trader, phase=None):
-    Trader.update(version=Trader.version + 1, **({"phase": _show(phase)} if phase else {})).where(Trader.id == trader.id).execute()
+    Trader.update(version=Trader.version + 1, **({"phase": _show(phase)} if phase else {})).where(
+        Trader.id == trader.id
+    ).execute()
 
 
 def _show(phase):
@@ -195,4 +258,8 @@ def _note(period, kind, now, **facts):
 def _free_handle(name):
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "trader"
-    return f"{handle}-{secrets.token_hex(3)}" if Trader.select().where(Trader.handle == handle).exists() else handle
+    return (
+        f"{handle}-{secrets.token_hex(3)}"
+        if Trader.select().where(Trader.handle == handle).exists()
+        else handle
+    )

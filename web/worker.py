@@ -1,8 +1,11 @@
 """The gunicorn worker: no client holds a thread by sending, reading or saying nothing.
 
-A connection waits in the poller, at no cost, until a request has come whole; a thread answers it; then it waits again. Requests that dribble in and
-readers that do not read are cut off, an address has so many connections, and what cannot be parsed is refused without a word of it reaching log or answer.
+A connection waits in the poller, at no cost, until a request has come whole; a thread answers it;
+then it waits again. Requests that dribble in and readers that do not read are cut off, an address
+has so many connections, and what cannot be parsed is refused without a word of it reaching log or
+answer.
 """
+
 import errno
 import functools
 import logging
@@ -31,12 +34,19 @@ CROWDED_SECONDS = 0.02
 # How many are accepted before others are looked after.
 ACCEPTED_AT_ONCE = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-STATUS = {errors.LimitRequestLine: 414, errors.LimitRequestHeaders: 431, errors.UnsupportedTransferCoding: 501, errors.ExpectationFailed: 417}
+STATUS = {
+    errors.LimitRequestLine: 414,
+    errors.LimitRequestHeaders: 431,
+    errors.UnsupportedTransferCoding: 501,
+    errors.ExpectationFailed: 417,
+}
 log = logging.getLogger("candor")
 
 
 class Patience:
-    """Connections whose request has not arrived whole yet; the overdue ones are shut down, which ends the read that waits for them."""
+    """Connections whose request has not arrived whole yet; the overdue ones are shut down, which
+    ends the read that waits for them.
+    """
 
     def __init__(self, seconds=ARRIVAL_SECONDS):
         self.seconds, self._due = seconds, {}
@@ -73,7 +83,9 @@ def arrived(environ):
 
 
 class Connection(TConn):
-    """One client's. It waits in the poller, or a thread is at it; `waits_since` tells which, while sending too."""
+    """One client's. It waits in the poller, or a thread is at it; `waits_since` tells which, while
+    sending too.
+    """
 
     def __init__(self, cfg, sock, client, server):
         super().__init__(cfg, sock, client, server)
@@ -82,21 +94,27 @@ class Connection(TConn):
 
     @property
     def waits_since(self):
-        """By time.monotonic(): since when it waits for its client; None while it does not, or is being closed already."""
+        """By time.monotonic(): since when it waits for its client; None while it does not, or is
+        being closed already.
+        """
         if self.condemned:
             return None
         return self.polled_since if self.polled_since is not None else self.sock.waits_since
 
 
-RESTS = object()                                              # what a thread says of a request that has not come whole
+# what a thread says of a request that has not come whole
+RESTS = object()
 
 
 class Worker(ThreadWorker):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         given = settings.load()
-        self.addresses = Addresses(None if given.trusted_proxies else given.max_connections_per_address)
-        # gunicorn stops accepting at its limit, whoever holds the connections; here the newest find room.
+        self.addresses = Addresses(
+            None if given.trusted_proxies else given.max_connections_per_address
+        )
+        # gunicorn stops accepting at its limit, whoever holds the connections; here the newest find
+        # room.
         self.most_connections, self.worker_connections = self.cfg.worker_connections, float("inf")
         self.waiting, self.next_sweep = {}, 0.0
 
@@ -105,7 +123,7 @@ class Worker(ThreadWorker):
         patience.start()
         super().init_process()
 
-    # ---- connections come ----------------------------------------------------------------------------------------------
+    # ---- connections come ------------------------------------------------------------------------
     def accept(self, listener):
         """Take what stands in line, a crowd at a time."""
         for _ in range(ACCEPTED_AT_ONCE):
@@ -127,7 +145,9 @@ class Worker(ThreadWorker):
     def welcome(self, client, address, server):
         """Begin with a connection, unless its address has too many that are all in use."""
         conn, now = Connection(self.cfg, client, address, server), time.monotonic()
-        if not self.addresses.has_room(conn.address) and not self.dismiss(self.addresses.find_idle(conn.address, now)):
+        if not self.addresses.has_room(conn.address) and not self.dismiss(
+            self.addresses.find_idle(conn.address, now)
+        ):
             closed.add()
             conn.close()
             return
@@ -140,7 +160,9 @@ class Worker(ThreadWorker):
         return self.dismiss(self.addresses.find_idle_of_most(time.monotonic()))
 
     def dismiss(self, conn):
-        """Close a connection for another one's sake; at once, or when the thread that sends wakes of it."""
+        """Close a connection for another one's sake; at once, or when the thread that sends wakes
+        of it.
+        """
         if conn is None:
             return False
         closed.add()
@@ -151,9 +173,11 @@ class Worker(ThreadWorker):
         shut_down(conn.sock)
         return True
 
-    # ---- they wait -------------------------------------------------------------------------------------------------------
+    # ---- they wait -------------------------------------------------------------------------------
     def rest(self, conn, until):
-        """Leave a connection to the poller, or to a thread where there is something to read already."""
+        """Leave a connection to the poller, or to a thread where there is something to read
+        already.
+        """
         conn.timeout, conn.polled_since = until, time.monotonic()
         conn.sock.setblocking(False)
         self.waiting[conn] = None
@@ -177,8 +201,10 @@ class Worker(ThreadWorker):
         conn.close()
 
     def part_gently(self, conn):
-        """Say that no more comes and wait, for a moment, until the client hangs up: what it sent meanwhile would otherwise cost it the end of the answer
-        (RFC 9112 9.6). gunicorn waits for it in the thread that accepts: two seconds for each client that stays."""
+        """Say that no more comes and wait, for a moment, until the client hangs up: what it sent
+        meanwhile would otherwise cost it the end of the answer (RFC 9112 9.6). gunicorn waits for
+        it in the thread that accepts: two seconds for each client that stays.
+        """
         try:
             conn.sock.shutdown(socket.SHUT_WR)
         except OSError:
@@ -216,7 +242,8 @@ class Worker(ThreadWorker):
         """A thread is done with it: it rests, is answered on, or ends."""
         try:
             result = False if fs.cancelled() or conn.condemned else fs.result()
-        except Exception as error:                            # a fault of ours: the connection ends, the others go on
+        except Exception as error:
+            # a fault of ours: the connection ends, the others go on
             log.error("failed outside of the application", exc_info=error)
             self.part(conn)
             return
@@ -225,18 +252,25 @@ class Worker(ThreadWorker):
         elif result is True and conn.parser.unreader.buf.getvalue():
             self.enqueue_req(conn)
         elif result is True:
-            self.rest(conn, time.monotonic() + (self.cfg.keepalive if self.alive else PARTING_SECONDS))
+            self.rest(
+                conn, time.monotonic() + (self.cfg.keepalive if self.alive else PARTING_SECONDS)
+            )
         else:
             self.part_gently(conn)
 
-    # ---- a thread answers --------------------------------------------------------------------------------------------------
+    # ---- a thread answers ------------------------------------------------------------------------
     def has_come(self, conn):
-        """Has the request come whole? Reads what is here and waits for nothing; errors.LimitRequestHeaders for a head that does not end."""
+        """Has the request come whole? Reads what is here and waits for nothing;
+        errors.LimitRequestHeaders for a head that does not end.
+        """
         unreader = conn.parser.unreader
         while True:
             data = unreader.buf.getvalue()
             if data and conn.arrival is None:
-                conn.arrival, conn.timeout = Arrival(self.wsgi.config["MAX_CONTENT_LENGTH"]), time.monotonic() + ARRIVAL_SECONDS
+                conn.arrival, conn.timeout = (
+                    Arrival(self.wsgi.config["MAX_CONTENT_LENGTH"]),
+                    time.monotonic() + ARRIVAL_SECONDS,
+                )
             if data and conn.arrival.is_whole(data):
                 return True
             if data and conn.arrival.is_too_long(data):
@@ -246,22 +280,31 @@ class Worker(ThreadWorker):
             except BlockingIOError:
                 self.say_continue(conn)
                 return False
-            if not part:                                      # it ended: the parser says as what
+            # it ended: the parser says as what
+            if not part:
                 return True
             unreader.buf.seek(0, os.SEEK_END)
             unreader.buf.write(part)
 
     def say_continue(self, conn):
         """Ask for a body that is announced and held back until we do, once."""
-        if conn.arrival and conn.arrival.head and not conn.arrival.continued and conn.arrival.expects_continue():
+        if (
+            conn.arrival
+            and conn.arrival.head
+            and not conn.arrival.continued
+            and conn.arrival.expects_continue()
+        ):
             conn.arrival.continued = True
             conn.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def keep_together(self):
-        """Keep the threads that answer on one processor, where that is allowed; those that began before (jobs) stay free.
+        """Keep the threads that answer on one processor, where that is allowed; those that began
+        before (jobs) stay free.
 
-        Only one of them runs Python at any time. Spread over processors they wake each other at every system call, for nothing: half as many answers a second
-        (docs/performance.md). The workers of an instance take different processors; the first depends on the process number, so two instances may meet on one.
+        Only one of them runs Python at any time. Spread over processors they wake each other at
+        every system call, for nothing: half as many answers a second (docs/performance.md). The
+        workers of an instance take different processors; the first depends on the process number,
+        so two instances may meet on one.
         """
         # Linux has it; a container's or a unit's filter of system calls may refuse it all the same.
         # It is worth speed and nothing else, so nothing stops without it.
@@ -274,8 +317,10 @@ class Worker(ThreadWorker):
             log.info("not kept on one processor", extra={"shown": {"problem": error.strerror}})
 
     def handle(self, conn):
-        """Answer what comes over this connection. While there is a thread for each, the next request is waited for here, a moment: it would go to the thread that
-        polls, and from there to another one."""
+        """Answer what comes over this connection. While there is a thread for each, the next
+        request is waited for here, a moment: it would go to the thread that polls, and from there
+        to another one.
+        """
         kept = self.answer(conn)
         while kept is True and self.alive and self.nr_conns < self.cfg.threads and comes(conn.sock):
             kept = self.answer(conn)
@@ -316,16 +361,22 @@ class Worker(ThreadWorker):
             self.wsgi.tail.stop()
 
     def handle_error(self, req, client, addr, exc):
-        """Answer what never became a request (gunicorn's own answer and log line repeat what was sent)."""
+        """Answer what never became a request (gunicorn's own answer and log line repeat what was
+        sent).
+        """
         if isinstance(exc, errors.ParseException):
             status, code = STATUS.get(type(exc), 400), "bad_request"
-            log.warning("malformed request", extra={"shown": {"problem": type(exc).__name__, "status": status}})
+            log.warning(
+                "malformed request",
+                extra={"shown": {"problem": type(exc).__name__, "status": status}},
+            )
         else:
             status, code = 500, "internal_error"
             log.error("failed outside of the application", exc_info=exc)
         try:
             client.sendall(write_refusal(status, code))
-        except OSError:                                       # nobody is there to read it
+        except OSError:
+            # nobody is there to read it
             return
 
 
@@ -333,7 +384,8 @@ def shut_down(connection):
     """End a connection under the thread that reads from it or writes to it."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:                                           # it went away by itself
+    except OSError:
+        # it went away by itself
         return
 
 
@@ -346,8 +398,14 @@ def comes(connection):
 
 def write_refusal(status, code):
     """A whole HTTP answer; the connection ends with it."""
-    reason, headers, body = show_refusal(status, code, "this was no request that is understood here")
-    lines = [f"HTTP/1.1 {status} {reason}", "Connection: close", *(f"{name}: {value}" for name, value in headers.items())]
+    reason, headers, body = show_refusal(
+        status, code, "this was no request that is understood here"
+    )
+    lines = [
+        f"HTTP/1.1 {status} {reason}",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 

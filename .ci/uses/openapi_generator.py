@@ -1,4 +1,5 @@
 """What a program does with the client that openapi-generator generated for Python."""
+
 import datetime
 import os
 

@@ -1,4 +1,5 @@
 """What a program does with the client that openapi-python-client generated, on typed values."""
+
 import datetime
 import os
 
@@ -47,8 +48,14 @@ held = next(bot for bot in bots.data if bot.wallet)
 assert held.wallet.address and held.results.observed_trades >= 0 and held.coverage.receipts >= 0
 assert get_bot.sync(held.id, client=keyed).latest_trades[0].bot_id == held.id
 board = get_leaderboard.sync(
-    client=keyed, sort=GetLeaderboardSort.VOLUME, window=GetLeaderboardWindow("7d"))
-assert str(board.sort) == "volume" and str(board.window) == "7d" and board.data and board.data[0].coverage.state
+    client=keyed, sort=GetLeaderboardSort.VOLUME, window=GetLeaderboardWindow("7d")
+)
+assert (
+    str(board.sort) == "volume"
+    and str(board.window) == "7d"
+    and board.data
+    and board.data[0].coverage.state
+)
 market = list_market.sync(client=keyed)
 assert market.data and is_time(market.data[0].discovered_at) and market.data[0].checks
 assert str(get_me.sync(client=keyed).kind) == "publish"

@@ -1,9 +1,12 @@
-"""Play the story on a running Surfpool and write down what the chain says of it: `python -m demo.record.record NODE_FILE demo/chain.json.gz`.
+"""Play the story on a running Surfpool and write down what the chain says of it: `python -m
+demo.record.record NODE_FILE demo/chain.json.gz`.
 
-One maker deals with everybody: both sides sign, each trade is one transaction that moves SOL one way and tokens the other. No exchange's program
-runs there, so a Memo (version 1) marks the trades, and the demonstration counts that program as a venue. README.md beside this file tells how to
-run it and what is repaired.
+One maker deals with everybody: both sides sign, each trade is one transaction that moves SOL one
+way and tokens the other. No exchange's program runs there, so a Memo (version 1) marks the trades,
+and the demonstration counts that program as a venue. README.md beside this file tells how to run it
+and what is repaired.
 """
+
 import base64
 import gzip
 import json
@@ -21,17 +24,28 @@ from solders.system_program import CreateAccountParams, TransferParams, create_a
 from solders.transaction import VersionedTransaction
 from spl.token import instructions as token
 from spl.token.constants import TOKEN_2022_PROGRAM_ID, TOKEN_PROGRAM_ID, WRAPPED_SOL_MINT
-from spl.token.models import (AuthorityType, CloseAccountParams, InitializeMint2Params, InitializeTransferFeeConfigParams, MintToParams, SetAuthorityParams,
-                              SyncNativeParams, TransferCheckedParams)
+from spl.token.models import (
+    AuthorityType,
+    CloseAccountParams,
+    InitializeMint2Params,
+    InitializeTransferFeeConfigParams,
+    MintToParams,
+    SetAuthorityParams,
+    SyncNativeParams,
+    TransferCheckedParams,
+)
 
 from demo.market import BY_SYMBOL, TOKENS
 from demo.record.story import INVENTORY, OLD_HAND, TEMPERS, Story
 
 VENUE = Pubkey.from_string("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
-TIPS = Pubkey.from_string("96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5")          # a tip account of Jito's
+TIPS = Pubkey.from_string("96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5")  # a tip account of Jito's
 SOL, SUPPLY = 10**9, 10**18
-MINTABLE, FREEZABLE = {"WICK", "SORREL", "COBALT"}, {"RUST", "PEBBLE"}              # authorities that were not given up
-TRANSFER_FEES = {"ZEPHYR": 100, "NIMBUS": 1_500}                                    # basis points: Token-2022
+MINTABLE, FREEZABLE = (
+    {"WICK", "SORREL", "COBALT"},
+    {"RUST", "PEBBLE"},
+)  # authorities that were not given up
+TRANSFER_FEES = {"ZEPHYR": 100, "NIMBUS": 1_500}  # basis points: Token-2022
 MINT_BYTES, FEE_MINT_BYTES = 82, 278
 FINALIZED = {"commitment": "finalized"}
 
@@ -42,22 +56,47 @@ class Node:
 
     def ask(self, method, *params):
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url, body, {"Content-Type": "application/json"}), timeout=30) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self.url, body, {"Content-Type": "application/json"}), timeout=30
+        ) as answer:
             said = json.load(answer)
         if "error" in said:
             raise RuntimeError(f"{method}: {said['error']}")
         return said["result"]
 
     def send(self, instructions, *signers):
-        """Sign, send without a rehearsal (failures belong to the story) and wait until it is confirmed: the signature."""
+        """Sign, send without a rehearsal (failures belong to the story) and wait until it is
+        confirmed: the signature.
+        """
         recent = Hash.from_string(self.ask("getLatestBlockhash", FINALIZED)["value"]["blockhash"])
-        signed = VersionedTransaction(MessageV0.try_compile(signers[0].pubkey(), instructions, [], recent), signers)
-        signature = self.ask("sendTransaction", base64.b64encode(bytes(signed)).decode(), {"encoding": "base64", "skipPreflight": True})
-        self._await(lambda: (self.ask("getSignatureStatuses", [signature])["value"][0] or {}).get("confirmationStatus") in ("confirmed", "finalized"), signature)
+        signed = VersionedTransaction(
+            MessageV0.try_compile(signers[0].pubkey(), instructions, [], recent), signers
+        )
+        signature = self.ask(
+            "sendTransaction",
+            base64.b64encode(bytes(signed)).decode(),
+            {"encoding": "base64", "skipPreflight": True},
+        )
+        self._await(
+            lambda: (
+                (self.ask("getSignatureStatuses", [signature])["value"][0] or {}).get(
+                    "confirmationStatus"
+                )
+                in ("confirmed", "finalized")
+            ),
+            signature,
+        )
         return signature
 
     def find_receipt(self, signature):
-        return self._await(lambda: self.ask("getTransaction", signature, {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 0}), signature)
+        return self._await(
+            lambda: self.ask(
+                "getTransaction",
+                signature,
+                {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 0},
+            ),
+            signature,
+        )
 
     def _await(self, look, what, seconds=60):
         end = time.monotonic() + seconds
@@ -69,7 +108,9 @@ class Node:
 
 
 class Chain:
-    """The maker, the stranger, the bots and the mints, and what each step of the story is in instructions."""
+    """The maker, the stranger, the bots and the mints, and what each step of the story is in
+    instructions.
+    """
 
     def __init__(self, node, payer):
         self.node, self.payer = node, payer
@@ -78,7 +119,7 @@ class Chain:
         self.mints = {one.symbol: Keypair() for one in TOKENS}
         self.open, self.count = set(), 0
 
-    # ---- before the story -----------------------------------------------------------------------------------------------
+    # ---- before the story ------------------------------------------------------------------------
     def prepare(self):
         for who, sol in ((self.maker, 20_000), (self.stranger, 2_000)):
             self.node.send([self._pay(self.payer, who.pubkey(), sol * SOL)], self.payer)
@@ -88,54 +129,142 @@ class Chain:
         old = self.bots[OLD_HAND]
         self.node.send([self._pay(self.payer, old.pubkey(), 60 * SOL)], self.payer)
         for symbol, raw in INVENTORY.items():
-            self.node.send([*self._opening(old, symbol), self._move(symbol, self.maker, old.pubkey(), raw)], old, self.maker)
+            self.node.send(
+                [*self._opening(old, symbol), self._move(symbol, self.maker, old.pubkey(), raw)],
+                old,
+                self.maker,
+            )
 
     def _make_mint(self, symbol, decimals):
-        maker, mint, program, fee = self.maker.pubkey(), self.mints[symbol], self._program(symbol), TRANSFER_FEES.get(symbol)
+        maker, mint, program, fee = (
+            self.maker.pubkey(),
+            self.mints[symbol],
+            self._program(symbol),
+            TRANSFER_FEES.get(symbol),
+        )
         space = FEE_MINT_BYTES if fee else MINT_BYTES
         rent = self.node.ask("getMinimumBalanceForRentExemption", space)
-        first = create_account(CreateAccountParams(from_pubkey=maker, to_pubkey=mint.pubkey(), lamports=rent, space=space, owner=program))
-        extension = [token.initialize_transfer_fee_config(InitializeTransferFeeConfigParams(
-            program_id=program, mint=mint.pubkey(), transfer_fee_config_authority=maker, withdraw_withheld_authority=maker, transfer_fee_basis_points=fee,
-            maximum_fee=2**63))] if fee else []
-        begin = token.initialize_mint2(InitializeMint2Params(decimals=decimals, program_id=program, mint=mint.pubkey(), mint_authority=maker,
-                                                             freeze_authority=maker if symbol in FREEZABLE else None))
+        first = create_account(
+            CreateAccountParams(
+                from_pubkey=maker,
+                to_pubkey=mint.pubkey(),
+                lamports=rent,
+                space=space,
+                owner=program,
+            )
+        )
+        extension = (
+            [
+                token.initialize_transfer_fee_config(
+                    InitializeTransferFeeConfigParams(
+                        program_id=program,
+                        mint=mint.pubkey(),
+                        transfer_fee_config_authority=maker,
+                        withdraw_withheld_authority=maker,
+                        transfer_fee_basis_points=fee,
+                        maximum_fee=2**63,
+                    )
+                )
+            ]
+            if fee
+            else []
+        )
+        begin = token.initialize_mint2(
+            InitializeMint2Params(
+                decimals=decimals,
+                program_id=program,
+                mint=mint.pubkey(),
+                mint_authority=maker,
+                freeze_authority=maker if symbol in FREEZABLE else None,
+            )
+        )
         self.node.send([first, *extension, begin], self.maker, mint)
-        supply = token.mint_to(MintToParams(program_id=program, mint=mint.pubkey(), dest=self._account(maker, symbol), mint_authority=maker, amount=SUPPLY))
-        give_up = [] if symbol in MINTABLE else [token.set_authority(SetAuthorityParams(program_id=program, account=mint.pubkey(), authority=AuthorityType.MINT_TOKENS,
-                                                                                        current_authority=maker, new_authority=None))]
-        self.node.send([token.create_associated_token_account(maker, maker, mint.pubkey(), program), supply, *give_up], self.maker)
+        supply = token.mint_to(
+            MintToParams(
+                program_id=program,
+                mint=mint.pubkey(),
+                dest=self._account(maker, symbol),
+                mint_authority=maker,
+                amount=SUPPLY,
+            )
+        )
+        give_up = (
+            []
+            if symbol in MINTABLE
+            else [
+                token.set_authority(
+                    SetAuthorityParams(
+                        program_id=program,
+                        account=mint.pubkey(),
+                        authority=AuthorityType.MINT_TOKENS,
+                        current_authority=maker,
+                        new_authority=None,
+                    )
+                )
+            ]
+        )
+        self.node.send(
+            [
+                token.create_associated_token_account(maker, maker, mint.pubkey(), program),
+                supply,
+                *give_up,
+            ],
+            self.maker,
+        )
 
     def fund(self, who):
         """The first receipt of a bot that begins with nothing."""
-        return self.node.send([self._pay(self.stranger, self.bots[who].pubkey(), 400 * SOL)], self.stranger)
+        return self.node.send(
+            [self._pay(self.stranger, self.bots[who].pubkey(), 400 * SOL)], self.stranger
+        )
 
-    # ---- the story ------------------------------------------------------------------------------------------------------
+    # ---- the story -------------------------------------------------------------------------------
     def play(self, step):
         """Send a step: its signature."""
         bot = self.bots[step.who]
         instructions, signers = getattr(self, f"_{step.kind}")(step, bot)
-        self.count += 1                                       # no two transactions are alike
-        extras = [set_compute_unit_limit(200_000 + self.count)] + ([set_compute_unit_price(step.hurry)] if step.hurry else [])
+        self.count += 1  # no two transactions are alike
+        extras = [set_compute_unit_limit(200_000 + self.count)] + (
+            [set_compute_unit_price(step.hurry)] if step.hurry else []
+        )
         tips = [self._pay(bot, TIPS, step.tip)] if step.tip else []
         return self.node.send(extras + instructions + tips, *signers)
 
     def _buy(self, step, bot):
-        return [venue(), self._pay(bot, self.maker.pubkey(), step.lamports), *self._opening(bot, step.symbol),
-                self._move(step.symbol, self.maker, bot.pubkey(), step.raw)], (bot, self.maker)
+        return [
+            venue(),
+            self._pay(bot, self.maker.pubkey(), step.lamports),
+            *self._opening(bot, step.symbol),
+            self._move(step.symbol, self.maker, bot.pubkey(), step.raw),
+        ], (bot, self.maker)
 
     def _sell(self, step, bot):
-        return [venue(), self._move(step.symbol, bot, self.maker.pubkey(), step.raw), self._pay(self.maker, bot.pubkey(), step.lamports)], (bot, self.maker)
+        return [
+            venue(),
+            self._move(step.symbol, bot, self.maker.pubkey(), step.raw),
+            self._pay(self.maker, bot.pubkey(), step.lamports),
+        ], (bot, self.maker)
 
     def _swap(self, step, bot):
-        return [venue(), self._move(step.other, bot, self.maker.pubkey(), step.other_raw), *self._opening(bot, step.symbol),
-                self._move(step.symbol, self.maker, bot.pubkey(), step.raw)], (bot, self.maker)
+        return [
+            venue(),
+            self._move(step.other, bot, self.maker.pubkey(), step.other_raw),
+            *self._opening(bot, step.symbol),
+            self._move(step.symbol, self.maker, bot.pubkey(), step.raw),
+        ], (bot, self.maker)
 
     def _failed(self, step, bot):
-        return [venue(), self._pay(bot, self.maker.pubkey(), step.lamports), self._move(step.symbol, bot, self.maker.pubkey(), SUPPLY)], (bot,)
+        return [
+            venue(),
+            self._pay(bot, self.maker.pubkey(), step.lamports),
+            self._move(step.symbol, bot, self.maker.pubkey(), SUPPLY),
+        ], (bot,)
 
     def _gift(self, step, bot):
-        return [*self._opening(bot, step.symbol, self.maker), self._move(step.symbol, self.maker, bot.pubkey(), step.raw)], (self.maker,)
+        return [
+            *self._opening(bot, step.symbol, self.maker),
+            self._move(step.symbol, self.maker, bot.pubkey(), step.raw),
+        ], (self.maker,)
 
     def _send(self, step, bot):
         return [self._move(step.symbol, bot, self.maker.pubkey(), step.raw)], (bot,)
@@ -148,40 +277,72 @@ class Chain:
 
     def _wrap(self, step, bot):
         own = token.get_associated_token_address(bot.pubkey(), WRAPPED_SOL_MINT)
-        return [token.create_associated_token_account(bot.pubkey(), bot.pubkey(), WRAPPED_SOL_MINT), self._pay(bot, own, step.lamports),
-                token.sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM_ID, account=own))], (bot,)
+        return [
+            token.create_associated_token_account(bot.pubkey(), bot.pubkey(), WRAPPED_SOL_MINT),
+            self._pay(bot, own, step.lamports),
+            token.sync_native(SyncNativeParams(program_id=TOKEN_PROGRAM_ID, account=own)),
+        ], (bot,)
 
     def _unwrap(self, step, bot):
-        return [self._end(token.get_associated_token_address(bot.pubkey(), WRAPPED_SOL_MINT), bot)], (bot,)
+        return [
+            self._end(token.get_associated_token_address(bot.pubkey(), WRAPPED_SOL_MINT), bot)
+        ], (bot,)
 
     def _close(self, step, bot):
         self.open.discard((bot.pubkey(), step.symbol))
         return [self._end(self._account(bot.pubkey(), step.symbol), bot)], (bot,)
 
-    # ---- instructions ---------------------------------------------------------------------------------------------------
+    # ---- instructions ----------------------------------------------------------------------------
     def _program(self, symbol):
         return TOKEN_2022_PROGRAM_ID if symbol in TRANSFER_FEES else TOKEN_PROGRAM_ID
 
     def _account(self, owner, symbol):
-        return token.get_associated_token_address(owner, self.mints[symbol].pubkey(), self._program(symbol))
+        return token.get_associated_token_address(
+            owner, self.mints[symbol].pubkey(), self._program(symbol)
+        )
 
     def _opening(self, bot, symbol, payer=None):
         """What opens the bot's account of a token, where it is not open."""
         if (bot.pubkey(), symbol) in self.open:
             return []
         self.open.add((bot.pubkey(), symbol))
-        return [token.create_associated_token_account((payer or bot).pubkey(), bot.pubkey(), self.mints[symbol].pubkey(), self._program(symbol))]
+        return [
+            token.create_associated_token_account(
+                (payer or bot).pubkey(),
+                bot.pubkey(),
+                self.mints[symbol].pubkey(),
+                self._program(symbol),
+            )
+        ]
 
     def _move(self, symbol, source, target, raw):
         owner, program = source.pubkey(), self._program(symbol)
-        return token.transfer_checked(TransferCheckedParams(program_id=program, source=self._account(owner, symbol), mint=self.mints[symbol].pubkey(),
-                                                            dest=self._account(target, symbol), owner=owner, amount=raw, decimals=BY_SYMBOL[symbol].decimals))
+        return token.transfer_checked(
+            TransferCheckedParams(
+                program_id=program,
+                source=self._account(owner, symbol),
+                mint=self.mints[symbol].pubkey(),
+                dest=self._account(target, symbol),
+                owner=owner,
+                amount=raw,
+                decimals=BY_SYMBOL[symbol].decimals,
+            )
+        )
 
     def _pay(self, source, target, lamports):
-        return transfer(TransferParams(from_pubkey=source.pubkey(), to_pubkey=target, lamports=lamports))
+        return transfer(
+            TransferParams(from_pubkey=source.pubkey(), to_pubkey=target, lamports=lamports)
+        )
 
     def _end(self, account, owner):
-        return token.close_account(CloseAccountParams(program_id=TOKEN_PROGRAM_ID, account=account, dest=owner.pubkey(), owner=owner.pubkey()))
+        return token.close_account(
+            CloseAccountParams(
+                program_id=TOKEN_PROGRAM_ID,
+                account=account,
+                dest=owner.pubkey(),
+                owner=owner.pubkey(),
+            )
+        )
 
 
 def venue():
@@ -189,21 +350,34 @@ def venue():
     return Instruction(VENUE, b"trade", [])
 
 
-# ---- writing it down ----------------------------------------------------------------------------------------------------
+# ---- writing it down -----------------------------------------------------------------------------
 def repair(receipt):
-    """Two things Surfpool 1.5.0 tells otherwise than a validator: the priority fee is missing in the fee, and closed accounts keep token balances."""
+    """Two things Surfpool 1.5.0 tells otherwise than a validator: the priority fee is missing in
+    the fee, and closed accounts keep token balances.
+    """
     meta = receipt["meta"]
     meta["fee"] = sum(meta["preBalances"]) - sum(meta["postBalances"])
-    for tokens, lamports in (("preTokenBalances", "preBalances"), ("postTokenBalances", "postBalances")):
+    for tokens, lamports in (
+        ("preTokenBalances", "preBalances"),
+        ("postTokenBalances", "postBalances"),
+    ):
         meta[tokens] = [one for one in meta[tokens] if meta[lamports][one["accountIndex"]]]
     return receipt
 
 
 def list_holdings(node, address):
     """What the node itself says a wallet holds: {"lamports", "tokens": {mint: raw}}."""
-    accounts = node.ask("getTokenAccountsByOwner", address, {"programId": str(TOKEN_PROGRAM_ID)}, {**FINALIZED, "encoding": "jsonParsed"})["value"]
+    accounts = node.ask(
+        "getTokenAccountsByOwner",
+        address,
+        {"programId": str(TOKEN_PROGRAM_ID)},
+        {**FINALIZED, "encoding": "jsonParsed"},
+    )["value"]
     infos = [account["account"]["data"]["parsed"]["info"] for account in accounts]
-    return {"lamports": str(node.ask("getBalance", address, FINALIZED)["value"]), "tokens": {info["mint"]: info["tokenAmount"]["amount"] for info in infos}}
+    return {
+        "lamports": str(node.ask("getBalance", address, FINALIZED)["value"]),
+        "tokens": {info["mint"]: info["tokenAmount"]["amount"] for info in infos},
+    }
 
 
 def record(node, chain):
@@ -216,15 +390,30 @@ def record(node, chain):
         signatures.append((step.at, step.who, step.kind, chain.play(step)))
         if number % 50 == 0:
             print(f"{number} of {len(steps)}", flush=True)
-    rows = [{"at": at, "who": who, "kind": kind, "receipt": repair(node.find_receipt(signature))} for at, who, kind, signature in signatures]
+    rows = [
+        {"at": at, "who": who, "kind": kind, "receipt": repair(node.find_receipt(signature))}
+        for at, who, kind, signature in signatures
+    ]
     for row in rows:
         if (row["receipt"]["meta"]["err"] is not None) != (row["kind"] == "failed"):
-            raise SystemExit(f"{row['kind']}: {row['receipt']['meta']['err']} {row['receipt']['meta']['logMessages'][-4:]}")
+            raise SystemExit(
+                f"{row['kind']}: {row['receipt']['meta']['err']}"
+                f" {row['receipt']['meta']['logMessages'][-4:]}"
+            )
     mints = {symbol: str(pair.pubkey()) for symbol, pair in chain.mints.items()}
-    accounts = {mint: node.ask("getAccountInfo", mint, {**FINALIZED, "encoding": "base64"})["value"] for mint in mints.values()}
+    accounts = {
+        mint: node.ask("getAccountInfo", mint, {**FINALIZED, "encoding": "base64"})["value"]
+        for mint in mints.values()
+    }
     wallets = [str(bot.pubkey()) for bot in chain.bots]
-    return {"venue": str(VENUE), "wallets": wallets, "mints": mints, "accounts": accounts, "transactions": rows,
-            "holdings": {wallet: list_holdings(node, wallet) for wallet in wallets}}
+    return {
+        "venue": str(VENUE),
+        "wallets": wallets,
+        "mints": mints,
+        "accounts": accounts,
+        "transactions": rows,
+        "holdings": {wallet: list_holdings(node, wallet) for wallet in wallets},
+    }
 
 
 def main(node_file, target):
@@ -234,7 +423,10 @@ def main(node_file, target):
     chain = Chain(node, Keypair.from_bytes(bytes(info["payer"])))
     chain.prepare()
     recording = record(node, chain)
-    with open(target, "wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as file:
+    with (
+        open(target, "wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as file,
+    ):
         file.write(json.dumps(recording, separators=(",", ":")).encode())
     print(len(recording["transactions"]), "transactions")
 
