@@ -6,8 +6,8 @@ import re
 import sys
 
 import config as settings
-from keeping import Refused
-from web.problem import Problem
+from accounts.problem import Problem
+from operate.backups import Refused
 
 MAX_BODY = 64 * 1024
 # of at most some 150 KB, of some 1 KB
@@ -21,34 +21,23 @@ def create_app(config=None):
     from flask import Flask
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    import models
-    from web import (
+    import storage
+    from web.api import health, legacy, openapi, stream, v1
+    from web.server import (
         admission,
-        browsers,
-        cards,
-        casting,
-        demonstration,
+        cache,
         errors,
         express,
-        feeds,
         gate,
-        guides,
         headers,
-        health,
-        kept,
-        legacy,
-        openapi,
-        pages,
         prefix,
         sessions,
-        stream,
-        studio,
-        v1,
         worker,
     )
+    from web.site import browsers, cards, demonstration, feeds, guides, new_trader, pages, studio
 
     config = config or settings.load()
-    database = models.connect(config)
+    database = storage.connect(config)
     app = Flask(__name__)
     app.config.update(
         CANDOR=config,
@@ -70,8 +59,8 @@ def create_app(config=None):
         app.after_request(headers.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
-    app.kept, app.callers = kept.Kept(KEPT_ANSWERS), kept.Kept(KEPT_CALLERS)
-    app.health = kept.Kept(1)
+    app.kept, app.callers = cache.Kept(KEPT_ANSWERS), cache.Kept(KEPT_CALLERS)
+    app.health = cache.Kept(1)
     app.tail = stream.Tail(app.secret_key)
     # it opened at the first query, if there was one
     app.teardown_request(lambda _: None if database.is_closed() else database.close())
@@ -86,11 +75,11 @@ def create_app(config=None):
         guides.blueprint,
         pages.blueprint,
         studio.blueprint,
-        casting.blueprint,
+        new_trader.blueprint,
     ):
         app.register_blueprint(blueprint)
     if config.metrics == "on":
-        from web import metrics
+        from web.api import metrics
 
         app.register_blueprint(metrics.blueprint)
     # whose every answer says so, which Flask sees to
@@ -134,11 +123,11 @@ def build_parser():
     """Each module of cli/ adds its commands; a command is a function `run(config, args) -> exit
     code` set as default `run`.
     """
-    from cli import demo, keeping, mcp, people, server, traders
+    from cli import demo, mcp, operate, people, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, keeping, people, traders, mcp):
+    for module in (server, demo, operate, people, traders, mcp):
         module.add_commands(commands)
     return parser
 

@@ -7,7 +7,7 @@ import logging.config
 import resource
 
 import config as settings
-from web import logs
+from web.server import logs
 
 _config = settings.load()
 # threads beyond THREADS: they wait for slow clients and hold streams
@@ -32,8 +32,8 @@ bind = (
     f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
 )
 workers = _config.web_concurrency
-worker_class = "web.worker.Worker"
-logger_class = "web.worker.ServerLog"
+worker_class = "web.server.worker.Worker"
+logger_class = "web.server.worker.ServerLog"
 threads = _config.threads + RESERVE
 # A connection that waits costs a descriptor and no thread. Some are kept for files, the database
 # and the nodes.

@@ -12,7 +12,10 @@ import logging
 import threading
 import time
 
+from peewee import OperationalError
+
 import models
+import storage
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
@@ -32,10 +35,10 @@ def working(shared=False):
     """Alone at work on what is observed, or beside others who share it out: waits for whoever is
     observing or rebuilding now.
     """
-    lock = models.database.lock("work")
+    lock = storage.database.lock("work")
     try:
         lock.take(wait=True, shared=shared)
-        with models.database.guarding(lock.check):
+        with storage.database.guarding(lock.check):
             yield
     finally:
         lock.release()
@@ -47,7 +50,7 @@ class Jobs:
     def __init__(self, config):
         self.config, self._lock, self._ending = (
             config,
-            models.database.lock("jobs"),
+            storage.database.lock("jobs"),
             threading.Event(),
         )
         self._share = (
@@ -68,7 +71,7 @@ class Jobs:
             thread.join(max(0.0, end - time.monotonic()))
         self._lock.release()
         if self._share:
-            with contextlib.suppress(models.OperationalError), models.database.connection_context():
+            with contextlib.suppress(OperationalError), storage.database.connection_context():
                 self._share.leave()
 
     def _begin(self, work, ending, check=None):
@@ -93,7 +96,7 @@ class Jobs:
         # the database cannot be reached: for nobody, or for this process alone
         try:
             return self._lock.take()
-        except models.OperationalError:
+        except OperationalError:
             return False
 
     def _lead(self):
@@ -111,9 +114,9 @@ class Jobs:
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._told:
             with (
-                contextlib.suppress(models.OperationalError),
-                models.database.connection_context(),
-                models.database.guarding(check),
+                contextlib.suppress(OperationalError),
+                storage.database.connection_context(),
+                storage.database.guarding(check),
             ):
                 models.note_job(
                     "observer",
@@ -127,7 +130,7 @@ class Jobs:
         try:
             self._lock.check()
             return True
-        except models.OperationalError:
+        except OperationalError:
             log.error("this process lost the lock of the jobs: it stops running them")
             self._lock.release()
             return False
@@ -176,7 +179,7 @@ class Jobs:
         of ours goes to the log with its stack.
         """
         try:
-            with models.database.connection_context(), models.database.guarding(check):
+            with storage.database.connection_context(), storage.database.guarding(check):
                 problem, details = tick(_now()) if tick else (None, None)
                 models.note_job(
                     name,
@@ -190,9 +193,9 @@ class Jobs:
             # not hidden: log and health tell it, and the other jobs go on
             log.exception("job %s failed", name)
             with (
-                contextlib.suppress(models.OperationalError),
-                models.database.connection_context(),
-                models.database.guarding(check),
+                contextlib.suppress(OperationalError),
+                storage.database.connection_context(),
+                storage.database.guarding(check),
             ):
                 models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
             return False
@@ -204,7 +207,7 @@ def run_observer(observer, now):
     with working(shared=share is not None):
         if share:
             observer.forget_others(share.renew())
-        with models.database.guarding(share and share.check):
+        with storage.database.guarding(share and share.check):
             more = observer.run_tick(now)
     return observer.problem, json.dumps(
         {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}

@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import orjson
-from peewee import JOIN, PeeweeException, chunked, fn
+from peewee import JOIN, OperationalError, PeeweeException, chunked, fn
 
-import models
-from books import Books, Kept, distrust_trades, name_rules, pack, show_coverage, unpack
+import storage
 from chain.answers import (
     check_accounts,
     check_block,
@@ -35,7 +34,9 @@ from chain.ledger import Book
 from chain.programs import table
 from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
 from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Unavailable
-from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet, in_parts
+from chain.store import Books, Kept, distrust_trades, name_rules, pack, show_coverage, unpack
+from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
+from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # below the covered head: where something new was, what a lagging node left out is listed again
@@ -165,8 +166,8 @@ class Observer:
             more = not self._judge_suspect() or more
             for wallet in wallets:
                 self._attempt(self._finish, wallet, now, more)
-        except models.OperationalError:
-            if models.database.engine != "sqlite":
+        except OperationalError:
+            if storage.database.engine != "sqlite":
                 # The lock or the lease may be gone, and with it others may have written.
                 self._forget()
             raise
@@ -254,7 +255,7 @@ class Observer:
             return self._put_off_step(wallet, work.__name__, error)
         except Exception as error:
             self._forget_wallet(wallet.id)
-            if models.is_busy(error):
+            if storage.is_busy(error):
                 raise
             return self._put_off_wallet(wallet, error)
         self._watches[wallet.id].put_off.pop(work.__name__, None)
@@ -612,7 +613,7 @@ class Observer:
         new = [row for row in page if row[0] not in known]
         if not new:
             return []
-        with models.writing():
+        with storage.writing():
             room = (
                 self.config.max_receipts_per_wallet
                 - Sighting.select().where(Sighting.wallet == wallet.id).count()
@@ -629,7 +630,7 @@ class Observer:
                 }
                 for s, slot, index in new
             ]
-            models.insert_rows(Sighting, rows)
+            storage.insert_rows(Sighting, rows)
         return new
 
     # ---- walking: over everything an address ever listed -----------------------------------------
@@ -732,7 +733,7 @@ class Observer:
             room += self._drop_unnamed(wallet, len(fresh) - room)
         fresh = fresh[: max(0, room)]
         if fresh:
-            models.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
+            storage.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
             self._read_nameless(wallet, fresh)
 
     def _drop_unnamed(self, wallet, most):
@@ -931,7 +932,7 @@ class Observer:
             "maxSupportedTransactionVersion": 1,
         }
         places, _ = self.rpc.call("getBlock", [slot, config], check_block)
-        with models.writing():
+        with storage.writing():
             for signature in signatures:
                 Sighting.update(tx_index=places.get(signature)).where(
                     Sighting.wallet == wallet.id, Sighting.signature == signature
@@ -1146,7 +1147,7 @@ def read_entries_again(wallet, programs, signatures=None):
             lost.append(signature)
         elif again != entry:
             changed.append((number, again))
-    with models.writing():
+    with storage.writing():
         for number, entry in changed:
             Sighting.update(entry=entry).where(Sighting.id == number).execute()
         _fetch_again(lost)
@@ -1155,7 +1156,7 @@ def read_entries_again(wallet, programs, signatures=None):
 
 def _fetch_again(signatures):
     """These receipts are asked for anew, for all wallets that they concern."""
-    for part in chunked(signatures, models.ROWS_A_STATEMENT):
+    for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         Sighting.update(state="pending", entry=None, due_at=0).where(
             Sighting.signature.in_(part)
         ).execute()
@@ -1170,7 +1171,7 @@ def fetch_missing(wallet):
     )
     signatures = [signature for (signature,) in list(gone.tuples())]
     if signatures:
-        with models.writing():
+        with storage.writing():
             _fetch_again(signatures)
     return len(signatures)
 

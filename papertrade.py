@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import orjson
+from peewee import OperationalError
 
-import models
-import paperbooks
-import voice
-import writer
-from models import Period, Trader, writing
-from paper import diary, engine
+from models import Period, Trader
+from paper import diary, engine, store
 from paper.book import public_id
 from paper.faults import Faults
 from paper.guard import DAY
 from paper.market import Market
 from paper.refill import find_differences
+from storage import writing
+from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
 # older snapshots are not traded on any more
@@ -77,7 +76,7 @@ class Desk:
         """One tick; (problem or None, details for health as JSON). `now` in ms."""
         try:
             rounds = self.play(now)
-        except paperbooks.Outdated:
+        except store.Outdated:
             rounds = (
                 # a trader was reviewed or reset meanwhile: the next tick plays the same again
                 0
@@ -96,7 +95,7 @@ class Desk:
         A pass in which something of a trader went wrong is thrown away and played again without it:
         nobody's fills may depend on what somebody took from a pool who is not stored.
         """
-        cursor, newest = paperbooks.find_cursor(), paperbooks.find_newest()
+        cursor, newest = store.find_cursor(), store.find_newest()
         # one that was played and not stored is of no use
         kept, self.market = self.market, None
         for _ in range(MOST_PASSES):
@@ -109,7 +108,7 @@ class Desk:
                 break
         else:
             raise RuntimeError("paper mode finds no traders that can be played together")
-        paperbooks.store_round(seats, max(cursor, newest), self._list_notes(now))
+        store.store_round(seats, max(cursor, newest), self._list_notes(now))
         for key, trouble in self.troubles.items():
             trouble.told = trouble.told or key[0] is not None
         self.market, self.fresh = market, False
@@ -117,13 +116,13 @@ class Desk:
 
     def _play_pass(self, market, cursor, newest, now, faults):
         """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
-        seats = paperbooks.list_seats(
+        seats = store.list_seats(
             now, faults, {trader for trader, mint in self._left_alone(now) if mint is None}
         )
         for seat in seats:
             with faults.of(seat.player.id):
                 self._begin(seat.player, now)
-        first = paperbooks.find_first_new(cursor, now - BACKLOG_MS) if seats else None
+        first = store.find_first_new(cursor, now - BACKLOG_MS) if seats else None
         rounds = 0
         if first is not None:
             market = self._update_market(market, first, cursor, now, faults)
@@ -132,7 +131,7 @@ class Desk:
             )
         for seat in seats:
             with faults.of(seat.player.id):
-                paperbooks.check_round(seat)
+                store.check_round(seat)
         return seats, market, rounds
 
     def _begin(self, player, now):
@@ -155,16 +154,16 @@ class Desk:
         """The market as it stood at the cursor: kept from the last tick, or read from the time
         before `first`.
         """
-        self.tokens = paperbooks.find_tokens(faults)
+        self.tokens = store.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            for snapshot in paperbooks.list_snapshots(
+            for snapshot in store.list_snapshots(
                 self.tokens, first - market.horizon_ms, range(cursor + 1), faults
             ):
                 with faults.of():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.follow(self.tokens.values(), paperbooks.find_flows(now - DAY))
+        market.follow(self.tokens.values(), store.find_flows(now - DAY))
         return market
 
     def _play_rounds(self, market, seats, first, new, now, faults):
@@ -173,7 +172,7 @@ class Desk:
         """
         rounds = 0
         for at, group in groupby(
-            paperbooks.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
+            store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
         ):
             engine.play(
                 market,
@@ -194,7 +193,7 @@ class Desk:
         """Remember what went wrong, logging each once with its stack; whether a trader's is among
         it.
         """
-        names = paperbooks.list_names() if faults.found else {}
+        names = store.list_names() if faults.found else {}
         for (trader, mint), error in faults.found.items():
             self._note(self._widen(trader, mint, now), error, names, now)
         return any(trader is not None for trader, _ in faults.found)
@@ -227,7 +226,7 @@ class Desk:
             for (trader, mint), trouble in self.troubles.items()
             if trader is not None and mint is None and not trouble.told
         }
-        names = paperbooks.list_names() if quiet else {}
+        names = store.list_names() if quiet else {}
         return [
             (
                 names[trader][1],
@@ -255,19 +254,19 @@ class Desk:
         A line that cannot be put into words stays without a post: silence, and the others are
         heard.
         """
-        entries, speakers, posts, faults = paperbooks.list_unspoken(MOST_ENTRIES), {}, [], Faults()
-        model = writer.Writer(self.config, time.monotonic() + MODEL_SECONDS)
+        entries, speakers, posts, faults = store.list_unspoken(MOST_ENTRIES), {}, [], Faults()
+        model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
             with faults.of(entry[1]):
                 post = self._speak_of(entry, speakers, model, now)
                 posts += [post] if post else []
         for (trader, _), error in faults.found.items():
-            if isinstance(error, models.OperationalError):
+            if isinstance(error, OperationalError):
                 # the database's trouble is nobody's words
                 raise error
             self._note((None, f"the words of trader {trader}"), error, {}, now)
         if entries:
-            paperbooks.store_posts(posts, entries[-1][0])
+            store.store_posts(posts, entries[-1][0])
         return len(posts), model.problem
 
     def _speak_of(self, entry, speakers, model, now):
@@ -278,7 +277,7 @@ class Desk:
             return None
         if trader not in speakers:
             speakers[trader] = Speaker(
-                handle, orjson.loads(persona), *paperbooks.list_said(trader, RECENT_POSTS)
+                handle, orjson.loads(persona), *store.list_said(trader, RECENT_POSTS)
             )
         uid, body = speakers[trader].speak(facts, model)
         return {
@@ -309,7 +308,9 @@ class Speaker:
         facts, number and recent posts.
         """
         self.count += 1
-        built_in = voice.write(self.persona, facts, f"{self.handle}|post|{self.count}", self.recent)
+        built_in = builtin.write(
+            self.persona, facts, f"{self.handle}|post|{self.count}", self.recent
+        )
         text = model.write(self.persona, facts, built_in)
         self.recent = [*self.recent[1 - RECENT_POSTS :], text.text]
         return public_id(self.handle, "post", self.count), text
@@ -323,7 +324,7 @@ def rebuild_trader(trader, now):
     """
     found = []
     for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
-        differences = find_differences(paperbooks.find_account(period, trader.handle))
+        differences = find_differences(store.find_account(period, trader.handle))
         if differences:
             alarm = engine.Alarm(
                 f"refill_differs:{now}",
@@ -332,7 +333,7 @@ def rebuild_trader(trader, now):
                 now,
             )
             with writing():
-                paperbooks.store_alarms(period.id, [alarm])
+                store.store_alarms(period.id, [alarm])
                 Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()
         found += [f"period {period.number}, {difference}" for difference in differences]
     return found

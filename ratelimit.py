@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from limits import RateLimitItemPerMinute
 from limits.storage import Storage
 
-import tally
 from config import WINDOW_SECONDS
+from storage import counters
 
 NOTE_USE_MS = 60_000
 log = logging.getLogger("candor")
@@ -160,7 +160,7 @@ class Counters(Storage):
         raise NotImplementedError("counters end with their windows")
 
     def check(self):
-        return tally.find_problem(self.store, self.clock()) is None
+        return counters.find_problem(self.store, self.clock()) is None
 
 
 # ---- which limits a request meets ----------------------------------------------------------------

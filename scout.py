@@ -16,11 +16,10 @@ from decimal import Decimal
 import orjson
 from peewee import fn
 
-import models
+import storage
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.rpc import RpcError
-from models import Job, Post, Snapshot, Token, Trade, TradeMint
-from providers import (
+from market.providers import (
     ADDRESSES_PER_CALL,
     MOST_NAME,
     MOST_SYMBOL,
@@ -35,6 +34,7 @@ from providers import (
     parse_pools,
     parse_text,
 )
+from models import Job, Post, Snapshot, Token, Trade, TradeMint
 
 TRACKED_TOKENS = 1000
 # getMultipleAccounts
@@ -196,21 +196,21 @@ def write(statements):
     """
     compiled = [statement.sql() for statement in statements]
     if compiled:
-        with models.writing():
+        with storage.writing():
             for sql, values in compiled:
-                models.database.execute_sql(sql, values)
+                storage.database.execute_sql(sql, values)
 
 
 def _insert(model, rows):
     """Statements that insert rows of equal shape."""
-    return [model.insert_many(part) for part in models.in_parts(rows)]
+    return [model.insert_many(part) for part in storage.in_parts(rows)]
 
 
 def find_tokens(addresses):
     """{mint: Token} of those that are known."""
     return {
         token.mint: token
-        for part in models.in_parts(addresses)
+        for part in storage.in_parts(addresses)
         for token in Token.select().where(Token.mint.in_(part))
     }
 
@@ -288,7 +288,7 @@ def store_quotes(quotes, asked, taken_at):
             *_insert(Snapshot, snapshots),
             *(
                 Token.update(asked_at=taken_at).where(Token.mint.in_(part))
-                for part in models.in_parts(asked)
+                for part in storage.in_parts(asked)
             ),
         ]
     )
@@ -347,7 +347,7 @@ def store_dropped(now_ms):
     write(
         [
             Token.update(tracked_at=None).where(Token.id.in_(part))
-            for part in models.in_parts(dropped)
+            for part in storage.in_parts(dropped)
         ]
     )
 

@@ -6,16 +6,10 @@ with each round and with whatever it writes. Once it was silent for too long, by
 clock, the others take its wallets over; what it still had on its way is refused.
 """
 
-from models import (
-    Attachment,
-    OperationalError,
-    Wallet,
-    Watcher,
-    database,
-    in_parts,
-    new_uid,
-    writing,
-)
+from peewee import OperationalError
+
+from models import Attachment, Wallet, Watcher
+from storage import database, in_parts, new_uid, writing
 
 # seconds, beside two rounds
 SILENCE = 20.0

@@ -19,9 +19,9 @@ import apsw
 
 import config
 import ratelimit
-import tally
 from app import create_app
-from web import gate
+from storage import counters
+from web.server import gate
 
 ROUNDS, OWNERS, BUDGET_US = 5000, 200, 60
 ADDRESS = "an address without a key (flask-limiter, the same counters)"
@@ -61,7 +61,7 @@ def main(arguments):
 
 def measure_store(settings, folder):
     """{what: (median, p99)} of one store."""
-    allowance, now = ratelimit.Allowance(tally.open_store(settings)), time.time()
+    allowance, now = ratelimit.Allowance(counters.open_store(settings)), time.time()
     ask, post = (
         (lambda n: ratelimit.list_limits(settings, n % OWNERS)),
         (lambda n: ratelimit.list_limits(settings, n % OWNERS, posting=True)),
@@ -126,8 +126,8 @@ def serving_redis(folder):
         stdout=subprocess.DEVNULL,
     )
     try:
-        store = tally.Redis(f"redis://127.0.0.1:{port}")
-        while server.poll() is None and tally.find_problem(store, time.time()):
+        store = counters.Redis(f"redis://127.0.0.1:{port}")
+        while server.poll() is None and counters.find_problem(store, time.time()):
             time.sleep(0.1)
         store.close()
         yield f"redis://127.0.0.1:{port}"

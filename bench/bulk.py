@@ -17,6 +17,7 @@ from pathlib import Path
 
 import config
 import models
+import storage
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -32,10 +33,10 @@ def main(arguments):
     for count in map(int, given.receipts.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             settings = config.load({"DATA_DIR": folder}, dotenv=None)
-            models.migrate(models.connect(settings))
-            with models.database.connection_context():
+            storage.migrate(storage.connect(settings))
+            with storage.database.connection_context():
                 measure(settings, count, given.trace)
-            models.database.close_all()
+            storage.database.close_all()
     return 0
 
 
@@ -56,11 +57,12 @@ def make_story(count):
 
 
 def measure(settings, count, trace):
-    import books
     from lookout import Lookout
     from node import FakeNode
-    from observer import observe_once
     from story import address
+
+    from chain import store
+    from observer import observe_once
 
     chain = make_story(count)
     node = FakeNode(chain, tip=chain.rows[-2].slot)
@@ -82,7 +84,7 @@ def measure(settings, count, trace):
     wallet = models.Wallet.get()
     if trace:
         tracemalloc.start()
-    fresh = books.Books()
+    fresh = store.Books()
     tell("folding all from the database", lambda: fresh.take(wallet), statements)
     tell(
         "publishing it, nothing differs", lambda: fresh.publish(wallet, None, seen.now), statements
@@ -91,7 +93,7 @@ def measure(settings, count, trace):
         print(f"    peak of both {tracemalloc.get_traced_memory()[1] >> 20} MB")
         tracemalloc.stop()
     models.Trade.update(digest="").execute()
-    fresh = books.Books()
+    fresh = store.Books()
     fresh.take(wallet)
     tell(
         "publishing it, every row differs (the database is locked)",
@@ -100,7 +102,7 @@ def measure(settings, count, trace):
     )
     models.Trade.delete().execute()
     models.TradeMint.delete().execute()
-    fresh = books.Books()
+    fresh = store.Books()
     fresh.take(wallet)
     tell(
         "publishing it, no row is there (the database is locked)",
@@ -120,11 +122,11 @@ def tell(name, work, statements):
 
 
 def count_statements():
-    counter, real = [0], models.SQLite.execute_sql
+    counter, real = [0], storage.SQLite.execute_sql
 
     def execute(self, sql, params=None):
         counter[0] += 1
         return real(self, sql, params)
 
-    models.SQLite.execute_sql = execute
+    storage.SQLite.execute_sql = execute
     return counter

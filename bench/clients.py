@@ -7,7 +7,6 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-
 CHUNKED = -1  # instead of a length
 
 

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import config
 import models
-from web import accounts
+import storage
+from accounts import influencers
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -69,12 +70,12 @@ def main(arguments: list[str]) -> None:
 def seed(folder: str) -> None:
     """An instance whose feed is long: posts of 4,000 characters."""
     given = config.load({"DATA_DIR": folder}, dotenv=None)
-    with models.connect(given).connection_context():
-        models.migrate()
+    with storage.connect(given).connection_context():
+        storage.migrate()
         now = time.time_ns() // 1_000_000
-        made = accounts.create_bot(given, "Ada", now)
+        made = influencers.create_bot(given, "Ada", now)
         for number in range(POSTS):
-            with models.writing():
+            with storage.writing():
                 models.store_post(
                     bot=made.bot,
                     source="bot",
@@ -85,7 +86,7 @@ def seed(folder: str) -> None:
                     event_at=now,
                     created_at=now,
                 )
-    models.database.close_all()
+    storage.database.close_all()
 
 
 def start_server(root: Path, folder: str) -> tuple[int, subprocess.Popen]:

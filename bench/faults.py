@@ -101,11 +101,11 @@ class Trial:
         """(Lookout, looks it took, how often coverage said `complete` too early)."""
         from lookout import Lookout
 
+        import storage
         from chain.rpc import Rpc
-        import models
 
         self.node.control(faults=names, rate=rate, seed=seed, reset=True)
-        models.database.connect(reuse_if_open=True)
+        storage.database.connect(reuse_if_open=True)
         seen = Lookout.begin(self.service.config, wallets=self.wallets)
         seen.observer.rpc = Rpc(
             [f"{self.node.url}/{n}" for n in range(ENDPOINTS)],
@@ -130,18 +130,17 @@ class Trial:
             )
             if same >= 3 and (truth is None or seen.ledger() == truth):
                 break
-        models.database.close()
+        storage.database.close()
         return seen, looks, early
 
     def _asker(self):
         """A reader and a poster, one request at each step."""
-        from web import accounts
-
+        from accounts import influencers
         from models import Bot, Owner
 
         bot = Bot.select().first()
         key, publish = (
-            accounts.create_key(
+            influencers.create_key(
                 Owner.get_by_id(bot.owner_id), scope, 0, bot=bot if scope == "publish" else None
             ).text
             for scope in ("read", "publish")

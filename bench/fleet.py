@@ -17,6 +17,7 @@ from pathlib import Path
 
 import config
 import models
+import storage
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -31,18 +32,19 @@ def main(arguments):
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         settings = config.load({"DATA_DIR": folder}, dotenv=None)
-        database = models.connect(settings)
-        models.migrate(database)
+        database = storage.connect(settings)
+        storage.migrate(database)
         with database.connection_context():
             return measure(settings, given)
 
 
 def measure(settings, given):
-    from lookout import BEGIN, Lookout
+    from lookout import Lookout
     from node import FakeClock, FakeNode, connect
-    from observer import Observer
     from story import BEGIN as FIRST_SLOT
     from story import BEGIN_TIME, Story, address
+
+    from observer import Observer
 
     class Public(FakeNode):
         """Final is what is 13 seconds old; it takes its time and counts."""

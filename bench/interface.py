@@ -22,9 +22,11 @@ import orjson
 
 import config
 import models
+import storage
+from accounts import influencers, traders
 from bench.streams import start_server
 from models import TradeMint, Wallet
-from web import accounts, openapi, traders
+from web.api import openapi
 
 # Each with its reason. Nothing else is left out: all checks, all phases, all other requests.
 LEFT_OUT = """
@@ -102,13 +104,13 @@ def run(folder, port, key, cases):
 def seed(folder):
     """A publishing key in a database with a bit of everything."""
     settings, now = config.load({"DATA_DIR": folder}, dotenv=None), time.time_ns() // 1_000_000
-    database = models.connect(settings)
-    models.migrate(database)
+    database = storage.connect(settings)
+    storage.migrate(database)
     with database.connection_context():
         address = base58.b58encode(hashlib.sha256(b"bench").digest()).decode()
-        bot = accounts.create_bot(settings, "Bench", now, address)
+        bot = influencers.create_bot(settings, "Bench", now, address)
         traders.create_trader("Bench on paper", "momentum", now)
-        with models.writing():
+        with storage.writing():
             for number in range(SEEDED):
                 store_one(bot.bot, Wallet.get(), address, number, now)
     database.close_all()

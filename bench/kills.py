@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import config
-import models
+import storage
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -114,13 +114,13 @@ class Instance:
 
     @contextlib.contextmanager
     def _opened(self):
-        with models.connect(self.settings).connection_context():
+        with storage.connect(self.settings).connection_context():
             yield
-        models.database.close_all()
+        storage.database.close_all()
 
     def check(self):
         with self._opened():
-            return models.database.execute_sql("PRAGMA integrity_check").fetchone()[0]
+            return storage.database.execute_sql("PRAGMA integrity_check").fetchone()[0]
 
     def ledger(self):
         from lookout import ledger_of

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import config
 import models
+import storage
 
 ROOT = Path(__file__).resolve().parent.parent
 LIVE = ROOT.parent / "shared" / "node" / "live"
@@ -144,8 +145,8 @@ def observe(folder, runtime, given):
         },
         dotenv=None,
     )
-    models.migrate(models.connect(settings))
-    with models.database.connection_context():
+    storage.migrate(storage.connect(settings))
+    with storage.database.connection_context():
         seen = Lookout.begin(settings, wallets=runtime.wallets)
         shown, looks, final = {}, [], Finality(runtime)
 

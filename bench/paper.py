@@ -19,6 +19,7 @@ import orjson
 import config
 import models
 import papertrade
+import storage
 from paper.strategies import FAMILIES
 
 MINUTE = 60_000
@@ -48,10 +49,10 @@ def main(arguments):
             config.load({"DATA_DIR": folder}, dotenv=None), ip_limit_per_minute=10**8
         )
         reader = Reader(settings)
-        models.migrate()
-        with models.database.connection_context():
+        storage.migrate()
+        with storage.database.connection_context():
             measure(settings, args, reader)
-        models.database.close_all()
+        storage.database.close_all()
 
 
 def measure(settings, args, reader):
@@ -82,7 +83,7 @@ def measure(settings, args, reader):
 
 def prepare(args, now):
     """{token row: price}; traders with a setting of their own each."""
-    from web import traders
+    from accounts import traders
 
     owner = None
     for number in range(args.traders):
@@ -127,7 +128,7 @@ def store_snapshots(market, at, number):
                 "volume24h_usd": str(20_000 + number * 300),
             }
         )
-    with models.writing():
+    with storage.writing():
         for at in range(0, len(rows), 500):
             models.Snapshot.insert_many(rows[at : at + 500]).execute()
 

@@ -7,7 +7,7 @@ import argparse
 import orjson
 
 import config
-import models
+import storage
 
 TOKENS = (
     "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE id IN"
@@ -21,7 +21,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="python -m bench record-market", description=__doc__)
     parser.add_argument("file")
     args, settings = parser.parse_args(arguments), config.load()
-    with models.connect(settings).connection_context():
+    with storage.connect(settings).connection_context():
         tokens = [
             {
                 "mint": mint,
@@ -32,10 +32,10 @@ def main(arguments):
                 "checks": {check["key"]: check["status"] for check in orjson.loads(checks or "[]")},
             }
             for mint, symbol, decimals, born_at, discovered_at, checks in (
-                models.database.execute_sql(TOKENS).fetchall()
+                storage.database.execute_sql(TOKENS).fetchall()
             )
         ]
-        snapshots = [list(row) for row in models.database.execute_sql(SNAPSHOTS).fetchall()]
+        snapshots = [list(row) for row in storage.database.execute_sql(SNAPSHOTS).fetchall()]
     with open(args.file, "wb") as file:
         file.write(
             orjson.dumps(

@@ -19,12 +19,12 @@ import time
 
 import orjson
 
-import voice
 from paper import brain, diary, engine
 from paper.book import Book
 from paper.guard import Phase
 from paper.market import Market, Token, parse_snapshot
 from paper.strategies import FAMILIES, BadSetting, parse_settings
+from voice import builtin
 
 
 def main(arguments):
@@ -132,12 +132,12 @@ def describe(player):
 
 
 def compose(player):
-    persona, posts = voice.default_persona(player.handle), []
+    persona, posts = builtin.default_persona(player.handle), []
     for entry in player.journal.entries:
         facts = diary.find_news(entry.kind, entry.facts)
         if facts:
             posts.append(
-                voice.write(persona, facts, f"{player.handle}|post|{len(posts) + 1}", posts[-20:])
+                builtin.write(persona, facts, f"{player.handle}|post|{len(posts) + 1}", posts[-20:])
             )
     return posts
 

@@ -39,7 +39,7 @@ def fastapi_feed():
     import orjson
     from fastapi import FastAPI, Response
 
-    from web.serialize import show_post
+    from web.api.serialize import show_post
 
     app, local = FastAPI(), threading.local()
 

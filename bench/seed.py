@@ -20,14 +20,15 @@ import base58
 
 import config
 import models
-from books import Books
+import storage
+from accounts import influencers
 from chain.coverage import Progress
 from chain.entries import Entry
 from chain.receipts import Balance
+from chain.store import Books
 from chain.verify import judge
 from models import Address, Bot, Key, Sighting, Token, Trade, Wallet
 from observer import Observer
-from web import accounts
 
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
@@ -47,8 +48,8 @@ def main(arguments):
     parser.add_argument("--posts", type=int, default=10_000)
     given = parser.parse_args(arguments)
     settings = config.load()
-    database = models.connect(settings)
-    models.migrate(database)
+    database = storage.connect(settings)
+    storage.migrate(database)
     with database.connection_context():
         if Bot.select().exists():
             print("bench seed: this database holds influencers already", file=sys.stderr)
@@ -78,7 +79,7 @@ def fill(settings, trades, posts):
         )
         print(f"{n + 1} of {len(wallets)} wallets", file=sys.stderr, flush=True)
     store_posts(wallets, posts, now)
-    models.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    storage.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     bots = [wallet.bot for wallet in wallets]
     return {"bots": [bot.uid for bot in bots], "mint": mints[0], "ownerId": bots[0].owner.uid}
 
@@ -89,7 +90,7 @@ def make_address(name):
 
 def make_bot(settings, number, now):
     """A wallet and its influencer, an owner each, whose publishing key is gone: nobody knows it."""
-    made = accounts.create_bot(
+    made = influencers.create_bot(
         settings, f"Bench {number}", now - DAYS * 86_400_000, make_address(f"wallet {number}")
     )
     Key.update(revoked_at=now).where(Key.id == made.publish_key.key.id).execute()
@@ -235,7 +236,7 @@ def token_account(wallet, mint):
 def watch(wallet, story, times, rules, now):
     """What a wallet's observation leaves behind, folded and published as the observer does it."""
     entries = [story.tell(*at) for at in times]
-    with models.writing():
+    with storage.writing():
         for part in range(0, len(entries), BATCH):
             store_rows(
                 Sighting, [show_sighting(wallet, one, now) for one in entries[part : part + BATCH]]
@@ -293,7 +294,7 @@ def store_posts(wallets, count, now):
             )
             for n in range(start, min(start + BATCH, count))
         ]
-        with models.writing():
+        with storage.writing():
             store_rows(models.Post, rows)
             store_rows(
                 models.Arrival,
@@ -313,7 +314,7 @@ def store_rows(model, rows):
         f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns)}) VALUES'
         f" ({', '.join('?' * len(columns))})"
     )
-    models.database.connection().executemany(sql, (tuple(row.values()) for row in rows))
+    storage.database.connection().executemany(sql, (tuple(row.values()) for row in rows))
 
 
 def list_latest(wallet):
@@ -325,7 +326,7 @@ def list_latest(wallet):
 def make_post(number, chance, wallet, trades, created_at):
     body = " ".join(chance.choices(WORDS, k=chance.randint(6, 40)))
     row = {
-        "uid": models.new_uid("post"),
+        "uid": storage.new_uid("post"),
         "bot_id": wallet.bot_id,
         "source": "bot",
         "channel": "api",

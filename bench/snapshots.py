@@ -17,8 +17,9 @@ from pathlib import Path
 import config
 import models
 import scout
+import storage
+from market.providers import ADDRESSES_PER_CALL, Quote
 from models import Snapshot, Token
-from providers import ADDRESSES_PER_CALL, Quote
 
 MEGABYTES, MILLISECONDS = 300, 50
 END = 1_800_000_000_000
@@ -35,8 +36,8 @@ def main(arguments):
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=given.dir) as folder:
         settings = config.load({"DATA_DIR": folder}, dotenv=None)
-        database = models.connect(settings)
-        models.migrate(database)
+        database = storage.connect(settings)
+        storage.migrate(database)
         with database.connection_context():
             began = time.perf_counter()
             fill(given.tokens, given.days, int(given.interval * 1000))
@@ -61,17 +62,17 @@ def fill(tokens, days, interval):
             for n in range(tokens)
         ]
     ).execute()
-    models.database.execute_sql("PRAGMA synchronous = OFF")
+    storage.database.execute_sql("PRAGMA synchronous = OFF")
     prices = [_quote(chance) for _ in range(997)]
     for n, now in enumerate(range(start, END, interval)):
         until = scout.keep_until(now, now - interval, 0)
-        with models.database.atomic():
-            models.database.connection().executemany(
+        with storage.database.atomic():
+            storage.database.connection().executemany(
                 INSERT, ((*prices[(n + one) % 997], one + 1, now, until) for one in range(tokens))
             )
-            models.database.execute_sql("DELETE FROM snapshot WHERE expires_at < ?", (now,))
-    models.database.execute_sql("PRAGMA synchronous = FULL")
-    models.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            storage.database.execute_sql("DELETE FROM snapshot WHERE expires_at < ?", (now,))
+    storage.database.execute_sql("PRAGMA synchronous = FULL")
+    storage.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _quote(chance):
@@ -132,10 +133,10 @@ def _write_during(work):
     waits, done = [], threading.Event()
 
     def write():
-        with models.database.connection_context():
+        with storage.database.connection_context():
             while not done.is_set():
                 began = time.perf_counter()
-                with models.writing():
+                with storage.writing():
                     models.Job.insert(name="bench", state="ok").on_conflict_replace().execute()
                 waits.append((time.perf_counter() - began) * 1000)
                 time.sleep(0.001)

@@ -29,11 +29,13 @@ import requests
 
 import config
 import models
+import storage
+from accounts import influencers
 from bench import rivals as rival
 from bench import servers
 from bench.clients import ask, write_request
 from bench.seed import fill
-from web import accounts
+from storage import locks
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 TOGETHER = "a bare Flask kept on one processor"
@@ -83,8 +85,8 @@ class Seeded:
         self.folder, began = parent / f"seed-{count}", time.perf_counter()
         self.settings = config.load({"DATA_DIR": str(self.folder)}, dotenv=None)
         fresh = not self.folder.exists()
-        database = models.connect(self.settings)
-        models.migrate(database)
+        database = storage.connect(self.settings)
+        storage.migrate(database)
         with database.connection_context():
             if fresh:
                 made = fill(self.settings, count, count)
@@ -122,8 +124,8 @@ class Seeded:
         )
         models.Key.update(revoked_at=now).where(models.Key.revoked_at.is_null()).execute()
         self.read, self.publish = (
-            accounts.create_key(bot.owner, "read", now).text,
-            accounts.create_key(bot.owner, "publish", now, bot=bot).text,
+            influencers.create_key(bot.owner, "read", now).text,
+            influencers.create_key(bot.owner, "publish", now, bot=bot).text,
         )
 
     def request(self, path):
@@ -239,17 +241,18 @@ def measure_engines(given):
     if not server:
         print("skipped: PostgreSQL; run this under tests/with-engines")
         return []
-    import moving
     import psycopg
+
+    from operate import copy
 
     seeded = Seeded(given.data, SMALL)
     with psycopg.connect(server, autocommit=True) as asked:
         asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
         asked.execute("CREATE DATABASE bench")
     url = urlunsplit(urlsplit(server)._replace(path="/bench"))
-    models.leave()  # seeding came in by the door, too
-    moving.move(seeded.settings, url)
-    models.database.close_all()
+    locks.unlock_data_dir()  # seeding came in by the door, too
+    copy.move(seeded.settings, url)
+    storage.database.close_all()
     with (
         servers.candor(seeded.folder) as file,
         servers.candor(seeded.folder, DATABASE_URL=url) as postgresql,
@@ -322,13 +325,13 @@ def measure_beside(given):
 
 def attach_wallets(folder):
     settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
-    database = models.connect(settings)
+    database = storage.connect(settings)
     with database.connection_context():
         models.Attachment.update(
             detached_at=time.time_ns() // 1_000_000
         ).execute()  # the node knows nothing of the seeded ones
         for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
-            accounts.create_bot(
+            influencers.create_bot(
                 settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address
             )
     database.close_all()
@@ -411,11 +414,11 @@ def measure_ingest(given):
                     },
                     dotenv=None,
                 )
-                database = models.connect(settings)
-                models.migrate(database)
+                database = storage.connect(settings)
+                storage.migrate(database)
                 attach_wallets(data)
                 requests.post(url + "/control", json={"reset": True}, timeout=5)
-                database = models.connect(settings)
+                database = storage.connect(settings)
                 with database.connection_context():
                     began = time.perf_counter()
                     observe_once(Observer(settings), time.time_ns() // 1_000_000)
@@ -548,7 +551,7 @@ def measure_rebuild(seeded):
     """
     from observer import Observer, rebuild
 
-    database = models.connect(seeded.settings)
+    database = storage.connect(seeded.settings)
     with database.connection_context():
         wallet = models.Wallet.select().order_by(models.Wallet.id).first()
         count, began = (

@@ -24,7 +24,8 @@ from pathlib import Path
 
 import config
 import models
-from web import accounts
+import storage
+from accounts import influencers
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -74,11 +75,11 @@ def main(arguments):
 def seed(folder):
     """A publishing key in a database with some posts."""
     settings = config.load({"DATA_DIR": folder}, dotenv=None)
-    database = models.connect(settings)
-    models.migrate(database)
+    database = storage.connect(settings)
+    storage.migrate(database)
     now = time.time_ns() // 1_000_000
-    with database.connection_context(), models.writing():
-        bot = accounts.create_bot(settings, "Bench", now)
+    with database.connection_context(), storage.writing():
+        bot = influencers.create_bot(settings, "Bench", now)
         for number in range(SEEDED):
             models.store_post(
                 bot=bot.bot,

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import config
-import models
+import storage
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -37,8 +37,8 @@ def main(arguments):
         settings = dataclasses.replace(
             config.load({"DATA_DIR": folder}, dotenv=None), extra_swap_programs=(history["venue"],)
         )
-        database = models.connect(settings)
-        models.migrate(database)
+        database = storage.connect(settings)
+        storage.migrate(database)
         with database.connection_context():
             for number, wallet in enumerate(history["wallets"], 1):
                 if given.wallet in (None, number):

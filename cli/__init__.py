@@ -29,17 +29,19 @@ def open_database(config):
     """One open connection to a migrated database; Problem where there is none, or where it stays
     locked.
     """
-    import models
-    import trouble
-    from web.problem import Problem
+    from peewee import OperationalError
 
-    with models.connect(config).connection_context():
-        if not models.database.table_exists("owner"):
+    import storage
+    from accounts.problem import Problem
+    from storage import trouble
+
+    with storage.connect(config).connection_context():
+        if not storage.database.table_exists("owner"):
             raise Problem("not_found", "DATA_DIR holds no database yet: run `app.py migrate` first")
         try:
             yield
-        except models.OperationalError as error:
-            if not models.is_busy(error):
+        except OperationalError as error:
+            if not storage.is_busy(error):
                 raise
             told = trouble.TROUBLES[trouble.name_trouble(error, config.data_dir)]
             raise Problem("busy", f"{told}: nothing was stored") from None

@@ -43,7 +43,7 @@ def add_commands(commands):
 
 
 def run_mcp(config, args):
-    from web.problem import invalid
+    from accounts.problem import invalid
 
     key = os.environ.get("CANDOR_KEY")
     if not key:
@@ -237,7 +237,7 @@ def build_server(instance):
     from pydantic import Field
 
     from config import VERSION
-    from web.leaderboard import SORTS, WINDOWS
+    from web.api.leaderboard import SORTS, WINDOWS
 
     limit_schema = Field(ge=1, le=100, description="rows; fewer come where they are large")
     Limit = Annotated[int, limit_schema]

@@ -75,10 +75,10 @@ def with_database(run):
 
 @with_database
 def run_bot_create(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    owner = accounts.find_owner(args.owner) if args.owner else None
-    made = accounts.create_bot(
+    owner = influencers.find_owner(args.owner) if args.owner else None
+    made = influencers.create_bot(
         settings.lift_quotas(config), args.name, now_ms(), args.wallet, owner
     )
     shown = {
@@ -98,9 +98,9 @@ def run_bot_create(config, args):
 
 @with_database
 def run_bot_list(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    rows = [show_bot(bot, accounts.find_attachment(bot)) for bot in accounts.list_bots()]
+    rows = [show_bot(bot, influencers.find_attachment(bot)) for bot in influencers.list_bots()]
     say(
         args,
         {"data": rows},
@@ -125,14 +125,14 @@ def show_bot(bot, attachment):
 
 @with_database
 def run_bot_wallet(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    bot = accounts.find_bot(args.bot)
+    bot = influencers.find_bot(args.bot)
     if args.address == "none":
-        accounts.detach_wallet(bot, now_ms())
+        influencers.detach_wallet(bot, now_ms())
     else:
-        accounts.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
-    attachment = accounts.find_attachment(bot)
+        influencers.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
+    attachment = influencers.find_attachment(bot)
     say(
         args,
         show_bot(bot, attachment),
@@ -142,10 +142,10 @@ def run_bot_wallet(config, args):
 
 @with_database
 def run_bot_retire(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    bot = accounts.find_bot(args.bot)
-    accounts.retire_bot(bot, now_ms())
+    bot = influencers.find_bot(args.bot)
+    influencers.retire_bot(bot, now_ms())
     say(
         args,
         {"botId": bot.uid, "retired": True},
@@ -155,10 +155,10 @@ def run_bot_retire(config, args):
 
 @with_database
 def run_bot_voice(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    bot = accounts.find_bot(args.bot)
-    accounts.set_profile(bot, voice={"tone": args.tone})
+    bot = influencers.find_bot(args.bot)
+    influencers.set_profile(bot, voice={"tone": args.tone})
     say(
         args,
         {"botId": bot.uid, "tone": args.tone},
@@ -168,24 +168,24 @@ def run_bot_voice(config, args):
 
 @with_database
 def run_key_create(config, args):
-    from web import accounts
-    from web.problem import invalid
+    from accounts import influencers
+    from accounts.problem import invalid
 
     now = now_ms()
     if args.days is not None and not 1 <= args.days <= MOST_DAYS:
         raise invalid("--days", f"must be a whole number from 1 to {MOST_DAYS}")
     expires_at = args.days and now + args.days * DAY_MS
     if args.scope == "publish":
-        bot = accounts.find_bot(args.bot) if args.bot else None
+        bot = influencers.find_bot(args.bot) if args.bot else None
         owner = bot and bot.owner
     else:
-        bot, owner = None, accounts.find_owner(args.owner) if args.owner else None
+        bot, owner = None, influencers.find_owner(args.owner) if args.owner else None
     if owner is None:
         raise invalid(
             "--bot" if args.scope == "publish" else "--owner",
             f"say whose {args.scope} key this is to be",
         )
-    made = accounts.create_key(owner, args.scope, now, args.name, bot, expires_at)
+    made = influencers.create_key(owner, args.scope, now, args.name, bot, expires_at)
     say(
         args,
         {"keyId": made.key.uid, "key": made.text},
@@ -195,17 +195,17 @@ def run_key_create(config, args):
 
 @with_database
 def run_key_list(config, args):
-    import tally
+    from accounts import influencers
     from ratelimit import Allowance
-    from web import accounts
+    from storage import counters
 
-    store = tally.open_store(config)
+    store = counters.open_store(config)
     try:
         uses = Allowance(store).find_uses()
     finally:
         store.close()
-    owner = accounts.find_owner(args.owner) if args.owner else None
-    rows = [show_key(key) for key in accounts.list_keys(owner, uses)]
+    owner = influencers.find_owner(args.owner) if args.owner else None
+    rows = [show_key(key) for key in influencers.list_keys(owner, uses)]
     say(
         args,
         {"data": rows},
@@ -218,7 +218,7 @@ def run_key_list(config, args):
 
 
 def show_key(key):
-    from web.serialize import show_time
+    from web.api.serialize import show_time
 
     return {
         "keyId": key.uid,
@@ -236,17 +236,17 @@ def show_key(key):
 
 @with_database
 def run_key_revoke(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    accounts.revoke_key(args.key, now_ms())
+    influencers.revoke_key(args.key, now_ms())
     say(args, {"keyId": args.key, "revoked": True}, "revoked")
 
 
 @with_database
 def run_owner_recovery(config, args):
-    from web import accounts
+    from accounts import influencers
 
-    code = accounts.replace_recovery_code(accounts.find_owner(args.owner))
+    code = influencers.replace_recovery_code(influencers.find_owner(args.owner))
     say(
         args,
         {"ownerId": args.owner, "recoveryCode": code},
@@ -257,7 +257,7 @@ def run_owner_recovery(config, args):
 
 @with_database
 def run_post_hide(config, args):
-    from web import posts
+    from accounts import posts
 
     posts.hide(args.post, now_ms())
     say(

@@ -40,9 +40,9 @@ def add_commands(commands):
 
 
 def run_migrate(config, args):
-    import keeping
+    from operate import backups
 
-    applied, copy = keeping.migrate(config)
+    applied, copy = backups.migrate(config)
     say(
         args,
         {"applied": applied, "copy": copy and str(copy)},
@@ -60,17 +60,17 @@ def run_server(config, args):
     """
     from gunicorn.app.wsgiapp import WSGIApplication
 
-    import keeping
-    import models
-    import tally
+    import storage
+    from operate import backups
+    from storage import counters
 
     # what is made while starting stays; a worker that is ready begins to collect (gunicorn.conf.py)
     gc.disable()
     refuse_demonstration(config)
     # a package that is missing is said here, not by every worker
-    tally.open_store(config).close()
-    keeping.migrate(config)
-    models.database.close_all()
+    counters.open_store(config).close()
+    backups.migrate(config)
+    storage.database.close_all()
     os.chdir(ROOT)
     sys.argv[1:] = SERVE
     share_heaps()
@@ -87,10 +87,10 @@ def share_heaps():
 
 
 def refuse_demonstration(config):
-    import keeping
+    from operate import backups
 
     if config.demonstration:
-        raise keeping.Refused(
+        raise backups.Refused(
             f"{config.data_dir} belongs to a demonstration, which is never mixed with real data:"
             " choose another DATA_DIR, or `app.py demo`"
         )
@@ -132,12 +132,12 @@ def run_rebuild(config, args):
     import jobs
     import models
     import observer
-    from web import accounts
+    from accounts import influencers
 
     with open_database(config), jobs.working():
         wallets = list(models.Wallet.select())
         if args.bot:
-            bot = accounts.find_bot(args.bot).id
+            bot = influencers.find_bot(args.bot).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
         report = observer.rebuild(observer.Observer(config), wallets, now_ms())
     rows = [
@@ -173,7 +173,7 @@ def run_rebuild(config, args):
 def run_rebuild_trader(config, args):
     """Stored decisions, filled again; what differs opens a review and changes no record."""
     import papertrade
-    from web import traders
+    from accounts import traders
 
     with open_database(config):
         differences = papertrade.rebuild_trader(traders.find_trader(args.trader), now_ms())

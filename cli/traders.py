@@ -41,9 +41,9 @@ def add_commands(commands):
 
 @with_database
 def run_create(config, args):
-    from web import accounts, traders
+    from accounts import influencers, traders
 
-    owner = accounts.find_owner(args.owner) if args.owner else None
+    owner = influencers.find_owner(args.owner) if args.owner else None
     made = traders.create_trader(
         args.name, args.family, now_ms(), args.start, owner, adaptive=args.adaptive
     )
@@ -63,7 +63,7 @@ def run_create(config, args):
 
 @with_database
 def run_list(config, args):
-    from web import traders
+    from accounts import traders
 
     rows = [
         {
@@ -89,7 +89,7 @@ def run_list(config, args):
 
 @with_database
 def run_voice(config, args):
-    from web import traders
+    from accounts import traders
 
     trader = traders.find_trader(args.trader)
     traders.set_profile(trader, voice={"tone": args.tone})
@@ -102,7 +102,7 @@ def run_voice(config, args):
 
 @with_database
 def run_reset(config, args):
-    from web import traders
+    from accounts import traders
 
     trader = traders.find_trader(args.trader)
     period = traders.reset_trader(trader, args.reason, now_ms())
@@ -114,7 +114,7 @@ def run_reset(config, args):
 
 
 def _decide(args, decide, state, words):
-    from web import traders
+    from accounts import traders
 
     trader = traders.find_trader(args.trader)
     decide(traders)(trader, args.reason, now_ms())

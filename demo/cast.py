@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-import voice
 from demo.market import BY_SYMBOL, DAY, price
+from voice import builtin
 
 WORTH_A_POST = ("buy", "sell", "swap")
 RECENT = 20  # posts a bot does not repeat itself over
@@ -160,7 +160,7 @@ def _line_about(row, before, symbols, said):
     facts, mint = _read_facts(row, symbols)
     if facts is None:
         return None
-    body = voice.write(bot.voice, facts, row.signature, said[-RECENT:])
+    body = builtin.write(bot.voice, facts, row.signature, said[-RECENT:])
     said.append(body)
     fields = {
         "eventId": f"{row.kind}-{row.signature[:12]}",

@@ -13,17 +13,19 @@ import apsw
 import requests
 
 import config as settings
-import keeping
 import models
 import papertrade
 import scout
+import storage
+from accounts import influencers, posts, traders
 from demo import cast
-from providers import parse_pairs, parse_pools
-from web import accounts, posts, traders
+from market.providers import parse_pairs, parse_pools
+from operate import backups
+from storage import locks
 
 PAST = 2_400  # seconds of paper mode before the start
 DISPOSABLE = [
-    f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in keeping.SIDE_FILES
+    f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in backups.SIDE_FILES
 ]  # of an earlier demonstration: each begins anew
 
 
@@ -40,9 +42,9 @@ def clear_folder(data_dir):
     runs.
     """
     database = data_dir / "app.db"
-    with keeping.alone(data_dir):
+    with backups.alone(data_dir):
         if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
-            raise keeping.Refused(
+            raise backups.Refused(
                 f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own"
             )
         for name in DISPOSABLE:
@@ -55,23 +57,23 @@ def fill_database(config, recording, lines, market):
     """Migrate and people the database, and let paper mode play its past: Stage. `lines`: the posts
     from before the start.
     """
-    models.migrate(models.connect(config))
+    storage.migrate(storage.connect(config))
     try:
-        with models.database.connection_context():
-            models.database.execute_sql(
+        with storage.database.connection_context():
+            storage.database.execute_sql(
                 "PRAGMA synchronous = OFF"
             )  # who loses power here begins anew anyway
             bots = _bring_bots(config, recording, lines, market.start)
             _bring_traders(config, recording, market)
             return Stage(
                 tuple(made.publish_key.text for made in bots),
-                accounts.create_key(
+                influencers.create_key(
                     bots[0].owner, "read", market.start * 1000, "demonstration"
                 ).text,
             )
     finally:
-        models.database.close_all()
-        models.leave()
+        storage.database.close_all()
+        locks.unlock_data_dir()
 
 
 # ---- wallet mode ---------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ def _bring_bots(config, recording, lines, start):
     """[accounts.NewBot, ...] as in cast.BOTS, with what they said before the start."""
     began = (start + recording["transactions"][0]["at"]) * 1000
     bots = [
-        accounts.create_bot(
+        influencers.create_bot(
             config,
             one.name,
             began,
@@ -92,7 +94,7 @@ def _bring_bots(config, recording, lines, start):
     for line in lines:
         _publish(bots[line.bot], line, (start + line.at) * 1000)
     for made, one in zip(bots, cast.BOTS):
-        accounts.set_profile(made.bot, auto_post=one.told_by_observer, now=start * 1000)
+        influencers.set_profile(made.bot, auto_post=one.told_by_observer, now=start * 1000)
     return bots
 
 

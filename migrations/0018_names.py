@@ -4,7 +4,7 @@ stay.
 
 from peewee import TextField
 
-from web.names import find_likeness
+from accounts.names import find_likeness
 
 
 def up(migrator, db):

@@ -7,10 +7,10 @@ import ground
 import pytest
 import requests
 
-import models
+import storage
 from chain.rpc import Rpc
 
-models.SQLite.watchful = True
+storage.SQLite.watchful = True
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,8 @@ def network_alone(monkeypatch):
 def _refusing(ask):
     @functools.wraps(ask)
     def checked(self, *args, **more):
-        if models.database.obj is not None:
-            models.database.check_idle("a request")
+        if storage.database.obj is not None:
+            storage.database.check_idle("a request")
         return ask(self, *args, **more)
 
     return checked
@@ -47,8 +47,8 @@ def settings(tmp_path):
 @pytest.fixture
 def db(settings):
     """An empty database with all migrations, bound to the models and open on this thread."""
-    database = models.connect(settings)
-    models.migrate(database)
+    database = storage.connect(settings)
+    storage.migrate(database)
     with database.connection_context():
         yield database
     database.close_all()

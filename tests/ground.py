@@ -13,10 +13,11 @@ import pytest
 
 import config
 import models
+import storage
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
-EMPTY = f"candor_migrated_{models.list_migrations()[-1]}"  # what new databases are copied from
+EMPTY = f"candor_migrated_{storage.list_migrations()[-1]}"  # what new databases are copied from
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
 postgresql_only = pytest.mark.skipif(
     not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines"
@@ -86,8 +87,8 @@ def _create(name, migrated):
     with psycopg.connect(SERVER, autocommit=True) as server:
         if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (EMPTY,)).fetchone():
             server.execute(f"CREATE DATABASE {EMPTY}")
-            made = models.open_postgresql(url_for(EMPTY))
-            models.migrate(made)
+            made = storage.open_postgresql(url_for(EMPTY))
+            storage.migrate(made)
             made.close_all()
         server.execute(
             f"CREATE DATABASE {name} TEMPLATE {EMPTY if migrated else 'template1'} STRATEGY"
@@ -98,12 +99,12 @@ def _create(name, migrated):
 def hurry():
     """No power is cut in these tests."""
     if not SERVER:
-        models.database.execute_sql("PRAGMA synchronous = OFF")
+        storage.database.execute_sql("PRAGMA synchronous = OFF")
 
 
 def read_all(folder):
     """Every row of the instance of this folder, as bytes."""
-    made = models.make_database(settings_of(folder))
+    made = storage.make_database(settings_of(folder))
     with made.connection_context():
         rows = [
             made.execute_sql(f'SELECT * FROM "{table._meta.table_name}"').fetchall()
@@ -116,19 +117,19 @@ def read_all(folder):
 def shrink():
     """The database's file is as small as can be."""
     if not SERVER:
-        models.database.execute_sql("VACUUM")
+        storage.database.execute_sql("VACUUM")
 
 
 def wait_no_longer(ms):
     """From now on, on this thread's connection, a locked database is refused after so many ms."""
-    models.database.obj.busy_ms = ms
-    with models.database.impatient():  # afterwards it waits as long as it is told to
+    storage.database.obj.busy_ms = ms
+    with storage.database.impatient():  # afterwards it waits as long as it is told to
         pass
 
 
 def check():
     """The database is whole. (PostgreSQL looks after itself.)"""
-    assert SERVER or models.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert SERVER or storage.database.execute_sql("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def count():

@@ -9,9 +9,9 @@ import orjson
 from node import FakeClock, connect
 
 import models
+from accounts.influencers import VOICE
 from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
 from observer import Observer
-from web.accounts import VOICE
 
 BEGIN = 1_793_880_000_000  # ms, when the fake clock stands at 0
 DERIVED = [

@@ -11,9 +11,10 @@ import ground
 import orjson
 
 import models
+import storage
+from accounts import influencers
 from app import create_app
 from models import HourTotal, Trade, TradeMint, Wallet
-from web import accounts
 
 NOW = 1_793_880_000_000  # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
 GENEROUS = {
@@ -39,8 +40,8 @@ class Service:
     def __init__(self, folder, **changes):
         self.config = dataclasses.replace(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
-        self.database = models.database.obj  # others may be bound to the models later
-        models.migrate()
+        self.database = storage.database.obj  # others may be bound to the models later
+        storage.migrate()
         self.client = self.app.test_client()
 
     def close(self):
@@ -48,16 +49,16 @@ class Service:
         while self.app.tail._watched:
             time.sleep(0.01)
         self.app.allowance.store.close()
-        for database in (self.database, models.database):
+        for database in (self.database, storage.database):
             database.close_all()
 
     # ---- people ----------------------------------------------------------------------------------
     def make_bot(self, name="Ada", wallet=None, owner=None):
         """A NewBot; `.publish_key.text` is its key."""
-        return accounts.create_bot(self.config, name, NOW, wallet, owner)
+        return influencers.create_bot(self.config, name, NOW, wallet, owner)
 
     def make_read_key(self, owner):
-        return accounts.create_key(owner, "read", NOW).text
+        return influencers.create_key(owner, "read", NOW).text
 
     # ---- requests --------------------------------------------------------------------------------
     def get(self, path, key=None, **more):

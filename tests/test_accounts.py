@@ -9,12 +9,12 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
+from accounts import influencers
+from accounts.fields import NOBODYS, check_wallet, clean_text
+from accounts.problem import Problem
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
 from chain.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
-from web import accounts
-from web.fields import NOBODYS, check_wallet, clean_text
-from web.problem import Problem
 
 # Raydium's "amm authority", a derived address of mainnet; and the address of a key.
 VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
@@ -72,7 +72,7 @@ def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
             check_wallet(one)
         assert caught.value.errors == [{"field": "wallet", "message": NOBODYS}]
     mine = dataclasses.replace(service.config, extra_swap_programs=(address("venue"),))
-    refuse("validation_failed", lambda: accounts.create_bot(mine, "A", NOW, address("venue")))
+    refuse("validation_failed", lambda: influencers.create_bot(mine, "A", NOW, address("venue")))
 
 
 def test_the_curve_tells_which_addresses_a_key_may_belong_to():
@@ -92,9 +92,9 @@ def test_a_vault_may_be_observed_and_never_proven(service):
     assert (shown["provable"], shown["wallet"]["ownership"]) == (False, "claimed")
     refuse(
         "validation_failed",
-        lambda: accounts.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
+        lambda: influencers.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
     )
-    assert accounts.find_attachment(made.bot).ownership == "claimed"
+    assert influencers.find_attachment(made.bot).ownership == "claimed"
     assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
     person = service.make_bot("Person", PERSON)
     assert service.get(f"/api/v1/bots/{person.bot.uid}", key).json["provable"] is True
@@ -141,7 +141,7 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
         0,
     )
     assert [row.address for row in Address.select()] == [address("w")]
-    assert accounts.find_attachment(made.bot).ownership == "claimed"
+    assert influencers.find_attachment(made.bot).ownership == "claimed"
     assert len(made.recovery_code.replace("-", "")) == 26  # 128 bits in base32
     assert made.recovery_code not in str(Owner.select().dicts().get())
 
@@ -167,14 +167,15 @@ def test_a_name_that_cannot_be(service, name):
 def test_a_wallet_has_one_influencer_at_a_time(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     refuse(
-        "wallet_taken", lambda: accounts.attach_wallet(service.config, bob.bot, address("w"), NOW)
+        "wallet_taken",
+        lambda: influencers.attach_wallet(service.config, bob.bot, address("w"), NOW),
     )
     refuse("wallet_taken", lambda: service.make_bot("Eve", address("w")))
     assert Bot.select().count() == 2 and Owner.select().count() == 2
-    accounts.detach_wallet(ada.bot, NOW + 1)
+    influencers.detach_wallet(ada.bot, NOW + 1)
     assert Wallet.get().bot_id == ada.bot.id  # its trades stay hers until another takes it
-    accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
-    assert Wallet.get().bot_id == bob.bot.id and accounts.find_attachment(ada.bot) is None
+    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
+    assert Wallet.get().bot_id == bob.bot.id and influencers.find_attachment(ada.bot) is None
 
 
 def refuse(code, act):
@@ -185,28 +186,30 @@ def refuse(code, act):
 
 def test_proof_displaces_a_claim_but_not_a_proof(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
-    accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
+    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
     assert (
-        accounts.find_attachment(ada.bot) is None
-        and accounts.find_attachment(bob.bot).ownership == "proven"
+        influencers.find_attachment(ada.bot) is None
+        and influencers.find_attachment(bob.bot).ownership == "proven"
     )
     refuse(
         "wallet_taken",
-        lambda: accounts.attach_wallet(
+        lambda: influencers.attach_wallet(
             service.config, ada.bot, address("w"), NOW + 2, ownership="proven"
         ),
     )
-    accounts.detach_wallet(bob.bot, NOW + 3)
-    accounts.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
+    influencers.detach_wallet(bob.bot, NOW + 3)
+    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
     assert (
-        accounts.find_attachment(bob.bot).ownership == "claimed"
+        influencers.find_attachment(bob.bot).ownership == "claimed"
     )  # the badge ended with detachment
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
     bot = service.make_bot("Ada", address("one")).bot
-    accounts.attach_wallet(service.config, bot, address("two"), NOW + 5)
-    accounts.attach_wallet(service.config, bot, address("two"), NOW + 6)  # again: nothing changes
+    influencers.attach_wallet(service.config, bot, address("two"), NOW + 5)
+    influencers.attach_wallet(
+        service.config, bot, address("two"), NOW + 6
+    )  # again: nothing changes
     rows = [
         (row.wallet.address, row.attached_at, row.detached_at)
         for row in Attachment.select().order_by(Attachment.id)
@@ -219,44 +222,48 @@ def test_an_owner_has_so_many_wallets(tmp_path):
     owner = service.make_bot("A", address("a")).owner
     second = service.make_bot("B", address("b"), owner)
     refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    accounts.attach_wallet(
+    influencers.attach_wallet(
         service.config, second.bot, address("d"), NOW
     )  # in place of one's own is no more than before
-    accounts.detach_wallet(second.bot, NOW)
+    influencers.detach_wallet(second.bot, NOW)
     service.make_bot("C", address("c"), owner)
     service.close()
 
 
 def test_retiring_revokes_and_frees(service):
     made = service.make_bot("Ada", address("w"))
-    accounts.retire_bot(made.bot, NOW + 1)
-    accounts.retire_bot(made.bot, NOW + 2)
+    influencers.retire_bot(made.bot, NOW + 1)
+    influencers.retire_bot(made.bot, NOW + 2)
     retired = Bot.get()
     assert (
         retired.retired_at == NOW + 1
         and Key.get().revoked_at == NOW + 1
-        and accounts.find_attachment(retired) is None
+        and influencers.find_attachment(retired) is None
     )
     refuse(
         "bot_retired",
-        lambda: accounts.attach_wallet(service.config, retired, address("w"), NOW + 3),
+        lambda: influencers.attach_wallet(service.config, retired, address("w"), NOW + 3),
     )
-    refuse("bot_retired", lambda: accounts.create_key(made.owner, "publish", NOW + 3, bot=retired))
+    refuse(
+        "bot_retired", lambda: influencers.create_key(made.owner, "publish", NOW + 3, bot=retired)
+    )
     service.make_bot("Bob", address("w"))
 
 
 def test_a_recovery_code_works_once_and_in_any_writing(service):
     made = service.make_bot()
-    owner, code = accounts.recover_owner(made.recovery_code.lower().replace("-", " "))
+    owner, code = influencers.recover_owner(made.recovery_code.lower().replace("-", " "))
     assert owner == made.owner and code != made.recovery_code
-    assert accounts.recover_owner(made.recovery_code) is None
-    assert accounts.recover_owner(code)[0] == made.owner
-    assert accounts.recover_owner("") is None
+    assert influencers.recover_owner(made.recovery_code) is None
+    assert influencers.recover_owner(code)[0] == made.owner
+    assert influencers.recover_owner("") is None
 
 
 def test_the_voice_takes_known_words_only(service):
     bot = service.make_bot().bot
-    accounts.set_profile(bot, voice={"tone": "wry", "topics": ["mev", "memes"]}, bio="hello\nthere")
+    influencers.set_profile(
+        bot, voice={"tone": "wry", "topics": ["mev", "memes"]}, bio="hello\nthere"
+    )
     assert json.loads(Bot.get().voice) == {
         "tone": "wry",
         "style": [],
@@ -267,14 +274,14 @@ def test_the_voice_takes_known_words_only(service):
     }
     assert Bot.get().bio == "hello there"
     for voice in ({"loud": "x"}, {"tone": "x" * 61}, {"topics": ["a"] * 13}, {"topics": ["\0"]}):
-        refuse("validation_failed", lambda: accounts.set_profile(bot, voice=voice))
+        refuse("validation_failed", lambda: influencers.set_profile(bot, voice=voice))
     assert json.loads(Bot.get().voice)["tone"] == "wry"
 
 
 def test_auto_post_starts_with_what_happens_later(service):
     bot = service.make_bot().bot
-    accounts.set_profile(bot, auto_post=True, now=NOW + 7)
-    accounts.set_profile(bot, auto_post=True, now=NOW + 9)
+    influencers.set_profile(bot, auto_post=True, now=NOW + 7)
+    influencers.set_profile(bot, auto_post=True, now=NOW + 9)
     assert (Bot.get().auto_post, Bot.get().auto_post_since) == (True, NOW + 7)
-    accounts.set_profile(bot, auto_post=False)
+    influencers.set_profile(bot, auto_post=False)
     assert (Bot.get().auto_post, Bot.get().auto_post_since) == (False, None)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from web.admission import Admission
+from web.server.admission import Admission
 
 Start = Callable[..., Any]
 

@@ -17,13 +17,14 @@ from test_ledger import STEP, Silent, Teller, account, play
 from test_observer import market
 
 import models
-from books import Books, list_entries, replace_trades, trade_uid
+import storage
 from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.store import Books, list_entries, replace_trades, trade_uid
 from models import Post, Sighting, Trade, TradeMint, Wallet
-from web import queries
+from web.api import queries
 
 ADA, PROGRAMS = address("ada"), table()
 DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
@@ -547,6 +548,6 @@ def check_windows(begin, count):
         begin - 10**6
     }:
         want = tuple(
-            int(value or 0) for value in models.database.execute_sql(SUMS, (since,)).fetchone()
+            int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
         )
         assert next(iter(queries.find_totals_since(since).values()), (0,) * 7) == want

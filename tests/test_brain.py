@@ -5,11 +5,11 @@ test.
 from dataclasses import replace
 
 import pytest
+from tape import START
 
 from paper import brain, diary, guard
 from paper.book import Close
 from paper.guard import DAY, HOUR, Pause, Phase
-from tape import START
 
 SOL = 10**9
 

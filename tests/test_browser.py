@@ -15,8 +15,9 @@ from service import NOW, Service
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 import models
+import storage
+from accounts import traders
 from observer import Observer
-from web import accounts, traders
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
@@ -61,7 +62,7 @@ class Site(Service):
 
     def observe(self, told):
         """What the observer would find of this story, until it is settled."""
-        with models.database.connection_context():
+        with storage.database.connection_context():
             observer = Observer(self.config, connect(FakeNode(told.chain())))
             for turn in range(6):
                 observer.run_tick(NOW + turn * 120_000)
@@ -298,7 +299,7 @@ def full(site):
             ).status_code
             == 201
         )
-    with models.database.connection_context():
+    with storage.database.connection_context():
         trader = traders.create_trader("Penny", "momentum", NOW).trader
         post = models.Post.select().order_by(models.Post.id).first()
     return [

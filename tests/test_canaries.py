@@ -28,7 +28,7 @@ from nacl.signing import SigningKey
 from service import address
 from test_worker import ROOT, SETTINGS
 
-from web.fields import holds_secret
+from accounts.fields import holds_secret
 
 PAIR = bytes(
     SigningKey(b"canary seed of 32 bytes, no more").encode()

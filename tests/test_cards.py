@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 import pytest
 from service import NOW, address, signature
 
+from accounts import influencers, posts
 from models import Bot
-from web import accounts, cards, posts, words
+from web.site import cards, words
 
 W = address("w")
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -89,7 +90,7 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
     )
     assert meta["og:description"] == "Performance not verified: its wallet was not looked at yet."
     service.observe_results(W, 1_250_000_000, realizedSol="1.25")
-    accounts.set_profile(bot.bot, bio="I am the best, trust me.")
+    influencers.set_profile(bot.bot, bio="I am the best, trust me.")
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
     assert (
         card.description

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web import charts
+from web.site import charts
 
 
 def test_days_become_a_step_line_and_bars():

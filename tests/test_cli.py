@@ -11,8 +11,9 @@ import pytest
 from service import address, signature
 
 import app
-from models import Key, Post, Wallet, database
-from web import accounts
+from accounts import influencers
+from models import Key, Post, Wallet
+from storage import database
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "abandon ability able about above absent absorb abstract absurd abuse access accident"
@@ -94,8 +95,8 @@ def test_the_operator_replaces_a_lost_recovery_code(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     new = shown(cli, "owner", "recovery", made["ownerId"])
     assert new["ownerId"] == made["ownerId"] and new["recoveryCode"] != made["recoveryCode"]
-    assert accounts.recover_owner(made["recoveryCode"]) is None
-    assert accounts.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
+    assert influencers.recover_owner(made["recoveryCode"]) is None
+    assert influencers.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
     assert cli("owner", "recovery", "owner_nobody")[0] == 1
 
 

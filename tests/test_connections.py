@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import pytest
 from test_worker import Server
 
-from web import connections
-from web.connections import Addresses, Arrival, PacedSocket, SharedCount
+from web.server import connections
+from web.server.connections import Addresses, Arrival, PacedSocket, SharedCount
 
 MAX_BODY = 100
 

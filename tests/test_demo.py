@@ -21,16 +21,19 @@ from node import connect
 from service import Service
 
 import config
-import keeping
 import models
+import storage
+from accounts import posts
 from bench.backups import free_port, wait_for
 from chain.rpc import Refused
 from demo import cast, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price
 from demo.node import BadCall, Node, load_recording
+from market.providers import parse_list, parse_pairs, parse_pools
 from observer import Observer, observe_once
-from providers import parse_list, parse_pairs, parse_pools
-from web import demonstration, posts
+from operate import backups
+from storage import locks
+from web.site import demonstration
 
 ROOT = Path(__file__).resolve().parent.parent
 START = 1_793_880_000  # Unix seconds; service.NOW
@@ -82,11 +85,11 @@ def staged(tmp_path_factory, chain, recording):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "PAST", 600)
         people = stage.fill_database(given, recording, lines, market)
-    with models.connect(given).connection_context():
+    with storage.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0)))
         for seconds in (0, 400):  # who slept for an hour is looked at again only after a while
             observe_once(observer, (START + seconds) * 1000)
-    models.database.close_all()
+    storage.database.close_all()
     return folder, people
 
 
@@ -102,10 +105,10 @@ def show(staged):
 
 # ---- what was recorded ---------------------------------------------------------------------------
 def test_the_books_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
-    from web import accounts
+    from accounts import influencers
 
     for number, wallet in enumerate(recording["wallets"]):
-        accounts.create_bot(settings, f"Bot {number}", START * 1000, wallet)
+        influencers.create_bot(settings, f"Bot {number}", START * 1000, wallet)
     given = config.load(
         {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
     )
@@ -361,16 +364,16 @@ def test_a_real_instance_says_nothing_of_it(service):
 # ---- never mixed ---------------------------------------------------------------------------------
 def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
-    models.database.close_all()
-    models.leave()
-    with pytest.raises(keeping.Refused, match="holds real data"):
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    with pytest.raises(backups.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     aside = service.config.database_path.rename(
         service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
     )  # as after an interrupted restore
-    with pytest.raises(keeping.Refused, match="holds real data"):
+    with pytest.raises(backups.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
-    assert keeping.check_database(aside).posts == 0
+    assert backups.check_database(aside).posts == 0
 
 
 def run(command, environ, **more):
@@ -395,11 +398,11 @@ def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
 
 
 def test_no_backup_replaces_a_demonstration(tmp_path, service):
-    keeping.store_backup(service.config, tmp_path / "backup.db")
+    backups.store_backup(service.config, tmp_path / "backup.db")
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
-    with pytest.raises(keeping.Refused, match="is of a demonstration"):
-        keeping.restore_backup(
+    with pytest.raises(backups.Refused, match="is of a demonstration"):
+        backups.restore_backup(
             config.load({"DATA_DIR": str(folder)}, dotenv=None),
             tmp_path / "backup.db",
             True,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from accounts.problem import CODES
 from chain.entries import Entry
 from chain.ledger import Book
 from chain.receipts import Balance
-from web.problem import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
 from paper import engine, guard
 from paper.book import PIPELINE, STARTING_CASH, find_exclusion
@@ -15,7 +16,6 @@ from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import Market, percent
 from paper.strategies import FAMILIES
-from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
 SOL = 10**9
 

@@ -18,8 +18,8 @@ import pytest
 from live import ROOT
 from service import Service, address, signature
 
-import models
-from books import trade_uid
+import storage
+from chain.store import trade_uid
 
 EXAMPLES = ROOT / "examples"
 
@@ -54,7 +54,7 @@ def run_bot(folder, environ):
 
 def observe(live, name, slot, **more):
     """A trade of the live influencer's wallet, as observation stores it beside the server."""
-    with models.connect(ground.settings_of(live.folder / "data")).connection_context():
+    with storage.connect(ground.settings_of(live.folder / "data")).connection_context():
         Service.observe_trade(
             None,
             address("live"),
@@ -63,7 +63,7 @@ def observe(live, name, slot, **more):
             uid=trade_uid(address("live"), signature(name)),
             **more,
         )
-    models.database.close_all()
+    storage.database.close_all()
 
 
 def test_the_bot_tells_each_later_trade_once_and_is_verified(live, tmp_path):

@@ -12,8 +12,10 @@ import pytest
 from service import NOW, address, signature
 
 import models
+import storage
+from accounts import influencers, posts
 from models import Bot, Post, Token, Trade, Wallet
-from web import accounts, express, kept, posts
+from web.server import cache, express
 
 WALLET, MINT = address("wallet"), address("mint")
 LISTS = [
@@ -62,7 +64,7 @@ def key(bot):
 def one_moment(monkeypatch):
     """No window of the allowance ends during a test."""
     moment = time.time_ns()
-    monkeypatch.setattr("web.gate.time.time_ns", lambda: moment)
+    monkeypatch.setattr("web.server.gate.time.time_ns", lambda: moment)
 
 
 def go_the_long_way(service, monkeypatch):
@@ -213,7 +215,7 @@ def test_a_used_up_allowance_uses_nothing_up(tmp_path):
 
 
 def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monkeypatch, caplog):
-    monkeypatch.setattr("web.queries.list_bots", lambda *_: {}["canary"])
+    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
     before = remaining(service, key)["hour"]
     answer = service.get("/api/v1/bots", key)
     assert (answer.status_code, answer.json["code"]) == (
@@ -227,7 +229,7 @@ def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monke
 
 def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
-    accounts.revoke_key(bot.publish_key.key.uid, NOW)
+    influencers.revoke_key(bot.publish_key.key.uid, NOW)
     assert service.get("/api/v1/feed", key).status_code == 401
 
 
@@ -282,19 +284,19 @@ def test_every_post_says_what_reading_it_alone_says(service, key):
 
 # ---- what is kept --------------------------------------------------------------------------------
 def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
-    versions = [models.database.data_version()]
-    assert models.database.data_version() == versions[0]
+    versions = [storage.database.data_version()]
+    assert storage.database.data_version() == versions[0]
     Wallet.update(looked_at=1).execute()  # our own
-    versions.append(models.database.data_version())
-    stranger = models.make_database(service.config)
+    versions.append(storage.database.data_version())
+    stranger = storage.make_database(service.config)
     stranger.execute_sql("UPDATE wallet SET looked_at = 2")
     stranger.close_all()
-    versions.append(models.database.data_version())
+    versions.append(storage.database.data_version())
     assert len(set(versions)) == 3
 
 
 def test_kept_until_the_version_changes_and_no_longer():
-    reads, store = iter("abc"), kept.Kept(2)
+    reads, store = iter("abc"), cache.Kept(2)
     assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
         "a",
         "a",
@@ -305,7 +307,7 @@ def test_kept_until_the_version_changes_and_no_longer():
 
 
 def test_the_least_used_goes_first():
-    store = kept.Kept(2)
+    store = cache.Kept(2)
     assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
         "x!",
         "y!",
@@ -321,7 +323,7 @@ def test_the_least_used_goes_first():
 
 def test_who_waits_takes_the_reading_that_began_after_it_came():
     store, entered, go_on, got, readings = (
-        kept.Kept(2),
+        cache.Kept(2),
         threading.Event(),
         threading.Event(),
         [],
@@ -356,14 +358,14 @@ def test_who_waits_takes_the_reading_that_began_after_it_came():
 
 
 def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
-    store = kept.Kept(2)
+    store = cache.Kept(2)
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)
     assert store.find("x", 1, lambda: "read") == "read"
 
 
 def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypatch):
-    store, begun, go_on, done = kept.Kept(9), threading.Event(), threading.Event(), []
+    store, begun, go_on, done = cache.Kept(9), threading.Event(), threading.Event(), []
 
     def write():
         with store.writing():
@@ -376,9 +378,9 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
     writer.start()
     assert begun.wait(5)
     assert store.find("waited for in vain", 1, lambda: list(done)) == []
-    monkeypatch.setattr(kept, "WAIT_SECONDS", 5)
+    monkeypatch.setattr(cache, "WAIT_SECONDS", 5)
     assert (
-        kept.Kept(9).find("another's", 1, lambda: list(done)) == []
+        cache.Kept(9).find("another's", 1, lambda: list(done)) == []
     )  # at once: nobody writes what it keeps
     threading.Timer(0.02, go_on.set).start()
     assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
@@ -390,7 +392,7 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
 
 def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
     asked = []
-    written = kept.Written(
+    written = cache.Written(
         3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids}
     )
     assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list(
@@ -413,14 +415,14 @@ def test_what_another_request_pushed_out_meanwhile_is_shown_all_the_same():
             written.list([(3, "state")])
         return {(number, "state"): f"<{number}>" for number in ids}
 
-    written = kept.Written(1, write)
+    written = cache.Written(1, write)
     assert written.list([(1, "state")]) == ["<1>"]
     assert written.list([(1, "state"), (2, "state")]) == ["<1>", "<2>"]
 
 
 def test_many_requests_page_at_once():
     written, wrong = (
-        kept.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
+        cache.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
         [],
     )
 
@@ -437,4 +439,4 @@ def test_many_requests_page_at_once():
 
 
 def test_a_row_that_is_gone_is_left_out():
-    assert kept.Written(3, lambda ids: {}).list([(1, "state")]) == []
+    assert cache.Written(3, lambda ids: {}).list([(1, "state")]) == []

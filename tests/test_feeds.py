@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from service import Service, NOW, address, signature
+from service import NOW, Service, address, signature
 
-import books
+from accounts import influencers, posts
+from chain import store
 from models import Bot, Post, Wallet
-from web import accounts, posts
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -356,7 +356,7 @@ def fill(service, bot):
         for name in ("buy", "gift", "lost", "later")
     ]
     Wallet.update(observed_to=NOW // 1000 + 10**9).execute()
-    books.verify_posts(Wallet.get(Wallet.address == W), {signature("lost")}, NOW)
+    store.verify_posts(Wallet.get(Wallet.address == W), {signature("lost")}, NOW)
     Post.update(status="pending").where(Post.uid == made[3]).execute()
     made += [
         service.post({"eventId": f"h{n}", "body": body, "symbol": "<i>"}, key).json["id"]
@@ -467,7 +467,7 @@ def test_a_feed_changes_when_a_verification_moves(service, bot):
     before = ET.fromstring(service.get("/feed.atom").data).findtext(f"{ATOM}entry/{ATOM}updated")
     service.observe_trade(W, "t", 10)
     later = Post.get(Post.uid == uid).created_at + 60_000
-    books.verify_posts(Wallet.get(Wallet.address == W), {signature("t")}, later)
+    store.verify_posts(Wallet.get(Wallet.address == W), {signature("t")}, later)
     root = ET.fromstring(service.get("/feed.atom").data)
     assert root.findtext(ATOM + "updated") == root.findtext(
         f"{ATOM}entry/{ATOM}updated"
@@ -516,7 +516,7 @@ def test_what_did_not_change_is_not_sent_again(service, bot, paths):
             == 200
         )
     etag = service.get("/feed.atom").headers["ETag"]
-    accounts.set_profile(Bot.get(), name="Eve")
+    influencers.set_profile(Bot.get(), name="Eve")
     assert service.get("/feed.atom", headers={"If-None-Match": etag}).status_code == 200
 
 

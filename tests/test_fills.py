@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tape import START, quote
 
 from paper import fills
 from paper.fills import NETWORK_FEE, RENT, Order, Usage, fill, is_failing, is_gone, write_off
-from tape import START, quote
 
 SOL = 10**9
 POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)  # tape.quote: 1,000 SOL beside 1,000,000 tokens

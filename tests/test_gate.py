@@ -12,11 +12,14 @@ from jsonschema import Draft202012Validator
 from service import NOW, Service, address, signature
 from test_studio import Browser
 
-from models import Bot, Key, Post, Session, database
-from web import accounts, gate, headers, openapi
-from web.keys import make_key
-from web.logs import JsonLines
-from web.problem import Problem
+from accounts import influencers
+from accounts.keys import make_key
+from accounts.problem import Problem
+from models import Bot, Key, Post, Session
+from storage import database
+from web.api import openapi
+from web.server import gate, headers
+from web.server.logs import JsonLines
 
 V1 = [
     ("GET", "bots"),
@@ -38,11 +41,11 @@ def callers(service):
     """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the paths."""
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
     revoked, expired = (
-        accounts.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
+        influencers.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
     )
-    accounts.revoke_key(revoked.key.uid, NOW)
+    influencers.revoke_key(revoked.key.uid, NOW)
     Key.update(expires_at=NOW).where(Key.id == expired.key.id).execute()
-    accounts.retire_bot(retired.bot, NOW)
+    influencers.retire_bot(retired.bot, NOW)
     return {
         "nobody": None,
         "a guess": make_key("publish"),
@@ -133,7 +136,7 @@ def test_the_scheme_is_read_in_any_case(service, callers):
 
 # ---- what every answer carries -------------------------------------------------------------------
 def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
-    monkeypatch.setattr("web.queries.list_bots", lambda *_: 1 / 0)
+    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: 1 / 0)
     answers = [
         service.get("/api/health"),
         service.get("/openapi.json"),
@@ -172,7 +175,7 @@ def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
 
 
 def test_a_fault_of_ours_is_a_problem_without_its_inside(service, callers, monkeypatch, caplog):
-    monkeypatch.setattr("web.queries.list_bots", lambda *_: {}["canary"])
+    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
     answer = service.get("/api/v1/bots", callers["a read key"])
     assert (
         (answer.status_code, answer.json["code"]) == (500, "internal_error")
@@ -383,7 +386,7 @@ def test_pages_survive_a_full_disk(service):
 
 
 def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
-    monkeypatch.setattr("web.queries.BOT", "SELECT nonsense FROM nowhere ")
+    monkeypatch.setattr("web.api.queries.BOT", "SELECT nonsense FROM nowhere ")
     assert service.get("/api/v1/bots", callers["a read key"]).status_code == 500
 
 
@@ -427,7 +430,7 @@ def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeyp
 
 def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch):
     assert service.get("/api/health").json["status"] == "ok"
-    monkeypatch.setattr("web.health.JOBS", "SELECT nonsense FROM nowhere")
+    monkeypatch.setattr("web.api.health.JOBS", "SELECT nonsense FROM nowhere")
     answer = service.get("/api/health")
     assert (answer.status_code, answer.json["status"], answer.json["database"]["ok"]) == (
         503,

@@ -10,9 +10,9 @@ import subprocess
 import pytest
 from service import address, signature
 
+from accounts.posts import PostBody
 from models import Bot
-from web import openapi
-from web.posts import PostBody
+from web.api import openapi
 
 BLOCK = re.compile(r"```sh\n(.*?)```", re.S)
 

@@ -15,10 +15,11 @@ from test_legacy import closed, said
 from test_studio import Browser
 
 import models
+from accounts import traders
+from accounts.fields import clean_text, has_control
 from models import Bot, Job, Key, PaperPost, Post, Review, Token, Trader, Wallet
 from observer import Observer
-from web import traders
-from web.fields import clean_text, has_control
+from storage import arrivals
 
 MARK = "<x-pwned>"  # a page with such an element took somebody's words for its own
 CORPUS = {
@@ -134,7 +135,7 @@ def fill(service, text):
         created_at=NOW,
         wallet=Wallet.get(),
     )
-    models.store_arrival("post", post=post)
+    arrivals.store_arrival("post", post=post)
     Token.update(symbol=text, name=text).execute()
     checks = [{"key": "supply", "label": text, "status": "warn", "detail": text, "checkedAt": None}]
     Token.delete().where(Token.mint == MINT).execute()

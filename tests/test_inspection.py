@@ -16,12 +16,10 @@ from peewee import fn
 from story import address
 from test_observer import market
 
-import doctor
-import inspection
-import keeping
-import models
 import observer
+import storage
 from models import Bot, HourTotal, Owner, Post, Receipt, Sighting, Trade, TradeMint, Wallet
+from operate import backups, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")
 
@@ -35,11 +33,11 @@ def seen(settings, db):
     seen = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
     for model, prefix in ((Owner, "owner"), (Bot, "bot")):
         for row in list(model.select()):
-            model.update(uid=models.new_uid(prefix)).where(model.id == row.id).execute()
+            model.update(uid=storage.new_uid(prefix)).where(model.id == row.id).execute()
     Bot.update(handle=fn.LOWER(Bot.handle)).execute()
     bought = Trade.get(Trade.kind == "buy", Trade.wallet == seen.wallets[0])
     Post.create(
-        uid=models.new_uid("post"),
+        uid=storage.new_uid("post"),
         bot=seen.wallets[0].bot,
         source="bot",
         channel="api",
@@ -246,7 +244,7 @@ def test_flipped_bits_in_pages_that_hold_data_are_noticed(seen, tmp_path):
     """One bit each, in the cells of tables that can be checked: what follows from receipts, and the
     receipts.
     """
-    keeping.store_copy(seen.config.database_path, tmp_path / "whole.db")
+    backups.store_copy(seen.config.database_path, tmp_path / "whole.db")
     config = dataclasses.replace(seen.config, data_dir=tmp_path / "damaged")
     config.data_dir.mkdir(mode=0o700)
     whole, dice = (tmp_path / "whole.db").read_bytes(), random.Random(5)

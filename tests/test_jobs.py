@@ -11,6 +11,7 @@ import pytest
 
 import jobs
 import models
+import storage
 from models import Job
 
 
@@ -103,11 +104,11 @@ def test_a_fault_is_told_logged_and_outlived(crew, caplog):
 def test_a_locked_database_is_outlived(crew, settings, caplog):
     """Somebody else writes for long: the pass fails, and the next one after it works."""
     caplog.set_level(logging.CRITICAL)
-    counts, holder = {}, models.make_database(settings)
+    counts, holder = {}, storage.make_database(settings)
     tick = counting(counts)
 
     def write(now):
-        with models.database.obj.impatient():
+        with storage.database.obj.impatient():
             models.note_job("written", "ok", now)
         return tick(now)
 

@@ -17,12 +17,13 @@ import pytest
 from service import NOW, Service
 
 import config
-import doctor
-import keeping
 import models
-from cli.keeping import run_backup
-from keeping import Refused
-from web import posts
+import storage
+from accounts import posts
+from cli.operate import run_backup
+from operate import backups, doctor
+from operate.backups import Refused
+from storage import locks
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = ground.sqlite_only
@@ -34,8 +35,8 @@ def settings_for(folder):
 
 def leave():
     """Step out of DATA_DIR, as a process that ends does."""
-    models.database.close_all()
-    models.leave()
+    storage.database.close_all()
+    locks.unlock_data_dir()
 
 
 def list_events(path):
@@ -58,7 +59,7 @@ def backup(service, tmp_path):
     for n in range(2):
         service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)
     path = tmp_path / "backup.db"
-    keeping.store_backup(service.config, path)
+    backups.store_backup(service.config, path)
     leave()
     return path
 
@@ -69,7 +70,7 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
     acknowledged, stopped = dict.fromkeys(bots, 0), threading.Event()
 
     def publish(bot):
-        with models.database.connection_context():
+        with storage.database.connection_context():
             while not stopped.is_set():
                 posts.publish(
                     bot, posts.PostBody(eventId=f"e-{acknowledged[bot]}", body="x" * 500), NOW
@@ -83,11 +84,11 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
         for n in range(5):
             time.sleep(0.05)
             before = dict(acknowledged)
-            keeping.store_backup(service.config, tmp_path / f"{n}.db")
+            backups.store_backup(service.config, tmp_path / f"{n}.db")
             after = {
                 bot: count + 1 for bot, count in acknowledged.items()
             }  # one more may be stored and not acknowledged yet
-            keeping.restore_backup(
+            backups.restore_backup(
                 settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
             )
             found = list_events(tmp_path / f"restored-{n}" / "app.db")
@@ -107,14 +108,14 @@ def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path)
     service.post({"eventId": "e", "body": "words"}, bot.publish_key.text)
     old = os.umask(0)
     try:
-        holding = keeping.store_backup(service.config, tmp_path / "backup.db")
+        holding = backups.store_backup(service.config, tmp_path / "backup.db")
     finally:
         os.umask(old)
     assert (holding.posts, holding.trades, holding.receipts, holding.schema) == (
         1,
         0,
         0,
-        models.list_migrations()[-1],
+        storage.list_migrations()[-1],
     )
     assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["backup.db"]
@@ -126,16 +127,16 @@ def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path)
 
 def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
     target = tmp_path / "backup.db"
-    assert keeping.store_backup(service.config, target).posts == 0
+    assert backups.store_backup(service.config, target).posts == 0
     service.post({"eventId": "e", "body": "words"}, service.make_bot().publish_key.text)
-    assert keeping.store_backup(service.config, target).posts == 1
+    assert backups.store_backup(service.config, target).posts == 1
     (tmp_path / "letter.txt").write_text("dear friend")
     for path in (tmp_path / "letter.txt", tmp_path, service.config.database_path):
         with pytest.raises(Refused, match="choose a name that is free"):
-            keeping.store_backup(service.config, path)
+            backups.store_backup(service.config, path)
     assert (tmp_path / "letter.txt").read_text() == "dear friend"
     with pytest.raises(Refused, match="no folder"):
-        keeping.store_backup(service.config, tmp_path / "nowhere" / "backup.db")
+        backups.store_backup(service.config, tmp_path / "nowhere" / "backup.db")
 
 
 def test_a_damaged_database_gives_no_backup(service, tmp_path):
@@ -144,17 +145,17 @@ def test_a_damaged_database_gives_no_backup(service, tmp_path):
     leave()
     damage(service.config.database_path)
     with pytest.raises(Refused, match="damaged|malformed"):
-        keeping.store_backup(service.config, tmp_path / "backup.db")
+        backups.store_backup(service.config, tmp_path / "backup.db")
     assert not [path for path in tmp_path.iterdir() if "backup" in path.name]
 
 
 # ---- restoring -----------------------------------------------------------------------------------
 def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     restored = settings_for(tmp_path / "elsewhere")
-    holding, aside = keeping.restore_backup(restored, backup, False, NOW)
+    holding, aside = backups.restore_backup(restored, backup, False, NOW)
     assert (holding.posts, aside) == (2, None)
     other = Service(tmp_path / "elsewhere")
-    with models.database.connection_context():
+    with storage.database.connection_context():
         key = other.make_read_key(models.Owner.get())
     assert [post["eventId"] for post in other.get("/api/v1/feed", key).json["data"]] == [
         "e-1",
@@ -165,13 +166,13 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
 
 def test_restore_keeps_the_present_database_aside(backup, service):
     with pytest.raises(Refused, match="--replace"):
-        keeping.restore_backup(service.config, backup, False, NOW)
-    models.connect(service.config)
-    with models.database.connection_context():
+        backups.restore_backup(service.config, backup, False, NOW)
+    storage.connect(service.config)
+    with storage.database.connection_context():
         models.Arrival.delete().execute()
         models.Post.delete().execute()
     leave()
-    _, aside = keeping.restore_backup(service.config, backup, True, NOW)
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
     assert len(list_events(service.config.database_path)) == 2
     assert list_events(aside) == []
     assert aside.parent == service.config.data_dir
@@ -189,7 +190,7 @@ def test_what_stands_only_in_the_wal_is_kept_aside_too(backup, service, tmp_path
     )
     subprocess.run([sys.executable, "-c", script, str(database)])
     assert database.with_name("app.db-wal").stat().st_size > 0
-    _, aside = keeping.restore_backup(service.config, backup, True, NOW)
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
     assert not database.with_name("app.db-wal").exists()
     for path, body in ((aside, "late"), (database, "words")):
         with contextlib.closing(apsw.Connection(str(path))) as db:
@@ -218,24 +219,24 @@ def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service
         (tmp_path / "missing.db", "no file"),
     ):
         with pytest.raises(Refused, match=why):
-            keeping.restore_backup(service.config, path, True, NOW)
+            backups.restore_backup(service.config, path, True, NOW)
     assert service.config.database_path.read_bytes() == before
     assert sorted(path.name for path in service.config.data_dir.glob("app.db*")) == ["app.db"]
 
 
 def test_a_damaged_database_can_be_replaced(backup, service):
     damage(service.config.database_path)
-    _, aside = keeping.restore_backup(service.config, backup, True, NOW)
+    _, aside = backups.restore_backup(service.config, backup, True, NOW)
     assert aside.exists()
     assert len(list_events(service.config.database_path)) == 2
 
 
 def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    models.connect(service.config)  # as each worker does at its start; no connection is open yet
+    storage.connect(service.config)  # as each worker does at its start; no connection is open yet
     with pytest.raises(Refused, match="stop it first"):
-        keeping.restore_backup(service.config, backup, True, NOW)
+        backups.restore_backup(service.config, backup, True, NOW)
     leave()
-    keeping.restore_backup(service.config, backup, True, NOW)
+    backups.restore_backup(service.config, backup, True, NOW)
 
 
 def test_restore_refuses_while_another_program_has_the_file_open(backup, service):
@@ -243,7 +244,7 @@ def test_restore_refuses_while_another_program_has_the_file_open(backup, service
         shell.pragma("journal_mode", "wal")
         shell.execute("SELECT COUNT(*) FROM post").fetchall()
         with pytest.raises(Refused, match="another program"):
-            keeping.restore_backup(service.config, backup, True, NOW)
+            backups.restore_backup(service.config, backup, True, NOW)
     assert len(list_events(service.config.database_path)) == 2
 
 
@@ -251,7 +252,7 @@ def test_a_demonstration_is_never_restored(backup, service):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.pragma("application_id", int.from_bytes(config.DEMONSTRATION_ID))
     with pytest.raises(Refused, match="demonstration"):
-        keeping.restore_backup(service.config, backup, True, NOW)
+        backups.restore_backup(service.config, backup, True, NOW)
 
 
 # ---- what somebody else put into the file --------------------------------------------------------
@@ -319,11 +320,11 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
     tamper(backup, what)
     given = settings_for(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="is not as Candor makes it"):
-        keeping.restore_backup(given, backup, False, NOW)
+        backups.restore_backup(given, backup, False, NOW)
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
     found = list(
-        doctor.check_foreign(keeping.open_reading(given.database_path), given.database_path)
+        doctor.check_foreign(backups.open_reading(given.database_path), given.database_path)
     )
     assert found and all(finding.level == "wrong" for finding in found)
 
@@ -332,7 +333,7 @@ def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
-        told = keeping.list_foreign(db)
+        told = backups.list_foreign(db)
     assert told == [
         "the index 'attachment_open_wallet' on 'attachment' is missing",
         "its header names another program (application_id)",
@@ -353,7 +354,7 @@ def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, 
         db.execute("DELETE FROM schema_migration WHERE name < '0006'")
     for path, why in ((view, "no database of Candor"), (history, "list of migrations")):
         with pytest.raises(Refused, match=why):
-            keeping.restore_backup(settings_for(tmp_path / "elsewhere"), path, False, NOW)
+            backups.restore_backup(settings_for(tmp_path / "elsewhere"), path, False, NOW)
 
 
 def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
@@ -361,46 +362,46 @@ def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
         db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
     with pytest.raises(Refused, match="UTF-8|is not as Candor makes it"):
-        keeping.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
 def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
     """A backup of any former version restores: its schema is compared with what its own migrations
     make.
     """
-    for count in range(1, len(models.list_migrations()) + 1):
+    for count in range(1, len(storage.list_migrations()) + 1):
         folder = tmp_path / f"migrations-{count}"
         folder.mkdir()
-        for name in models.list_migrations()[:count]:
+        for name in storage.list_migrations()[:count]:
             (folder / f"{name}.py").write_text((ROOT / "migrations" / f"{name}.py").read_text())
         with monkeypatch.context() as patch:
-            patch.setattr(models, "MIGRATIONS", folder)
+            patch.setattr(storage, "MIGRATIONS", folder)
             given = settings_for(tmp_path / f"data-{count}")
-            keeping.migrate(given)
+            backups.migrate(given)
             leave()
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")
-            assert keeping.list_foreign(db) == []
-        keeping.restore_backup(
+            assert backups.list_foreign(db) == []
+        backups.restore_backup(
             settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW
         )
 
 
 def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
     """Whoever runs on it needs a backup all the same."""
-    models.database.execute_sql(FOREIGN["a view"])
-    holding = keeping.store_backup(service.config, tmp_path / "backup.db")
+    storage.database.execute_sql(FOREIGN["a view"])
+    holding = backups.store_backup(service.config, tmp_path / "backup.db")
     assert holding.foreign == ("the view 'everything' is none of Candor's",)
     run_backup(service.config, argparse.Namespace(file=tmp_path / "backup.db", json=False))
     assert "everything" in capsys.readouterr().err
 
 
 def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
-    assert models.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
-    assert models.database.data_version()[0].pragma("trusted_schema") == 0
+    assert storage.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
+    assert storage.database.data_version()[0].pragma("trusted_schema") == 0
     for db in (
         apsw.Connection(str(tmp_path / "any.db")),
-        keeping.open_reading(service.config.database_path),
+        backups.open_reading(service.config.database_path),
     ):
         with contextlib.closing(db):
             assert db.pragma("trusted_schema") == 0
@@ -408,20 +409,20 @@ def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
 
 # ---- migrating -----------------------------------------------------------------------------------
 def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
-    given, names = settings_for(tmp_path / "data"), models.list_migrations()
+    given, names = settings_for(tmp_path / "data"), storage.list_migrations()
     migrations = tmp_path / "migrations"
     migrations.mkdir()
     (migrations / f"{names[0]}.py").write_text((ROOT / "migrations" / f"{names[0]}.py").read_text())
-    monkeypatch.setattr(models, "MIGRATIONS", migrations)
-    assert keeping.migrate(given) == (names[:1], None)  # nothing was there to copy
-    assert keeping.migrate(given) == ([], None)
+    monkeypatch.setattr(storage, "MIGRATIONS", migrations)
+    assert backups.migrate(given) == (names[:1], None)  # nothing was there to copy
+    assert backups.migrate(given) == ([], None)
     (migrations / "0002_more.py").write_text(
         "def up(migrator, db):\n    db.execute_sql('CREATE TABLE more (id INTEGER)')\n"
     )
-    applied, copy = keeping.migrate(given)
+    applied, copy = backups.migrate(given)
     assert (applied, copy) == (["0002_more"], given.data_dir / "app.db.before-0002_more")
-    assert keeping.check_database(copy).schema == names[0]
-    assert keeping.check_database(given.database_path).schema == "0002_more"
+    assert backups.check_database(copy).schema == names[0]
+    assert backups.check_database(given.database_path).schema == "0002_more"
     leave()
 
 
@@ -432,7 +433,7 @@ def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatc
             "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
         )
     with pytest.raises(Refused, match="newer version"):
-        keeping.migrate(service.config)
+        backups.migrate(service.config)
     leave()
 
 
@@ -499,9 +500,9 @@ def test_a_job_may_fail_for_an_hour(service):
 def test_the_doctor_finds_broken_pages_and_rows(service):
     for n in range(40):
         service.make_bot(f"Bot {n}")
-    with models.database.connection_context():
-        models.database.execute_sql("PRAGMA foreign_keys = OFF")
-        models.database.execute_sql("DELETE FROM owner WHERE id = 1")
+    with storage.database.connection_context():
+        storage.database.execute_sql("PRAGMA foreign_keys = OFF")
+        storage.database.execute_sql("DELETE FROM owner WHERE id = 1")
     assert "a row of bot names a missing row of owner" in complain(service.config)
     leave()
     damage(service.config.database_path)
@@ -537,7 +538,7 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
     models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
     models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
     assert complain(service.config) == ""
-    models.database.execute_sql(change, (NOW + 86_400_000,))
+    storage.database.execute_sql(change, (NOW + 86_400_000,))
     assert "the clock says" in complain(service.config)
 
 
@@ -557,10 +558,10 @@ def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
         assert any("what a killed copy left" in text for text in looked)
-        keeping.store_backup(service.config, tmp_path / "backup.db")
+        backups.store_backup(service.config, tmp_path / "backup.db")
         assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
     leave()
-    keeping.migrate(service.config)
+    backups.migrate(service.config)
     assert not list(folder.glob(".*"))
     leave()
 

@@ -4,11 +4,11 @@ import orjson
 import pytest
 from service import NOW
 
+from accounts import traders
+from accounts.problem import Problem
 from models import DiaryEntry, PaperPost, Period, Position, Token, Trader
 from paper.book import PIPELINE
 from paper.strategies import FAMILIES
-from web import traders
-from web.problem import Problem
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9
@@ -430,9 +430,9 @@ def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(
     service, trader, path, monkeypatch
 ):
     path = f"/api/traders/{trader.uid}" if path == "trader" else path
-    monkeypatch.setattr("web.legacy._now", lambda: NOW)
+    monkeypatch.setattr("web.api.legacy._now", lambda: NOW)
     first = service.get(path)
-    monkeypatch.setattr("web.legacy._now", lambda: NOW + 5_000)
+    monkeypatch.setattr("web.api.legacy._now", lambda: NOW + 5_000)
     again = service.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert (
         again.status_code == 304

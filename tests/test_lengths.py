@@ -9,8 +9,9 @@ import pytest
 from mnemonic import Mnemonic
 from service import Service
 
-from web import accounts, fields, pages, posts, studio
-from web.problem import Problem
+from accounts import fields, influencers, posts
+from accounts.problem import Problem
+from web.site import pages, studio
 
 PHRASES = Mnemonic("english")
 # Thirty words of three letters in a cycle; no window of it, of any size, has a valid checksum.
@@ -81,7 +82,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         look = getattr(module, name)
         monkeypatch.setattr(module, name, lambda text: lengths.append(len(text)) or look(text))
 
-    for module in (fields, accounts, posts, studio, pages):
+    for module in (fields, influencers, posts, studio, pages):
         for name in ("holds_secret", "looks_secret", "has_control", "clean_text"):
             if hasattr(module, name):
                 note(module, name)
@@ -136,9 +137,9 @@ def test_a_long_preview_is_not_read(service: Service, read: list[int]) -> None:
 
 def test_a_profile_field_that_is_too_long_is_refused_unread(read: list[int]) -> None:
     for refuse in (
-        lambda: accounts.check_bio(LONG),
-        lambda: accounts.check_voice({"tone": LONG}),
-        lambda: accounts.check_voice({"topics": [LONG]}),
+        lambda: influencers.check_bio(LONG),
+        lambda: influencers.check_voice({"tone": LONG}),
+        lambda: influencers.check_voice({"topics": [LONG]}),
         lambda: fields.check_line("name", LONG, 60),
     ):
         with pytest.raises(Problem) as refused:

@@ -8,8 +8,8 @@ from test_gate import V1
 from test_studio import Browser
 
 import models
+from accounts import influencers, traders
 from models import Attachment, Bot, Key, Owner, Post, Session, Trader
-from web import accounts, traders
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
@@ -226,7 +226,7 @@ def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, pla
     process.
     """
     ids, callers = place
-    accounts.revoke_key(ids["key"], NOW)
+    influencers.revoke_key(ids["key"], NOW)
     assert callers["a key"].get("/api/v1/me").status_code == 401
     models.Session.delete().execute()
     assert callers["its creator"].get(f"/bots/{ids['bot']}/manage").status_code == 403

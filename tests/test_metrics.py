@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address, signature
 
 import models
-from trouble import TROUBLES
+import storage
+from storage.trouble import TROUBLES
 
 
 @pytest.fixture
@@ -58,10 +59,10 @@ def test_what_is_there_is_counted(watched):
     ) == (2, 1, 1, 0, 0)
     assert (told["posts", "verified"], told["posts", "none"]) == (1, 2)
     assert {key[1]: value for key, value in told.items() if key[0] == "database_bytes"} == dict(
-        models.database.list_sizes()
+        storage.database.list_sizes()
     )
     assert told["disk_free_bytes",] > 0
-    assert told["info", models.database.version(), "0.1.0"] == 1
+    assert told["info", storage.database.version(), "0.1.0"] == 1
 
 
 def test_a_job_that_fails_is_seen(watched):
@@ -108,7 +109,7 @@ def test_refusals_because_of_trouble_are_counted(watched):
 def test_whether_it_can_be_written_and_counted_is_told(watched, monkeypatch):
     assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (1, 1)
     monkeypatch.setattr(type(watched.database), "find_trouble", lambda self: "disk_full")
-    monkeypatch.setattr("tally.find_problem", lambda store, now: "FullError")
+    monkeypatch.setattr("storage.counters.find_problem", lambda store, now: "FullError")
     assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (0, 0)
 
 

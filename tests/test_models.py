@@ -7,6 +7,8 @@ import peewee
 import pytest
 
 import models
+import storage
+from storage import sqlite
 
 
 def columns(db):
@@ -36,7 +38,7 @@ def test_migrations_make_every_index_of_the_models(db):
 
 
 def test_migrating_twice_does_nothing(db):
-    assert models.migrate(db) == []
+    assert storage.migrate(db) == []
 
 
 @ground.sqlite_only
@@ -55,7 +57,7 @@ def test_every_commit_reaches_the_disk(db):
 
 
 def test_sqlite_is_free_of_the_wal_reset_bug():
-    assert tuple(map(int, models.SQLite.version().split("."))) >= (3, 51, 3)
+    assert tuple(map(int, storage.SQLite.version().split("."))) >= (3, 51, 3)
 
 
 def test_a_wallet_has_one_open_attachment(db):
@@ -77,20 +79,20 @@ def test_a_wallet_has_one_open_attachment(db):
 @ground.sqlite_only
 def test_a_write_or_a_request_beside_an_open_query_is_refused(db):
     for _ in range(3):
-        models.Owner.create(uid=models.new_uid("owner"), created_at=0)
+        models.Owner.create(uid=storage.new_uid("owner"), created_at=0)
     rows = iter(models.Owner.select())
     first = next(rows)
     for write in (
         lambda: first.save(),
-        lambda: models.migrate(db),
+        lambda: storage.migrate(db),
         lambda: models.Owner.update(created_at=1).execute(),
     ):
-        with pytest.raises(models.OpenQuery, match="while a query is open: SELECT"):
+        with pytest.raises(sqlite.OpenQuery, match="while a query is open: SELECT"):
             write()
-    with pytest.raises(models.OpenQuery, match="a request"):
+    with pytest.raises(sqlite.OpenQuery, match="a request"):
         db.check_idle("a request")
     list(rows)
     first.save()
     db.check_idle("a request")
-    with models.writing(), pytest.raises(models.OpenQuery, match="inside a transaction"):
+    with storage.writing(), pytest.raises(sqlite.OpenQuery, match="inside a transaction"):
         db.check_idle("a request")

@@ -11,12 +11,13 @@ from service import NOW, Service, address, signature
 
 import app
 import config
-import keeping
 import models
-import moving
-from keeping import Refused
+import storage
+from accounts import influencers, posts, traders
 from models import Arrival, Token, Trade
-from web import accounts, posts, traders
+from operate import backups, copy
+from operate.backups import Refused
+from storage import locks
 
 pytestmark = ground.postgresql_only
 
@@ -32,18 +33,18 @@ def file_settings(folder, **more):
 
 
 def leave():
-    models.database.close_all()
-    models.leave()
+    storage.database.close_all()
+    locks.unlock_data_dir()
 
 
 @pytest.fixture
 def file(tmp_path):
     """The settings of an instance in SQLite with a bit of everything; nobody uses it any more."""
     settings = file_settings(tmp_path / "file")
-    models.migrate(models.connect(settings))
-    with models.database.connection_context():
-        made = accounts.create_bot(settings, "Ada", NOW, address("ada"))
-        accounts.create_key(made.owner, "read", NOW, "reader")
+    storage.migrate(storage.connect(settings))
+    with storage.database.connection_context():
+        made = influencers.create_bot(settings, "Ada", NOW, address("ada"))
+        influencers.create_key(made.owner, "read", NOW, "reader")
         traders.create_trader("Tess", "momentum", NOW)
         posts.publish(
             made.bot.id,
@@ -66,7 +67,7 @@ def everything():
 
 
 def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
-    tables, ledgers = moving.move(file, target)
+    tables, ledgers = copy.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
         "owner": 2,
         "bot": 1,
@@ -84,10 +85,10 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         "trader": 1,
         "period": 1,
     } and list(ledgers) == [address("ada")]
-    with models.connect(file).connection_context():
+    with storage.connect(file).connection_context():
         before = everything()
     leave()
-    with models.connect(dataclasses.replace(file, database_url=target)).connection_context():
+    with storage.connect(dataclasses.replace(file, database_url=target)).connection_context():
         assert everything() == before
         assert Token.get().held is True
         posts.publish(1, posts.PostBody(eventId="f", body="b"), NOW)
@@ -99,8 +100,8 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     """Observed on SQLite and moved; and observed again from the beginning on PostgreSQL."""
 
     def observe(settings):
-        models.migrate(models.connect(settings))
-        with models.database.connection_context():
+        storage.migrate(storage.connect(settings))
+        with storage.database.connection_context():
             seen = Lookout.begin(
                 settings,
                 FakeNode(Chain.recorded(history)),
@@ -112,9 +113,9 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     given = file_settings(tmp_path / "file")
     told = observe(given)
     leave()
-    _, ledgers = moving.move(given, target)
+    _, ledgers = copy.move(given, target)
     moved = dataclasses.replace(given, database_url=target)
-    with models.connect(moved).connection_context():
+    with storage.connect(moved).connection_context():
         assert ledger_of(history["wallets"]) == told and set(ledgers) == set(history["wallets"])
         assert {
             w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)[
@@ -129,34 +130,34 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
 
 def test_a_target_that_is_not_empty_is_left_alone(file, tmp_path):
     with pytest.raises(Refused, match="holds tables"):
-        moving.move(file, ground.url_of(tmp_path / "taken"))
+        copy.move(file, ground.url_of(tmp_path / "taken"))
 
 
 def test_a_row_that_comes_back_as_another_undoes_everything(file, target, monkeypatch):
     """PostgreSQL stores no NUL, SQLite does."""
-    with models.connect(file).connection_context():
-        models.database.execute_sql("UPDATE token SET name = 'a' || char(0) || 'b'")
+    with storage.connect(file).connection_context():
+        storage.database.execute_sql("UPDATE token SET name = 'a' || char(0) || 'b'")
     leave()
     with pytest.raises(Refused, match="nothing was stored"):
-        moving.move(file, target)
-    empty = models.open_postgresql(target)
+        copy.move(file, target)
+    empty = storage.open_postgresql(target)
     with empty.connection_context():
         assert empty.get_tables() == []
     empty.close_all()
 
 
 def test_nobody_may_be_using_it(file, target):
-    models.connect(file)
+    storage.connect(file)
     with pytest.raises(Refused, match="stop it first"):
-        moving.move(file, target)
+        copy.move(file, target)
     leave()
 
 
 def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
-    later = [*models.list_migrations(), "9999_later"]
-    monkeypatch.setattr(models, "list_migrations", lambda: later)
+    later = [*storage.list_migrations(), "9999_later"]
+    monkeypatch.setattr(storage, "list_migrations", lambda: later)
     with pytest.raises(Refused, match="app.py migrate"):
-        moving.move(file, target)
+        copy.move(file, target)
 
 
 def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
@@ -188,6 +189,6 @@ def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monk
 def test_what_is_of_files_alone_names_the_server_s_own(file, target, tmp_path):
     served = dataclasses.replace(file, database_url=target)
     with pytest.raises(Refused, match="pg_dump"):
-        keeping.store_backup(served, tmp_path / "backup.db")
+        backups.store_backup(served, tmp_path / "backup.db")
     with pytest.raises(Refused, match="pg_restore"):
-        keeping.restore_backup(served, tmp_path / "backup.db", False, NOW)
+        backups.restore_backup(served, tmp_path / "backup.db", False, NOW)

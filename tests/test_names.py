@@ -6,10 +6,11 @@ import pytest
 from playhouse.migrate import SchemaMigrator
 from service import NOW, address
 
-from models import Bot, Trader, database
-from web import accounts, traders
-from web.names import check_name, find_likeness
-from web.problem import Problem
+from accounts import influencers, traders
+from accounts.names import check_name, find_likeness
+from accounts.problem import Problem
+from models import Bot, Trader
+from storage import database
 
 
 def refuse(act):
@@ -101,9 +102,9 @@ def test_nobody_takes_a_name_that_looks_like_another(service, one, other):
         refuse(lambda: service.make_bot(other, owner=owner))
     refuse(lambda: traders.create_trader(other, "momentum", NOW))
     third = service.make_bot("Third")
-    refuse(lambda: accounts.set_profile(third.bot, name=other))
+    refuse(lambda: influencers.set_profile(third.bot, name=other))
     assert Bot.get(Bot.id == third.bot.id).name == "Third"
-    accounts.retire_bot(made.bot, NOW)
+    influencers.retire_bot(made.bot, NOW)
     refuse(lambda: service.make_bot(other))
 
 
@@ -124,8 +125,8 @@ def test_names_that_differ_to_the_eye_live_side_by_side(service, one, other):
 
 def test_a_name_may_be_written_anew_by_who_has_it(service):
     made = service.make_bot("ada")
-    accounts.set_profile(made.bot, name="Ada")
-    accounts.set_profile(made.bot, name="Nell")
+    influencers.set_profile(made.bot, name="Ada")
+    influencers.set_profile(made.bot, name="Nell")
     service.make_bot("Ada")
 
 
@@ -145,7 +146,7 @@ def test_names_of_before_stay_and_can_be_kept(service):
     bots = [service.make_bot(name, address(name)).bot for name in ("A", "B")]
     Bot.update(name="[ok] Ada", likeness=find_likeness("[ok] Ada")).execute()
     for bot in (Bot.get(Bot.id == one.id) for one in bots):
-        accounts.set_profile(bot, name="[ok] Ada", bio="kept")
+        influencers.set_profile(bot, name="[ok] Ada", bio="kept")
         assert Bot.get(Bot.id == bot.id).bio == "kept"
 
 

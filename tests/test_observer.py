@@ -2,7 +2,6 @@
 hide, forget and lie.
 """
 
-import copy
 import functools
 import random
 
@@ -11,14 +10,14 @@ import ground
 import pytest
 from lookout import Lookout, watch
 from node import Chain, FakeNode
+from peewee import OperationalError
 from story import Story, account_of, address
 
-import models
 import observer as module
 from chain import rpc
 from chain.receipts import TOKEN
 from models import Address, Post, Receipt, Sighting, Trade, Wallet
-from web.health import check_health
+from web.api.health import check_health
 
 ADA = address("ada")
 
@@ -824,7 +823,7 @@ def test_an_account_named_later_takes_the_place_of_one_nobody_named(look):
 
 FAULTS = {
     "a fault of ours": KeyError("x"),
-    "SQL": models.OperationalError("too many SQL variables"),
+    "SQL": OperationalError("too many SQL variables"),
     "a malformed answer": rpc.BadAnswer("getSignaturesForAddress: no list"),
     "a refusal": rpc.Refused("error -32602"),
     "no answer": rpc.Unavailable("ReadTimeout"),
@@ -844,7 +843,7 @@ OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
 def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA])
-    monkeypatch.setattr(module.models, "is_busy", lambda error: False)
+    monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
     work = getattr(module.Observer, step)
 
     @functools.wraps(work)
@@ -912,12 +911,12 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()
     kept = dict(seen.observer.books._kept)
-    monkeypatch.setattr(module, "list_addresses", fail_with(models.OperationalError("locked")))
-    monkeypatch.setattr(module.models, "is_busy", lambda error: True)
+    monkeypatch.setattr(module, "list_addresses", fail_with(OperationalError("locked")))
+    monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
     monkeypatch.setattr(
         module.Observer, "_take_news", lambda self, wallet, now: module.list_addresses(wallet.id)
     )
-    with pytest.raises(models.OperationalError):
+    with pytest.raises(OperationalError):
         seen.look()
     forgotten = kept.keys() - seen.observer.books._kept.keys()
     assert len(forgotten) == 1 and Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0

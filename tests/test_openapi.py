@@ -10,7 +10,7 @@ from schemathesis.config import SchemathesisConfig
 from service import address, signature
 
 from bench.interface import LEFT_OUT
-from web import openapi
+from web.api import openapi
 
 load_all_checks()
 CHECKED = CHECKS.get_all()

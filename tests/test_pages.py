@@ -9,9 +9,9 @@ import orjson
 import pytest
 from service import NOW, Service, address, signature
 
+from accounts import influencers, posts, traders
 from models import Post, Token, Wallet
-from web import accounts, posts, traders
-from web.words import ADVICE
+from web.site.words import ADVICE
 
 WALLET, MINT = address("wallet"), address("mint")
 COVERAGE = {
@@ -161,7 +161,7 @@ def say_on_paper(body):
 
 
 def test_foreign_text_is_text_on_every_page(service, observed):
-    accounts.set_profile(observed.bot, name=HOSTILE[:60], bio=HOSTILE)
+    influencers.set_profile(observed.bot, name=HOSTILE[:60], bio=HOSTILE)
     one = publish(service, observed, "1", HOSTILE, symbol="<b>x</b>", reason=HOSTILE, mint=MINT)
     Token.create(
         mint=MINT,

@@ -8,13 +8,16 @@ import pathlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import orjson
 import ground
+import orjson
 import pytest
+from peewee import OperationalError
 
 import models
-import paperbooks
 import papertrade
+import storage
+from accounts import traders
+from accounts.problem import Problem
 from bench import record_market, replay_market
 from models import (
     DiaryEntry,
@@ -29,15 +32,14 @@ from models import (
     Token,
     Trader,
 )
-from paper import engine
+from paper import engine, store
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell
 from paper.fills import FIRST_ASSUMPTIONS, MODEL
 from paper.market import Market
 from paper.market import Token as Seen
 from paper.strategies import Momentum
-from web import paper, traders
-from web.problem import Problem
+from web.api import paper
 
 MINUTE = 60_000
 START = 1_800_000_000_000
@@ -156,8 +158,8 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     stage.play(RISE)
     alone = engine.Trader(trader.id, trader.handle, Momentum(), Book())
     market = Market(MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (("supply", "pass"),))])
-    for row in paperbooks._all(paperbooks.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = paperbooks.parse_snapshot(row[0], "MintA", *row[2:])
+    for row in store._all(store.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = store.parse_snapshot(row[0], "MintA", *row[2:])
         engine.beat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
@@ -174,8 +176,8 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
 def test_two_databases_tell_the_same_story(tmp_path):
     def story(folder):
         settings = ground.settings_of(tmp_path / folder)
-        database = models.connect(settings)
-        models.migrate(database)
+        database = storage.connect(settings)
+        storage.migrate(database)
         with database.connection_context():
             stage = Stage(settings).list_token()
             trader = stage.trader()
@@ -250,9 +252,9 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
-    read = paperbooks.list_seats
+    read = store.list_seats
     monkeypatch.setattr(
-        paperbooks,
+        store,
         "list_seats",
         lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
     )
@@ -262,7 +264,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
         not PaperFill.select().exists()
         and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     )
-    monkeypatch.setattr(paperbooks, "list_seats", read)
+    monkeypatch.setattr(store, "list_seats", read)
     stage.tick()
     assert (
         PaperFill.select().count() == 1 and Review.select().count() == 1
@@ -438,9 +440,9 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
 def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
-    parse = paperbooks.parse_snapshot
+    parse = store.parse_snapshot
     monkeypatch.setattr(
-        paperbooks,
+        store,
         "parse_snapshot",
         lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
     )
@@ -458,9 +460,9 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
 
 def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
     bad, good = stage.trader("Bad"), stage.trader("Good")
-    write = papertrade.voice.write
+    write = papertrade.builtin.write
     monkeypatch.setattr(
-        papertrade.voice,
+        papertrade.builtin,
         "write",
         lambda persona, facts, seed, recent: (
             1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent)
@@ -478,14 +480,14 @@ def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
 def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
     stage.trader()
     stage.play(RISE[:14])
-    said = paperbooks.list_said
+    said = store.list_said
     monkeypatch.setattr(
-        paperbooks, "list_said", lambda *_: (_ for _ in ()).throw(models.OperationalError("locked"))
+        store, "list_said", lambda *_: (_ for _ in ()).throw(OperationalError("locked"))
     )
     stage.snapshot(price=RISE[14])
-    with pytest.raises(models.OperationalError):
+    with pytest.raises(OperationalError):
         stage.tick()
-    monkeypatch.setattr(paperbooks, "list_said", said)
+    monkeypatch.setattr(store, "list_said", said)
     stage.tick()
     assert PaperPost.select().count() == 1
 

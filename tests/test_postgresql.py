@@ -21,19 +21,21 @@ import requests
 from events import Connection
 from lookout import Lookout, ledger_of, watch
 from node import FakeNode
+from peewee import OperationalError
 from service import NOW, Service
 from story import address
 from test_observer import market
 from test_worker import Server
 
 import config
-import doctor
 import jobs
-import keeping
 import models
-from models import Arrival, Job, OperationalError, Receipt, Sighting, Wallet, Watcher, database
+import storage
+from accounts import influencers
+from models import Arrival, Job, Receipt, Sighting, Wallet, Watcher
+from operate import backups, doctor
 from sharing import Share
-from web import accounts
+from storage import arrivals, database
 
 pytestmark = ground.postgresql_only
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +46,7 @@ ADDRESSES = [address(person) for person in PEOPLE]
 @pytest.fixture
 def other(settings, db):
     """Another machine's way to the same database."""
-    made = models.make_database(settings)
+    made = storage.make_database(settings)
     yield made
     made.close_all()
 
@@ -118,15 +120,15 @@ def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
         other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
         ground.wait_no_longer(50)
         for write in (
-            lambda: models.store_arrival("restore"),
+            lambda: arrivals.store_arrival("restore"),
             lambda: Arrival.delete().execute(),
             lambda: db.execute_sql("UPDATE job SET state = 'ok' WHERE name = ?", ("x",)),
         ):
             with pytest.raises(OperationalError) as refused:
                 write()
-            assert models.is_busy(refused.value)
+            assert storage.is_busy(refused.value)
         assert Arrival.select().count() == 0 and not db.in_transaction()
-    models.store_arrival("restore")
+    arrivals.store_arrival("restore")
     assert [row.id for row in Arrival.select().order_by(Arrival.id)] == sorted(
         row.id for row in Arrival.select()
     )
@@ -139,8 +141,8 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
     def write():
         with db.connection_context():
             for n in range(40):
-                with models.writing():
-                    models.store_arrival("restore")
+                with storage.writing():
+                    arrivals.store_arrival("restore")
                     time.sleep(random.random() / 1000)
 
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -158,16 +160,16 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
 
 def test_a_writer_that_says_nothing_any_more_holds_nobody_up(db, settings, monkeypatch):
     """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
-    monkeypatch.setattr("postgresql.HUNG_MS", 300)
-    hung = models.make_database(settings)
+    monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
+    hung = storage.make_database(settings)
     hung.connect()
     hung.begin()
     began = time.monotonic()
-    models.store_arrival("restore")
+    arrivals.store_arrival("restore")
     assert time.monotonic() - began > 0.2
     with pytest.raises(peewee.PeeweeException) as refused:
         hung.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
-    assert models.is_busy(refused.value)
+    assert storage.is_busy(refused.value)
     hung.close_all()
     assert Arrival.select().count() == 1
 
@@ -232,10 +234,10 @@ def test_sessions_the_server_ended_are_replaced(service):
     assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
     database.close()
     good = database.obj
-    models.database.initialize(other := models.make_database(service.config))
+    storage.database.initialize(other := storage.make_database(service.config))
     assert end_sessions()
     other.close_all()
-    models.database.initialize(good)
+    storage.database.initialize(good)
     assert [service.post({"eventId": f"e{n}", "body": "b"}, key).status_code for n in range(3)] == [
         201
     ] * 3
@@ -251,7 +253,7 @@ def test_a_database_that_is_down_is_busy(tmp_path):
         key = service.make_bot().publish_key.text
         database.close_all()
         good = database.obj
-        models.connect(settings)
+        storage.connect(settings)
         answers = [
             service.get("/api/v1/feed", key),
             service.post({"eventId": "e", "body": "b"}, key),
@@ -322,8 +324,8 @@ def test_health_metrics_and_doctor_know_what_it_is(tmp_path):
 
 def test_a_newer_schema_is_refused(settings, db):
     db.execute_sql("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', now())")
-    with pytest.raises(keeping.Refused, match="9999_later"):
-        keeping.migrate(settings)
+    with pytest.raises(backups.Refused, match="9999_later"):
+        backups.migrate(settings)
 
 
 def test_two_starts_migrate_once(tmp_path):
@@ -352,7 +354,7 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "postgresql", raising=False)
     with pytest.raises(config.BadSetting, match="requirements-postgres.txt"):
-        models.open_postgresql("postgresql://candor:canary@h/d")
+        storage.open_postgresql("postgresql://candor:canary@h/d")
 
 
 # ---- several machines ----------------------------------------------------------------------------
@@ -368,9 +370,12 @@ def machines(tmp_path):
             Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")})
         )
     settings = ground.settings_of(tmp_path / "data")
-    with models.connect(settings).connection_context():
-        one = accounts.create_bot(settings, "One", NOW)
-        made[0].bot, made[1].bot = one, accounts.create_bot(settings, "Two", NOW, owner=one.owner)
+    with storage.connect(settings).connection_context():
+        one = influencers.create_bot(settings, "One", NOW)
+        made[0].bot, made[1].bot = (
+            one,
+            influencers.create_bot(settings, "Two", NOW, owner=one.owner),
+        )
         yield made
     for machine in made:
         machine.stop()
@@ -468,7 +473,7 @@ def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
         assert end_sessions(holding=2) == 1 and theirs.take()
         with pytest.raises(OperationalError):
             models.note_job("a", "failing", 2)
-        with pytest.raises(OperationalError), models.writing():
+        with pytest.raises(OperationalError), storage.writing():
             raise AssertionError("it began to write")
     assert Job.get().state == "ok" and not db.in_transaction()
     models.note_job("a", "off", 3)  # unguarded, it may
@@ -487,7 +492,7 @@ def test_a_lock_is_taken_only_when_its_last_holder_s_writing_ended(db, other):
         order.append("taken")
 
     thread = threading.Thread(target=follow)
-    with db.guarding(mine.check), models.writing():
+    with db.guarding(mine.check), storage.writing():
         thread.start()
         end_sessions(holding=2)
         time.sleep(0.3)
@@ -528,7 +533,7 @@ class Crew:
         return pid
 
     def _run(self):
-        models.connect(self.settings)
+        storage.connect(self.settings)
         made = jobs.Jobs(self.settings)
         with database.connection_context():
             seen = Lookout(self.settings, FakeNode(self.chain))
@@ -587,7 +592,7 @@ def crew(settings, tmp_path):
     """
     chain = market(5, PEOPLE, 120)
     quick = dataclasses.replace(settings, observer_interval_seconds=0.05)
-    with models.connect(quick).connection_context():
+    with storage.connect(quick).connection_context():
         truth = Lookout.begin(quick, FakeNode(chain), wallets=ADDRESSES).settle().ledger()
         Lookout.begin(quick, wallets=ADDRESSES)
     database.close_all()
@@ -598,7 +603,7 @@ def crew(settings, tmp_path):
 
 def check(crew, truth):
     """Whoever looks next finds nothing lost and nothing twice."""
-    with models.connect(crew.settings).connection_context():
+    with storage.connect(crew.settings).connection_context():
         assert Sighting.select().where(
             Sighting.state == "stored"
         ).count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
@@ -647,8 +652,8 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
     def make(name):
         def tick(now):
             for _ in range(20):
-                with models.writing():
-                    models.store_arrival("restore")
+                with storage.writing():
+                    arrivals.store_arrival("restore")
                     written.append(name)
                 time.sleep(0.005)
             return None, "{}"
@@ -723,7 +728,7 @@ def test_two_observers_share_the_work_and_one_is_killed(crew, monkeypatch):
     crew.settings = dataclasses.replace(crew.settings, observers="shared")
     one, two = crew.start(), crew.start()
     until(lambda: {pid for pid, _, _ in crew.lines()} == {one, two})
-    with models.connect(crew.settings).connection_context():
+    with storage.connect(crew.settings).connection_context():
         until(lambda: len({wallet.watcher for wallet in Wallet.select()} - {None}) == 2)
         holders = [wallet.watcher for wallet in Wallet.select()]
         assert sorted(holders.count(holder) for holder in set(holders)) == [2, 2]

@@ -9,9 +9,10 @@ import orjson
 import pytest
 from service import NOW, address, signature
 
-from models import Post, database
-from web import accounts, posts
-from web.problem import Problem
+from accounts import influencers, posts
+from accounts.problem import Problem
+from models import Post
+from storage import database
 
 FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
 
@@ -60,8 +61,8 @@ def test_a_post_says_what_it_is(service, bot):
 
 def test_an_identical_retry_is_the_same_post(service, bot):
     first = service.post(FIRST, bot.publish_key.text)
-    accounts.detach_wallet(bot.bot, NOW)
-    accounts.set_profile(bot.bot, name="Eve")
+    influencers.detach_wallet(bot.bot, NOW)
+    influencers.set_profile(bot.bot, name="Eve")
     again = service.post(
         orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),
         bot.publish_key.text,

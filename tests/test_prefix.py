@@ -12,8 +12,8 @@ from service import NOW, Service, address, signature
 from test_studio import Browser
 
 import config
+from accounts import posts, traders
 from models import Bot
-from web import posts, traders
 
 BASE = "https://candor.example/candor"
 LINKS = re.compile(

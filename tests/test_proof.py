@@ -7,7 +7,7 @@ import base58
 import pytest
 from nacl.signing import SigningKey
 
-from web import proof
+from accounts import proof
 
 KEY = SigningKey(bytes(range(32)))
 WALLET = base58.b58encode(bytes(KEY.verify_key)).decode()

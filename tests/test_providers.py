@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import providers
 from chain.mints import is_address
-from providers import (
+from market import providers
+from market.providers import (
     ProviderError,
     fetch_json,
     open_session,

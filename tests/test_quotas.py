@@ -8,11 +8,12 @@ from service import NOW, Service, address
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
-import doctor
 import models
+import storage
+from accounts import influencers, posts, traders
+from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post, Trader
-from web import accounts, posts, traders
-from web.problem import Problem
+from operate import doctor
 
 DAY_MS = 86_400_000
 # the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this
@@ -113,7 +114,7 @@ def test_a_race_for_the_last_bytes_has_one_winner(tight):
     outcomes, start = [], threading.Barrier(8)
 
     def publish(n):
-        with models.database.connection_context():
+        with storage.database.connection_context():
             start.wait()
             try:
                 posts.publish(
@@ -136,7 +137,7 @@ def test_a_race_for_the_last_bytes_has_one_winner(tight):
 
 def test_an_instance_of_before_counts_what_it_holds(db, settings):
     """The migration's sum is the one that posts keep up themselves."""
-    made = accounts.create_bot(settings, "Ada", NOW)
+    made = influencers.create_bot(settings, "Ada", NOW)
     for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
         posts.publish(
             made.bot.id,
@@ -147,7 +148,7 @@ def test_an_instance_of_before_counts_what_it_holds(db, settings):
     assert kept == 3 * (300 + 3 + 4 + 3) + 5 + 100 + 80
     db.execute_sql("ALTER TABLE owner DROP COLUMN posts_bytes")
     db.execute_sql("DELETE FROM schema_migration WHERE name = '0014_quota'")
-    assert models.migrate(db) == ["0014_quota"]
+    assert storage.migrate(db) == ["0014_quota"]
     assert Owner.get().posts_bytes == kept
 
 
@@ -156,8 +157,8 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
     bot = tight.make_bot("Ada", address("a"))
     tight.make_bot("Bea", address("b"), bot.owner)
     for name in ("c", "d"):
-        accounts.attach_wallet(tight.config, bot.bot, address(name), NOW)
-    said = refusal(lambda: accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW))
+        influencers.attach_wallet(tight.config, bot.bot, address(name), NOW)
+    said = refusal(lambda: influencers.attach_wallet(tight.config, bot.bot, address("e"), NOW))
     assert said == {
         "code": "quota_exceeded",
         "quota": "wallet_changes_per_day",
@@ -165,21 +166,21 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
         "limit": 2,
         "used": 2,
     }
-    assert accounts.find_attachment(bot.bot).wallet.address == address("d")
-    accounts.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
+    assert influencers.find_attachment(bot.bot).wallet.address == address("d")
+    influencers.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
 
 def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     owner = tight.make_bot("Ada", address("a")).owner
     retired = tight.make_bot("Bea", address("b"), owner)
-    accounts.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
-    accounts.retire_bot(retired.bot, NOW)
+    influencers.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
+    influencers.retire_bot(retired.bot, NOW)
     assert (
         refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"]
         == "wallet_changes_per_day"
     )
     assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
-    accounts.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
+    influencers.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
 
 
 def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
@@ -244,7 +245,7 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
         "ownersAtLimit": 1,
     }
     assert by_name["wallets"]["mostUsed"] == 1 and by_name["wallets"]["ownersAtLimit"] == 0
-    found = list(doctor.check_use(models.database.execute_sql, tight.config, NOW))
+    found = list(doctor.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
     assert bot.owner.uid not in str(shown) + str(found)

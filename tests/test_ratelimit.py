@@ -14,8 +14,8 @@ from limits.strategies import FixedWindowRateLimiter
 from service import Service
 
 import ratelimit
-import tally
 from ratelimit import Allowance, Counters, Limit
+from storage import counters
 
 NOON = 1_793_880_000  # a whole minute, hour and half day
 FIFTY = RateLimitItemPerMinute(50)
@@ -34,7 +34,7 @@ def given(settings, storage_url):
 
 @pytest.fixture
 def allowance(given):
-    made = Allowance(tally.open_store(given))
+    made = Allowance(counters.open_store(given))
     yield made
     made.store.close()
 
@@ -127,7 +127,7 @@ def take_many(given, count, results):
     """How many of `count` were admitted: (by the allowance, by flask-limiter's way to the same
     counters).
     """
-    allowance = Allowance(tally.open_store(given))
+    allowance = Allowance(counters.open_store(given))
     strategy = FixedWindowRateLimiter(Counters(store=allowance.store, clock=lambda: NOON))
     results.put(
         (
@@ -146,7 +146,7 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     admitted = [results.get(timeout=30) for _ in crew]
     [process.join() for process in crew]
     assert [sum(counts) for counts in zip(*admitted)] == [120, 50]
-    again = Allowance(tally.open_store(given))
+    again = Allowance(counters.open_store(given))
     assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(
         FIFTY, "address"
     )
@@ -161,7 +161,7 @@ def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
     other.execute("BEGIN EXCLUSIVE; CREATE TABLE t (x)")
     made = threading.Timer(0.3, other.execute, ["COMMIT"])
     made.start()
-    allowance = Allowance(tally.File(tmp_path / "ratelimit.db"))
+    allowance = Allowance(counters.File(tmp_path / "ratelimit.db"))
     assert allowance.take(limits(), NOON).admitted
     made.join()
     allowance.store.close()
@@ -178,7 +178,7 @@ def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
 def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(content)
-    allowance = Allowance(tally.File(path))
+    allowance = Allowance(counters.File(path))
     assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {
         "minute": 2,
         "hour": 4,
@@ -187,7 +187,7 @@ def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
 
 
 def test_counters_of_the_past_are_swept(tmp_path):
-    allowance = Allowance(tally.File(tmp_path / "ratelimit.db"))
+    allowance = Allowance(counters.File(tmp_path / "ratelimit.db"))
     for n in range(50):
         allowance.take(limits(subject=f"address:{n}"), NOON)
     allowance.take(limits(), NOON + 7200)
@@ -198,7 +198,7 @@ def test_counters_of_the_past_are_swept(tmp_path):
 def test_counters_in_redis_end_by_themselves(redis_server):
     """By how long they have to last, not by Redis' own clock: another machine's may be off."""
     redis_server.client.flushdb()
-    allowance = Allowance(tally.Redis(redis_server.url))
+    allowance = Allowance(counters.Redis(redis_server.url))
     allowance.take(limits(), NOON + 10)
     seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client.keys()}
     assert seconds.keys() == {
@@ -252,7 +252,7 @@ def test_the_storage_keeps_its_promises(allowance):
 def test_a_damaged_file_is_made_anew_for_addresses_too(tmp_path):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(b"this is no database " * 500)
-    store = tally.File(path)
+    store = counters.File(path)
     assert Counters(store=store, clock=lambda: NOON).incr("a", 60) == 1
     store.close()
 
@@ -401,7 +401,7 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
 
 def test_last_uses_are_kept_beside_the_counters(given):
     """By both stores; what another machine noted later stands."""
-    first, second = tally.open_store(given), tally.open_store(given)
+    first, second = counters.open_store(given), counters.open_store(given)
     first.note_use("key_a", 2_000_000_000_000)
     second.note_use("key_b", 2_000_000_000_001)
     first.count([("owner:1", "minute", 2_000_000_060, 5)], 1, 2_000_000_000)

@@ -11,8 +11,10 @@ import pytest
 from service import NOW, address, signature
 
 import models
-from models import Arrival, Trade, database
-from web import openapi, pages
+from models import Arrival, Trade
+from storage import database
+from web.api import openapi
+from web.site import pages
 
 W, OTHER, M = address("w"), address("other"), address("m")
 LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snapshot", "paper_post"}

@@ -15,11 +15,11 @@ from test_worker import Server
 
 import app
 import config
-import doctor
-import models
-import tally
-from web import accounts
-from web.logs import JsonLines
+import storage
+from accounts import influencers
+from operate import doctor
+from storage import counters
+from web.server.logs import JsonLines
 
 REST = 0.2  # s, instead of two
 
@@ -28,7 +28,7 @@ REST = 0.2  # s, instead of two
 def shared_redis(redis_server, monkeypatch):
     """The server, empty, and running again afterwards whatever a test did to it."""
     redis_server.client.flushall()
-    monkeypatch.setattr(tally, "REST_SECONDS", REST)
+    monkeypatch.setattr(counters, "REST_SECONDS", REST)
     yield redis_server
     redis_server.go_on()
     if redis_server.process.poll() is not None:
@@ -61,13 +61,13 @@ def test_machines_share_one_allowance_exactly(tmp_path, storage_url):
     environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": storage_url}
     servers = [Server(tmp_path, **environ), Server(tmp_path, **environ)]
     try:
-        with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
-            made = accounts.create_bot(config.Config(), "Ada", NOW)
+        with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
+            made = influencers.create_bot(config.Config(), "Ada", NOW)
             keys = [
                 made.publish_key.text,
-                *(accounts.create_key(made.owner, "read", NOW).text for _ in range(4)),
+                *(influencers.create_key(made.owner, "read", NOW).text for _ in range(4)),
             ]
-        models.database.close_all()
+        storage.database.close_all()
         codes, gate = [], threading.Barrier(25)
 
         def ask(n):
@@ -131,7 +131,7 @@ def test_without_redis_nobody_creates_influencers_without_limit(service, shared_
 
 
 def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis, monkeypatch):
-    monkeypatch.setattr(tally, "REST_SECONDS", 600)
+    monkeypatch.setattr(counters, "REST_SECONDS", 600)
     assert remaining(service, key) == 99
     shared_redis.pause()
     asked = []
@@ -174,7 +174,7 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds
     the password or the URL.
     """
-    models.database.close_all()  # an instance after another
+    storage.database.close_all()  # an instance after another
     wrong = Service(
         tmp_path / "other",
         ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"),
@@ -188,7 +188,7 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     ]
     assert [answer.status_code for answer in answers] == [503, 200, 200, 404, 503]
     wrong.close()
-    models.connect(service.config)
+    storage.connect(service.config)
     shared_redis.stop()
     answers += [service.get(path, key) for path in ("/api/v1/feed", "/api/health", "/market")]
     told += [one.text + one.advice for one in doctor.check_redis(service.config, NOW)]

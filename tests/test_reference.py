@@ -10,8 +10,8 @@ import sys
 import pytest
 from service import Service, address
 
-from web import openapi
-from web.problem import CODES
+from accounts.problem import CODES
+from web.api import openapi
 
 EXAMPLE = re.compile(r'<pre id="(curl|python)-(\w+)"><code>(.*?)</code></pre>', re.S)
 

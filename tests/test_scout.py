@@ -10,14 +10,14 @@ import pytest
 from peewee import fn
 
 import models
-import providers
 import scout
 from chain.rpc import Unavailable
+from market import providers
 from models import Job, Snapshot, Token, Trade, TradeMint
 from scout import DAY, HOUR, MINUTE, PROBATION, Scout, choose_dropped, keep_until, mark_absurd
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, mint_account
-from web import market as shown
+from web.api import market as shown
 
 NOW = 1_800_000_000_000
 ONE, TWO, THREE = address(1), address(2), address(3)

@@ -11,7 +11,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
-from web import openapi
+from web.api import openapi
 
 SECTION = "#/components/schemas/"
 # Members that this story has no occasion for: each is answered somewhere else, as is said here.

@@ -5,6 +5,7 @@ of a SOL, a snapshot a minute.
 from dataclasses import replace
 
 import pytest
+from tape import DAY, MINUTE, START, quote, token
 
 from paper.market import SCALE, Flow, Snapshot, View, find_flaw
 from paper.strategies import (
@@ -21,7 +22,6 @@ from paper.strategies import (
     parse_settings,
     show_settings,
 )
-from tape import DAY, MINUTE, START, quote, token
 
 HOUR = 3_600_000
 

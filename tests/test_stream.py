@@ -14,11 +14,14 @@ from events import Connection, Events, split_lines
 from service import NOW, Service, address, signature
 from test_worker import Server
 
-import books
-import keeping
 import models
-from models import Arrival, Post, Wallet, database
-from web import accounts, posts, stream
+import storage
+from accounts import influencers, posts
+from chain import store
+from models import Arrival, Post, Wallet
+from operate import backups
+from storage import database, locks
+from web.api import stream
 
 W = address("w")
 NUMBERS = itertools.count()
@@ -68,7 +71,7 @@ def post(service, key, number, **more):
 
 
 def verify(name, now=NOW):
-    books.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
+    store.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
 
 
 # ---- what is told --------------------------------------------------------------------------------
@@ -240,12 +243,12 @@ def test_it_refuses_what_since_refuses(service, key):
 @ground.sqlite_only
 def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key, follow, tmp_path):
     kept = post(service, key, 1)
-    keeping.store_backup(service.config, tmp_path / "backup.db")
+    backups.store_backup(service.config, tmp_path / "backup.db")
     post(service, key, 2), post(service, key, 3)
     ahead = newest(service, key)  # of posts that will never have been
-    models.database.close_all()
-    models.leave()
-    keeping.restore_backup(
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    backups.restore_backup(
         service.config, tmp_path / "backup.db", True, time.time_ns() // 1_000_000
     )
     made = [post(service, key, number) for number in range(4, 7)]
@@ -369,12 +372,12 @@ def server(tmp_path):
     """
     made = Server(tmp_path, GUNICORN_CMD_ARGS="--graceful-timeout 600")
     settings = ground.settings_of(tmp_path / "data")
-    with models.connect(settings).connection_context():
-        one = accounts.create_bot(settings, "One", NOW, W)
-        made.bots = [one, accounts.create_bot(settings, "Two", NOW, owner=one.owner)]
+    with storage.connect(settings).connection_context():
+        one = influencers.create_bot(settings, "One", NOW, W)
+        made.bots = [one, influencers.create_bot(settings, "Two", NOW, owner=one.owner)]
         yield made
     made.stop()
-    models.database.close_all()
+    storage.database.close_all()
 
 
 def publish(bots, count, made, pause=0.0):
@@ -383,7 +386,7 @@ def publish(bots, count, made, pause=0.0):
     """
     with database.connection_context():
         for number in range(count):
-            with models.writing():
+            with storage.writing():
                 made.append(
                     models.store_post(
                         bot=bots[number % len(bots)].bot,
@@ -442,7 +445,10 @@ def ask(server, path, key):
 
 def test_a_revoked_key_closes_its_streams_and_no_others(server):
     owner = server.bots[0].owner
-    revoked, kept = accounts.create_key(owner, "read", NOW), accounts.create_key(owner, "read", NOW)
+    revoked, kept = (
+        influencers.create_key(owner, "read", NOW),
+        influencers.create_key(owner, "read", NOW),
+    )
     lines = [
         Connection(server.port, revoked.text),
         Connection(server.port, revoked.text),
@@ -450,7 +456,7 @@ def test_a_revoked_key_closes_its_streams_and_no_others(server):
     ]
     publish(server.bots, 1, made := [])
     assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
-    accounts.revoke_key(revoked.key.uid, NOW)
+    influencers.revoke_key(revoked.key.uid, NOW)
     publish(server.bots, 1, made)
     assert [list(line.events) for line in lines[:2]] == [
         [],

@@ -12,9 +12,10 @@ from nacl.signing import SigningKey
 from service import NOW, Service, address
 
 import models
+import storage
+from accounts import influencers
+from accounts.keys import hash_secret
 from models import Bot, Key, Post, Session
-from web import accounts
-from web.keys import hash_secret
 
 KEY_TEXT = re.compile(r"cnd_(?:pub|read)_[A-Za-z0-9]{49}")
 SEED = " ".join(["abandon"] * 11 + ["about"])
@@ -109,7 +110,7 @@ def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
     _, _, key, code = browser.create()
     with browser.client.session_transaction() as cookie:
         name = cookie["creator"]
-    models.database.close_all()
+    storage.database.close_all()
     stored = b"".join(path.read_bytes() for path in (tmp_path / "data").iterdir() if path.is_file())
     assert all(
         secret.encode() not in stored for secret in (key, code, code.replace("-", ""), name)
@@ -619,11 +620,11 @@ def test_posts_by_hand_share_the_minutes_limit(tmp_path):
 def test_a_wallet_is_replaced_and_detached(service, browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
     assert (
-        accounts.find_attachment(Bot.get()).wallet.address == address("second")
+        influencers.find_attachment(Bot.get()).wallet.address == address("second")
         and address("nell")[:4] in browser.get(f"/bots/{nell}").text
     )
     browser.send(f"/bots/{nell}/wallet/detach")
-    assert accounts.find_attachment(Bot.get()) is None
+    assert influencers.find_attachment(Bot.get()) is None
 
 
 @pytest.mark.parametrize("path, field", [("wallet", "wallet"), ("challenge", "prove")])
@@ -701,7 +702,7 @@ def test_a_proof_displaces_a_claim(service, browser, owned):
     _, uid, _, _ = browser.create("Owner")
     assert browser.send(f"/bots/{uid}/wallet", wallet=owned).status_code == 409
     prove(browser, uid, challenge(browser, uid, owned))
-    holders = {bot.uid: accounts.find_attachment(bot) for bot in Bot.select()}
+    holders = {bot.uid: influencers.find_attachment(bot) for bot in Bot.select()}
     assert holders[claimer] is None and (holders[uid].wallet.address, holders[uid].ownership) == (
         owned,
         "proven",
@@ -715,7 +716,7 @@ def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned)
     assert (
         wrong.status_code == 422
         and "not this wallet" in errors_of(wrong)["signature"]
-        and accounts.find_attachment(Bot.get()).ownership == "claimed"
+        and influencers.find_attachment(Bot.get()).ownership == "claimed"
     )
     assert (
         browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422
@@ -729,7 +730,7 @@ def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service,
     text = challenge(browser, uid)
     assert (
         prove(browser, other, text).status_code == 302
-        and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+        and influencers.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
     )
     stored = orjson.loads(Session.get().challenge)
     Session.update(
@@ -737,7 +738,7 @@ def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service,
     ).execute()
     assert (
         prove(browser, uid, text).status_code == 302
-        and accounts.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
+        and influencers.find_attachment(Bot.get(Bot.uid == uid)).ownership == "claimed"
     )
 
 
@@ -746,7 +747,7 @@ def test_detaching_ends_a_proof(browser, owned):
     prove(browser, uid, challenge(browser, uid))
     browser.send(f"/bots/{uid}/wallet/detach")
     browser.send(f"/bots/{uid}/wallet", wallet=owned)
-    assert accounts.find_attachment(Bot.get()).ownership == "claimed"
+    assert influencers.find_attachment(Bot.get()).ownership == "claimed"
 
 
 def test_the_voice_is_heard_before_it_is_saved(browser):

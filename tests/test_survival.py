@@ -17,13 +17,13 @@ import ground
 import pytest
 from lookout import Lookout, ledger_of
 from node import FakeNode, ReplayNode
-from peewee import fn
+from peewee import OperationalError, fn
 from story import address
 from test_observer import market
 from test_worker import Server
 
-import models
-from models import OperationalError, Receipt, Sighting, Trade, TradeMint, Wallet
+import storage
+from models import Receipt, Sighting, Trade, TradeMint, Wallet
 
 ADA, EVE = address("ada"), address("eve")
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,9 +31,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @contextlib.contextmanager
 def opened(settings):
-    with models.connect(settings).connection_context():
+    with storage.connect(settings).connection_context():
         yield
-    models.database.close_all()
+    storage.database.close_all()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def story(settings):
     again.
     """
     chain = market(5, ("ada", "eve"), 60)
-    models.migrate(models.connect(settings))
+    storage.migrate(storage.connect(settings))
     with opened(settings):
         truth = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle().ledger()
         Lookout.begin(settings, wallets=[ADA, EVE])
@@ -123,7 +123,7 @@ def test_killed_between_any_two_writes(story):
 
     def ends_at(count):
         def prepare():
-            kind = type(models.database.obj)
+            kind = type(storage.database.obj)
             left, real = [count], kind.execute_sql
 
             def execute(self, sql, params=None):
@@ -196,7 +196,7 @@ def test_locked_out_for_a_while(story):
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))
-        failed, other = 0, models.make_database(settings)
+        failed, other = 0, storage.make_database(settings)
         ground.wait_no_longer(10)
         for n in range(12):
             with other.connection_context():
@@ -219,13 +219,13 @@ def test_the_database_may_not_grow(story, pages):
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))
-        most = models.database.execute_sql("PRAGMA page_count").fetchone()[0] + pages
-        models.database.execute_sql(f"PRAGMA max_page_count = {most}")
+        most = storage.database.execute_sql("PRAGMA page_count").fetchone()[0] + pages
+        storage.database.execute_sql(f"PRAGMA max_page_count = {most}")
         with pytest.raises(OperationalError):
             seen.settle()
         with pytest.raises(OperationalError):
             seen.look()
-        models.database.execute_sql("PRAGMA max_page_count = 1000000")
+        storage.database.execute_sql("PRAGMA max_page_count = 1000000")
         assert seen.settle().ledger() == truth
 
 

@@ -12,15 +12,15 @@ import time
 import apsw
 import ground
 import pytest
+from peewee import OperationalError
 from service import Service, address
 
-import keeping
-import models
-import trouble
-from models import OperationalError, database
-from trouble import LOCKED_SECONDS
-from web import logs
-from web.health import read_health
+import storage
+from operate import backups
+from storage import database, sqlite, trouble
+from storage.trouble import LOCKED_SECONDS
+from web.api.health import read_health
+from web.server import logs
 
 pytestmark = ground.sqlite_only
 NOW = 1_793_880_000_000
@@ -48,7 +48,7 @@ def fill(folder):
 
 def look(service):
     """(status of the answer, what health says) as they are now."""
-    with service.app.test_request_context(), models.database.connection_context():
+    with service.app.test_request_context(), storage.database.connection_context():
         shown, status = read_health(time.time_ns() // 1_000_000)
     return status, shown
 
@@ -122,8 +122,8 @@ def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
     service.make_bot()
     for target in (small_disk / "one.db", small_disk / "two.db"):
         fill(small_disk)
-        with pytest.raises(keeping.Refused) as refused:
-            keeping.store_backup(service.config, target)
+        with pytest.raises(backups.Refused) as refused:
+            backups.store_backup(service.config, target)
         assert "is full" in str(refused.value) and "not an error" not in str(refused.value)
         assert [path.name for path in small_disk.iterdir()] == ["filler"]
         # the second time there is room for its beginning
@@ -161,7 +161,7 @@ def test_a_database_that_stays_locked_is_not_ok(service):
 
 def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch):
     clock = [time.monotonic()]
-    monkeypatch.setattr(models.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sqlite.time, "monotonic", lambda: clock[0])
     assert database.find_trouble() is None
     with locked(service):
         assert database.find_trouble() is None  # somebody's ordinary write, as far as can be known

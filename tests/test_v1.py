@@ -7,8 +7,10 @@ import ground
 import pytest
 from service import NOW, address, signature
 
-from models import Token, Wallet, database
-from web import accounts, queries
+from accounts import influencers
+from models import Token, Wallet
+from storage import database
+from web.api import queries
 
 W, M = address("w"), address("m")
 
@@ -374,7 +376,7 @@ def test_a_bot_in_detail(service, bot, key):
 
 def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
     service.observe_trade(W, "before", slot=5)
-    accounts.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
+    influencers.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
     service.observe_trade(address("second"), "after", slot=3)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", key).json
     assert (
@@ -462,7 +464,7 @@ def test_ranks_ties_and_those_without(service, bot, key):
     service.make_bot("Mute")
     retired = service.make_bot("Gone", address("gone"))
     service.make_bot("New", address("new"))
-    accounts.retire_bot(retired.bot, NOW)
+    influencers.retire_bot(retired.bot, NOW)
     assert board(service, key) == [
         ("Rich", 1, None),
         ("Ada", 2, None),

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-import voice
-import writer
+from voice import builtin, language_model
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "sol": "0.25"},
@@ -110,7 +109,7 @@ def speak(persona, facts, count, name="seed"):
     """`count` posts in a row; `facts` come round and round."""
     posts = []
     for number, one in zip(range(count), itertools.cycle(facts)):
-        posts.append(voice.write(persona, one, f"{name}|{number}", posts[-20:]))
+        posts.append(builtin.write(persona, one, f"{name}|{number}", posts[-20:]))
     return posts
 
 
@@ -126,7 +125,7 @@ def sentences(post):
 
 
 # ---- nothing repeated ----------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", [*voice.REGISTERS, "sardonic pirate"])
+@pytest.mark.parametrize("tone", [*builtin.REGISTERS, "sardonic pirate"])
 @pytest.mark.parametrize(
     "facts",
     [[one] for one in (WALLET[0], PAPER[0], PAPER[3], PAPER[5], PAPER[12])] + [PAPER + WALLET],
@@ -155,7 +154,7 @@ def test_the_same_arguments_give_the_same_words():
         == speak(BARE, PAPER + WALLET, 40)
         != speak(BARE, PAPER + WALLET, 40, "another")
     )
-    assert voice.write(BARE, PAPER[0], b"seed") == voice.write(BARE, PAPER[0], "seed")
+    assert builtin.write(BARE, PAPER[0], b"seed") == builtin.write(BARE, PAPER[0], "seed")
 
 
 def test_terse_personas_say_one_sentence():
@@ -184,13 +183,13 @@ def classify(trained, post):
     [
         *[
             ({**BARE, "tone": a}, {**BARE, "tone": b})
-            for a, b in itertools.combinations(voice.REGISTERS, 2)
+            for a, b in itertools.combinations(builtin.REGISTERS, 2)
         ],
         (
             {**BARE, "adjectives": ["golden", "wide"], "topics": ["harvest"]},
             {**BARE, "adjectives": ["salty", "deep"], "topics": ["ocean"]},
         ),
-        (voice.default_persona("the-momentum-one"), voice.default_persona("the-breakout-one")),
+        (builtin.default_persona("the-momentum-one"), builtin.default_persona("the-breakout-one")),
     ],
 )
 def test_two_personas_are_told_apart(one, other):
@@ -215,7 +214,7 @@ def test_two_personas_are_told_apart(one, other):
 
 
 # ---- numbers -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", voice.REGISTERS)
+@pytest.mark.parametrize("tone", builtin.REGISTERS)
 def test_no_number_that_is_not_a_fact(tone):
     persona = {
         **BARE,
@@ -226,8 +225,8 @@ def test_no_number_that_is_not_a_fact(tone):
         "emoji": "3🦊",
     }
     for number, facts in enumerate((PAPER + WALLET) * 10):
-        post = voice.write(persona, facts, number)
-        assert voice.find_foreign_numbers(post, facts) == [], post
+        post = builtin.write(persona, facts, number)
+        assert builtin.find_foreign_numbers(post, facts) == [], post
         digits = re.findall(r"\d+(?:\.\d+)?", post)  # and by a plain reading of the digits
         assert set(digits) <= set(
             re.findall(r"\d+(?:\.\d+)?", " ".join(map(str, facts.values())))
@@ -266,20 +265,20 @@ FACTS = {"kind": "close", "symbol": "C98 2x", "resultSol": "-1250.5", "returnPct
     ],
 )
 def test_foreign_numbers(text, foreign):
-    found = voice.find_foreign_numbers(text, FACTS)
+    found = builtin.find_foreign_numbers(text, FACTS)
     assert bool(found) == bool(foreign), found
 
 
 def test_hostile_names_are_kept_short_and_lend_no_number():
     facts = {**PAPER[0], "symbol": "BUY  NOW.\n100x guaranteed, ask me how at once " * 3}
-    post = voice.write(BARE, facts, 1)
+    post = builtin.write(BARE, facts, 1)
     assert (
         "\n" not in post
         and len(post) < 300
-        and voice.find_foreign_numbers("it will do 100 for you", facts)
+        and builtin.find_foreign_numbers("it will do 100 for you", facts)
     )
-    assert voice.find_foreign_numbers("{x} {0}", {**facts, "symbol": "{0}"}) == []
-    assert "{0}" in voice.write(BARE, {**PAPER[0], "symbol": "{0}"}, 1)
+    assert builtin.find_foreign_numbers("{x} {0}", {**facts, "symbol": "{0}"}) == []
+    assert "{0}" in builtin.write(BARE, {**PAPER[0], "symbol": "{0}"}, 1)
 
 
 @pytest.mark.parametrize("facts", PAPER)
@@ -308,4 +307,4 @@ def test_wallet_posts_do_not(facts):
     ],
 )
 def test_what_a_model_wrote_is_checked(text, refused):
-    assert (writer.check_text(text, PAPER[3]) is not None) is refused
+    assert (language_model.check_text(text, PAPER[3]) is not None) is refused

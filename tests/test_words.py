@@ -2,7 +2,7 @@
 
 import pytest
 
-from web import words
+from web.site import words
 
 NOW = 1_793_880_000_000  # 2026-11-05T12:00:00Z
 COMPLETE = {
@@ -156,6 +156,6 @@ def test_names_of_others_are_one_clean_line():
 
 
 def test_every_refusal_is_explained():
-    from web.problem import CODES
+    from accounts.problem import CODES
 
     assert set(words.ADVICE) >= set(CODES)

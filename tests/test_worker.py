@@ -19,10 +19,10 @@ import ground
 import pytest
 from service import GENEROUS, NOW
 
-import models
+import storage
+from accounts import influencers
 from bench.harm import spoil
-from web import accounts
-from web.worker import LINGER_MS, Patience, Worker
+from web.server.worker import LINGER_MS, Patience, Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -208,8 +208,8 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
     try:
         import config
 
-        with models.connect(ground.settings_of(tmp_path / "data")).connection_context():
-            made = accounts.create_bot(config.Config(), "Ada", NOW)
+        with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
+            made = influencers.create_bot(config.Config(), "Ada", NOW)
             ask = {"Authorization": f"Bearer {made.publish_key.text}"}
             codes = []
             crew = [
@@ -222,9 +222,9 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
             ]
             [thread.start() for thread in crew], [thread.join() for thread in crew]
             assert (codes.count(200), codes.count(429)) == (40, 20)
-            accounts.revoke_key(made.publish_key.key.uid, NOW)
+            influencers.revoke_key(made.publish_key.key.uid, NOW)
             assert [server.get("/api/v1/me", **ask)[0] for _ in range(10)] == [401] * 10
-        models.database.close_all()
+        storage.database.close_all()
     finally:
         server.stop()
     lines = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]

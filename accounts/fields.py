@@ -1,0 +1,221 @@
+"""Text that comes from outside: what an address is, what a secret looks like, which characters
+never belong into a text.
+"""
+
+import base64
+import functools
+import hashlib
+import re
+import unicodedata
+
+import base58
+from mnemonic import Mnemonic
+from nacl.signing import SigningKey
+
+from accounts.keys import is_well_formed
+from accounts.problem import invalid
+from chain.addresses import is_nobodys, is_on_curve
+
+BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
+SEED_LENGTHS = (12, 15, 18, 21, 24)
+# Longer than a seed phrase of 24 words, a secret key written as 64 numbers, any address.
+MAX_WALLET_TEXT = 500
+SECRET_WARNING = (
+    "this looks like a secret key or a seed phrase. It was not stored. Never paste one here or"
+    " anywhere else: only the public address is needed. If it is real, move your funds to a new"
+    " wallet"
+)
+HOLDS_SECRET = (
+    "holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never"
+    " paste one where it does not belong; if it is real, put a new one in its place"
+)
+NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
+API_KEY, RECOVERY_CODE = (
+    re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"),
+    re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
+)
+# how wallets and tools write the 64 bytes, and how they are read
+SECRET_KEY_FORMS = (
+    (
+        re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
+        base58.b58decode,
+    ),
+    (re.compile(r"[0-9a-fA-F]{128}"), bytes.fromhex),
+    (re.compile(r"[A-Za-z0-9+/]{86}=="), base64.b64decode),
+    (
+        re.compile(r"\d{1,3}(?:[\s,]+\d{1,3}){63}"),
+        lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
+    ),
+)
+# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as
+# nothing, read by machines
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
+
+
+def is_base58(text, size):
+    """Is this base58 of exactly `size` bytes? (The library alone would accept a trailing newline.)"""
+    return (
+        isinstance(text, str)
+        and BASE58.fullmatch(text) is not None
+        and len(base58.b58decode(text)) == size
+    )
+
+
+def looks_secret(text):
+    """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the
+    side of the warning.
+    """
+    text = text.strip()
+    words = re.split(r"[\s,;]+", text)
+    return (
+        len(words) in SEED_LENGTHS
+        and all(word.isalpha() for word in words)
+        or text.startswith("[")
+        or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
+        or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
+        or is_base58(text, 64)
+    )
+
+
+def holds_secret(text):
+    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a
+    signature is no key pair); a seed phrase by its checksum.
+    """
+    return (
+        any(map(is_well_formed, API_KEY.findall(text)))
+        or RECOVERY_CODE.search(text) is not None
+        or _holds_phrase(text)
+        or any(
+            _is_key_pair(decode(found))
+            for form, decode in SECRET_KEY_FORMS
+            for found in form.findall(text)
+        )
+    )
+
+
+def _is_key_pair(raw):
+    """Solana's secret key: the 32 bytes of a seed, then the public key they make."""
+    return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
+
+
+def _holds_phrase(text: str) -> bool:
+    """Is there a seed phrase in a text? Told from prose by its checksum, from one word said over
+    and over by how few repeat in it."""
+    numbers, run = _phrase_numbers(), []
+    for word in re.findall(r"[a-z]+", text.lower()):
+        number = numbers.get(word)
+        if number is not None:
+            run.append(number)
+            continue
+        if _run_holds_phrase(run):
+            return True
+        run = []
+    return _run_holds_phrase(run)
+
+
+def _run_holds_phrase(run: list[int]) -> bool:
+    """Does a phrase end anywhere in a run of numbers of words? Shorter runs cost nothing; a longer
+    one costs a hash for each place and size, and is looked through once."""
+    if len(run) < SEED_LENGTHS[0]:
+        return False
+    # The last 24 words as one integer, 11 bits a word: what BIP39 calls the concatenated bits.
+    bits, most = 0, (1 << 11 * SEED_LENGTHS[-1]) - 1
+    for end, number in enumerate(run, start=1):
+        bits = (bits << 11 | number) & most
+        for size in SEED_LENGTHS:
+            if size > end:
+                break
+            if _is_checked(bits & ((1 << 11 * size) - 1), size):
+                # How few repeat is asked last: one window in sixteen comes as far as this.
+                if len(set(run[end - size : end])) > size // 2:
+                    return True
+    return False
+
+
+def _is_checked(bits: int, size: int) -> bool:
+    """BIP39's checksum: of every 33 bits the last one belongs to the hash of all the others."""
+    check_bits = size // 3
+    entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
+    first = hashlib.sha256(entropy).digest()[0]
+    return first >> (8 - check_bits) == bits & ((1 << check_bits) - 1)
+
+
+@functools.cache
+def _phrase_numbers() -> dict[str, int]:
+    return {word: number for number, word in enumerate(Mnemonic("english").wordlist)}
+
+
+def check_wallet(text, field="wallet"):
+    """The address in `text`, which must be nothing but a public address; Problem otherwise, with a
+    warning where it looks like a secret.
+    """
+    text = text.strip()
+    if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
+        raise invalid(field, SECRET_WARNING)
+    if not is_base58(text, 32):
+        raise invalid(
+            field,
+            "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits",
+        )
+    if is_nobodys(text):
+        raise invalid(field, NOBODYS)
+    return text
+
+
+@functools.lru_cache(4096)
+def is_provable(address):
+    """Could a key sign for this address? Not for those that programs derive, vaults and multisigs."""
+    return is_on_curve(base58.b58decode(address))
+
+
+def has_control(text):
+    """Control characters other than newline and tab (NUL, escape, carriage return...)."""
+    return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
+
+
+def clean_text(text):
+    """`text` without invisible format characters; joiners and styles that make an emoji stay."""
+    return INVISIBLE.sub(_keep_in_emoji, text)
+
+
+def _keep_in_emoji(found):
+    text, at = found.string, found.start()
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if found[0] == EMOJI_STYLE and (_is_symbol(before) or before and before in KEYCAPS):
+        return EMOJI_STYLE
+    if (
+        found[0] == ZERO_WIDTH_JOINER
+        and (_is_symbol(before) or before == EMOJI_STYLE)
+        and _is_symbol(after)
+    ):
+        return ZERO_WIDTH_JOINER
+    return ""
+
+
+def _is_symbol(character):
+    """Emoji, and the skin tones that follow them."""
+    return character != "" and unicodedata.category(character) in ("So", "Sk")
+
+
+def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
+    """Refuse a text that is far too long, before anything looks into it. What is invisible in it
+    may be as much again: that goes before a text is measured exactly."""
+    if len(text.strip()) > 2 * longest:
+        raise invalid(field, f"must have {shortest} to {longest} characters")
+
+
+def check_line(field, text, longest, shortest=1):
+    """A short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
+    check_size(field, text, longest, shortest)
+    if has_control(text) or "\n" in text or "\t" in text:
+        raise invalid(field, "must not contain control characters or line breaks")
+    text = clean_text(text).strip()
+    if not shortest <= len(text) <= longest:
+        raise invalid(field, f"must have {shortest} to {longest} characters")
+    if holds_secret(text):
+        raise invalid(field, HOLDS_SECRET)
+    return text

@@ -1,0 +1,313 @@
+"""Publishing: one event id of one influencer is one post for ever, and nothing in a request can
+make a post verified.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+import orjson
+from peewee import IntegrityError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+import models
+from accounts import quotas
+from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
+from accounts.problem import Problem, invalid, refuse_full
+from chain.verify import judge
+from models import Post, store_post
+from storage import database, erasing, writing
+from storage.arrivals import store_arrival
+
+MAX_TEXT = 4000
+LONGEST = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
+# Of the fields that do not belong into a body this many are named; nobody means more.
+MAX_UNKNOWN_FIELDS = 20
+# what makes a retry identical
+COMPARED = ("body", "mint", "symbol", "signature", "reason")
+# what hiding a post leaves of it
+KEPT = ("mint", "signature")
+
+
+class PostBody(BaseModel):
+    """The JSON body of POST /api/v1/posts."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    eventId: str | None = Field(
+        None,
+        min_length=1,
+        max_length=LONGEST["eventId"],
+        examples=["sell-17"],
+        description="Idempotency key, unique per update; or send the header Idempotency-Key",
+    )
+    body: str = Field(
+        min_length=1,
+        max_length=MAX_TEXT,
+        examples=["Took profit."],
+        description="Post text, trimmed",
+    )
+    mint: str | None = Field(
+        None,
+        examples=["So11111111111111111111111111111111111111112"],
+        description="Token mint address, base58 of 32 bytes",
+        json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"},
+    )
+    symbol: str | None = Field(
+        None,
+        min_length=1,
+        max_length=LONGEST["symbol"],
+        examples=["SOL"],
+        description="Token ticker",
+    )
+    signature: str | None = Field(
+        None,
+        description="Transaction signature, base58 of 64 bytes",
+        json_schema_extra={"pattern": "^[1-9A-HJ-NP-Za-km-z]{64,88}$"},
+    )
+    reason: str | None = Field(
+        None,
+        max_length=MAX_TEXT,
+        examples=["The book was thin."],
+        description="Why; stays the bot's word, never verified",
+    )
+    botId: str | None = Field(None, description="The influencer; must be the key's own")
+
+    @field_validator("eventId", "body", "symbol", "reason", mode="before")
+    @classmethod
+    def clean(cls, text, info):
+        # What is far too long is not looked into: the field's own length refuses it next.
+        if not isinstance(text, str) or len(text.strip()) > 2 * LONGEST[info.field_name]:
+            return text
+        if has_control(text):
+            raise PydanticCustomError(
+                "control_character",
+                "must not contain control characters other than newline and tab",
+            )
+        return clean_text(text).strip()
+
+    @field_validator("eventId", "body", "symbol", "signature", "reason")
+    @classmethod
+    def refuse_secret(cls, text):
+        # The others are measured by now; a longer signature is none, which is said next.
+        if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
+            raise PydanticCustomError("secret", HOLDS_SECRET)
+        return text
+
+    @field_validator("mint", "signature")
+    @classmethod
+    def check_base58(cls, text, info):
+        size = 32 if info.field_name == "mint" else 64
+        if text is not None and not is_base58(text, size):
+            raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})
+        return text
+
+
+@dataclass(frozen=True)
+class Published:
+    """The uid of the post that now stands for the event, and whether it stood before."""
+
+    uid: str
+    replayed: bool
+
+
+# ---- from bytes to a body ------------------------------------------------------------------------
+def parse_json(raw):
+    """The JSON object in a request body. Refused with `invalid_json`: everything RFC 8259 leaves to
+    chance (keys given twice, NaN, lone surrogates, depth).
+    """
+    try:
+        value = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
+        )
+        # refuses lone surrogates, and integers and depths nobody can mean
+        orjson.dumps(value)
+    except (ValueError, RecursionError, TypeError):
+        raise Problem(
+            "invalid_json", "the body must be one JSON object in UTF-8, each key once, without NaN"
+        ) from None
+    if not isinstance(value, dict):
+        raise Problem("invalid_json", "the body must be a JSON object")
+    return value
+
+
+def _no_key_twice(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key twice")
+    return value
+
+
+def _no_constant(name):
+    raise ValueError(name)
+
+
+def parse_post(value, idempotency_key=None):
+    """(PostBody, was anything invisible removed) or Problem 422 naming each field. The header may
+    carry the eventId instead.
+    """
+    if idempotency_key is not None:
+        if value.get("eventId") not in (None, idempotency_key):
+            raise invalid("eventId", "differs from the header Idempotency-Key")
+        value = {**value, "eventId": idempotency_key}
+    try:
+        body = PostBody.model_validate(_without_crowd(value))
+    except ValidationError as error:
+        raise _unaccepted(error) from None
+    if body.eventId is None:
+        raise invalid("eventId", "is required, here or as the header Idempotency-Key")
+    given = (
+        value[name]
+        for name in ("eventId", "body", "symbol", "reason")
+        if value.get(name) is not None
+    )
+    return body, any(clean_text(text) != text for text in given)
+
+
+def _without_crowd(value):
+    """The body with its first few unknown fields: they are refused, and thousands would be named
+    one by one.
+    """
+    unknown = [name for name in value if name not in PostBody.model_fields][MAX_UNKNOWN_FIELDS:]
+    crowd = frozenset(unknown)
+    return {name: given for name, given in value.items() if name not in crowd} if crowd else value
+
+
+def _unaccepted(error):
+    errors = [
+        {"field": _name(one["loc"]), "message": one["msg"]}
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    return Problem(
+        "validation_failed",
+        "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]),
+        errors=errors[:20],
+    )
+
+
+def _name(path):
+    """A field's name, where it looks like one: what is not known here may be anything, a secret
+    too.
+    """
+    text = ".".join(map(str, path))
+    return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
+
+
+# ---- from a body to a post -----------------------------------------------------------------------
+def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False, config=None):
+    """Store a post, or find the one its eventId already stands for: Published. Problem
+    `event_conflict` if that one says something else.
+
+    The unique index decides races: of many equal requests one inserts, the others find its row.
+    `config` has the quota of its owner, which a retry needs nothing of; None: none.
+    """
+    try:
+        with writing():
+            if config is not None:
+                _refuse_beyond_quota(config, bot_id, body)
+            return Published(_store(bot_id, body, now, channel, key_id, sanitized), replayed=False)
+    except IntegrityError:
+        return Published(_find_same(bot_id, body).uid, replayed=True)
+
+
+def _refuse_beyond_quota(config, bot_id, body):
+    kept = quotas.find_posts_kept(config, bot_id)
+    if kept.is_full and not quotas.is_known(bot_id, body.eventId):
+        refuse_full(kept)
+
+
+WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
+TRADE_OF = (
+    "SELECT id, kind, flags, token_changes, block_time FROM trade WHERE wallet_id = ? AND"
+    " signature = ?"
+)
+
+
+def _store(bot_id, body, now, channel, key_id, sanitized):
+    wallet = (database.execute_sql(WALLET_OF, (bot_id,)).fetchone() or (None,))[0]
+    return store_post(
+        bot=bot_id,
+        source="bot",
+        channel=channel,
+        key=key_id,
+        event_id=body.eventId,
+        body=body.body,
+        mint=body.mint,
+        symbol=body.symbol,
+        signature=body.signature,
+        reason=body.reason,
+        sanitized=sanitized,
+        wallet=wallet,
+        created_at=now,
+        **_judged(body, wallet, now),
+    )
+
+
+def _judged(body, wallet, now):
+    """Where verification stands at creation: only an observed trade of the attached wallet can say
+    more than `pending`.
+    """
+    if not (body.signature and wallet):
+        return {"status": "none", "event_at": now}
+    trade = database.execute_sql(TRADE_OF, (wallet, body.signature)).fetchone()
+    if not trade:
+        return {"status": "pending", "event_at": now}
+    trade_id, kind, flags, token_changes, block_time = trade
+    status, reason = judge(
+        kind, orjson.loads(flags), {mint for mint, _, _ in orjson.loads(token_changes)}, body.mint
+    )
+    verified = status == "verified" and block_time is not None
+    return {
+        "status": status,
+        "status_reason": reason,
+        "trade": trade_id,
+        "checked_at": now,
+        "event_at": block_time * 1000 if verified else now,
+    }
+
+
+def _find_same(bot_id, body):
+    """The post this eventId stands for, if it says the same."""
+    post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
+    if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
+        # which of the words differ cannot be said once they are gone
+        compared = KEPT if post.hidden_hash else COMPARED
+        raise Problem(
+            "event_conflict",
+            "this eventId was used for another payload",
+            existingPostId=post.uid,
+            differingFields=[
+                field for field in compared if getattr(body, field) != getattr(post, field)
+            ],
+        )
+    return post
+
+
+# ---- the operator's last word --------------------------------------------------------------------
+def hide(uid, now):
+    """Take a post's words out of the database. Its record stays, and a retry is still told from
+    another payload. Hiding twice changes nothing.
+    """
+    with erasing():
+        post = Post.get_or_none(Post.uid == uid)
+        if post is None:
+            raise Problem("not_found", "there is no such post")
+        if post.hidden_at is None:
+            models.count_posts_bytes(
+                post.bot_id,
+                -models.measure_words(
+                    {"body": post.body, "symbol": post.symbol, "reason": post.reason}
+                ),
+            )
+            Post.update(
+                hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None
+            ).where(Post.id == post.id).execute()
+            # followers hear of it
+            store_arrival("verification", post=post)
+
+
+def hash_compared(said):
+    """SHA-256 of what a PostBody or a Post says, as hex."""
+    return hashlib.sha256(orjson.dumps([getattr(said, field) for field in COMPARED])).hexdigest()

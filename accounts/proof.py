@@ -1,0 +1,86 @@
+"""Proof that a wallet is its claimant's: a text signed with the wallet's own key (Ed25519),
+verified here. No secret ever leaves the wallet.
+"""
+
+import base64
+import binascii
+import struct
+
+import base58
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
+
+from accounts.fields import is_base58
+
+MINUTES = 5
+SIGNATURE_BYTES = 64
+# As hex it takes 128 characters.
+MAX_SIGNATURE_TEXT = 200
+SIGNING_DOMAIN = (
+    # of Solana's off-chain messages: never the beginning of a transaction
+    b"\xffsolana offchain"
+)
+# printable ASCII, UTF-8
+FORMATS = (0, 1)
+
+
+def write_challenge(base_url, bot, wallet, nonce, ends_at):
+    """The text to sign: one line of printable ASCII, so that hardware wallets can show it.
+    `ends_at` as RFC 3339.
+    """
+    return (
+        f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"
+        f" {nonce}. Valid until {ends_at}."
+    )
+
+
+def parse_signature(text):
+    """The 64 bytes of a signature in base58, base64 or hex; None for anything else."""
+    text = text.strip()
+    if len(text) > MAX_SIGNATURE_TEXT:
+        return None
+    if is_base58(text, SIGNATURE_BYTES):
+        return base58.b58decode(text)
+    for decode in (bytes.fromhex, _from_base64):
+        try:
+            raw = decode(text)
+        except (ValueError, binascii.Error):
+            continue
+        if len(raw) == SIGNATURE_BYTES:
+            return raw
+    return None
+
+
+def _from_base64(text):
+    return base64.b64decode(text, validate=True)
+
+
+def is_signed(address, signature, text):
+    """Did the key of `address` sign `text`, as it stands or as an off-chain message?"""
+    key = VerifyKey(base58.b58decode(address))
+    return any(
+        _verifies(key, signature, message)
+        for message in list_forms(base58.b58decode(address), text.encode())
+    )
+
+
+def list_forms(signer, text):
+    """What wallets sign for one text: the text itself; Solana's off-chain message as `solana
+    sign-offchain-message` writes it; and as the specification has it, with an empty application
+    domain and this one signer (docs.anza.xyz, proposals/off-chain-message-signing).
+    """
+    length = struct.pack("<H", len(text))
+    short = [SIGNING_DOMAIN + bytes((0, form)) + length + text for form in FORMATS]
+    full = [
+        SIGNING_DOMAIN + b"\0" + bytes(32) + bytes((form, 1)) + signer + length + text
+        for form in FORMATS
+    ]
+    return [text, *short, *full]
+
+
+def _verifies(key, signature, message):
+    try:
+        key.verify(message, signature)
+    except BadSignatureError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""What one owner may take of an instance, and who took the most of it.
+
+A quota refuses something new and drops nothing old. It is asked inside the transaction that would
+use it, of which there is one at a time, so that no race passes it. The operator's command line is
+exempt: config.lift_quotas. 1 MB is 1,000,000 bytes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from config import Config
+from storage import database
+
+MB = 1_000_000
+DAY_MS = 86_400_000
+# settings of the Config, by the quota's name in answers
+SETTINGS = {
+    "posts_kept_mb": "max_posts_kept_mb",
+    "wallet_changes_per_day": "max_wallet_changes_per_day",
+    "traders": "max_traders_per_owner",
+    "wallets": "max_wallets_per_owner",
+}
+POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
+KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
+# A wallet given up, by detaching, by taking another or by retiring: the first ones cost no change.
+CHANGES = (
+    "SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ? AND"
+    " a.detached_at > ?"
+)
+TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
+WALLETS = """
+SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ? AND b.id <> ? AND a.detached_at IS NULL"""
+# What the owner who uses most of it uses, and how many owners are at the limit.
+MOST_POSTS = (
+    "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
+)
+MOST_OF = (
+    "SELECT COALESCE(MAX(n), 0), COUNT(CASE WHEN n >= ? THEN 1 END) FROM (SELECT COUNT(*) AS n FROM"
+    " {} GROUP BY owner_id) AS by_owner"
+)
+MOST_CHANGES = MOST_OF.format("attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at > ?")
+MOST_TRADERS = MOST_OF.format("trader WHERE retired_at IS NULL")
+MOST_WALLETS = MOST_OF.format(
+    "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
+)
+
+
+@dataclass(frozen=True)
+class Use:
+    """How much of a quota is used: by one owner or, `owners_at_limit` beside it, by the one who
+    uses most.
+    """
+
+    quota: str
+    limit: int
+    used: int
+    owners_at_limit: int = 0
+
+    @property
+    def setting(self) -> str:
+        return SETTINGS[self.quota].upper()
+
+    @property
+    def is_full(self) -> bool:
+        return self.used >= self.limit
+
+
+def find_limit(config: Config, quota: str) -> int:
+    return getattr(config, SETTINGS[quota])
+
+
+# ---- what one owner uses -------------------------------------------------------------------------
+def find_posts_kept(config: Config, bot_id: int) -> Use:
+    """MB of posts of a bot's owner; the post that reaches the limit is the last one taken."""
+    kept = database.execute_sql(POSTS, (bot_id,)).fetchone()[0]
+    return Use("posts_kept_mb", config.max_posts_kept_mb, kept // MB)
+
+
+def is_known(bot_id: int, event_id: str) -> bool:
+    """Does a post stand for this event already? Then nothing new is kept."""
+    return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
+
+
+def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
+    """Wallets given up within the last 24 hours."""
+    changes = database.execute_sql(CHANGES, (owner_id, now - DAY_MS)).fetchone()[0]
+    return Use("wallet_changes_per_day", config.max_wallet_changes_per_day, changes)
+
+
+def find_wallets(config: Config, owner_id: int, bot_id: int) -> Use:
+    """Wallets held now by the owner's bots but this one."""
+    return Use(
+        "wallets",
+        config.max_wallets_per_owner,
+        database.execute_sql(WALLETS, (owner_id, bot_id)).fetchone()[0],
+    )
+
+
+def find_traders(config: Config, owner_id: int) -> Use:
+    """Paper traders at work."""
+    return Use(
+        "traders",
+        config.max_traders_per_owner,
+        database.execute_sql(TRADERS, (owner_id,)).fetchone()[0],
+    )
+
+
+# ---- what all use --------------------------------------------------------------------------------
+def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
+    """Each quota with the most that any owner uses of it; nobody is named."""
+    posts, full = execute(MOST_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
+    day = now - DAY_MS
+    return [
+        Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full),
+        _find_most(execute, config, "wallet_changes_per_day", MOST_CHANGES, day),
+        _find_most(execute, config, "wallets", MOST_WALLETS),
+        _find_most(execute, config, "traders", MOST_TRADERS),
+    ]
+
+
+def _find_most(
+    execute: Callable[..., Any], config: Config, quota: str, sql: str, *values: int
+) -> Use:
+    limit = find_limit(config, quota)
+    most, full = execute(sql, (limit, *values)).fetchone()
+    return Use(quota, limit, most, full)

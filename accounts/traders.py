@@ -1,0 +1,265 @@
+"""Traders: every write an owner or the operator makes, for the pages and the command line alike.
+
+Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
+`now` is UTC milliseconds. Whatever touches the account or the phase counts up the trader's version:
+a tick under way notices and starts over.
+"""
+
+import re
+import secrets
+import unicodedata
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from accounts import influencers, quotas
+from accounts.fields import check_line
+from accounts.names import check_name
+from accounts.problem import Problem, invalid, refuse_full
+from models import DiaryEntry, Owner, PaperOrder, Period, Position, Review, Trader
+from paper.book import STARTING_CASH
+from paper.guard import Phase
+from paper.strategies import FAMILIES, BadSetting, parse_settings
+from storage import new_uid, writing
+from voice import builtin as speech
+
+START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True)
+class NewTrader:
+    """A trader just made; `recovery_code` is None where its owner existed before."""
+
+    trader: Trader
+    owner: Owner
+    recovery_code: str | None
+
+
+def create_trader(
+    name,
+    family,
+    now,
+    start="guarded",
+    owner=None,
+    voice=None,
+    bio="",
+    settings=None,
+    adaptive="observe",
+    config=None,
+):
+    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names;
+    `settings`: {public name: whole number} of its family.
+
+    `config` has the quotas of its owner; None: the operator makes it.
+    """
+    name, bio = check_name(name), influencers.check_bio(bio)
+    start, adaptive = (
+        check_choice("start", start, START_MODES),
+        check_choice("adaptive", adaptive, ADAPTIVE),
+    )
+    settings = check_settings(family, settings or {})
+    with writing():
+        handle = _free_handle(name)
+        persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
+        if config and owner:
+            refuse_full(quotas.find_traders(config, owner.id))
+        owner, code = (owner, None) if owner else influencers.create_owner(now)
+        trader = Trader.create(
+            uid=new_uid("trader"),
+            owner=owner,
+            handle=handle,
+            name=name,
+            bio=bio,
+            likeness=influencers.find_free_likeness(name),
+            voice=persona,
+            family=family,
+            settings=settings,
+            start_mode=start,
+            adaptive=adaptive,
+            created_at=now,
+            phase=_show(Phase(start, since=now)),
+        )
+        _open_period(trader, 1, now)
+        return NewTrader(trader, owner, code)
+
+
+def check_settings(family, given):
+    """The stored JSON of a family's settings; Problem names the setting and what is allowed."""
+    check_choice("family", family, tuple(FAMILIES))
+    try:
+        parse_settings(family, given)
+    except BadSetting as error:
+        raise invalid(error.field, str(error)) from None
+    return orjson.dumps(given).decode()
+
+
+def check_choice(field, value, allowed):
+    if value not in allowed:
+        raise invalid(field, f"must be one of: {', '.join(allowed)}")
+    return value
+
+
+def find_trader(uid):
+    found = Trader.get_or_none(Trader.uid == uid)
+    if found is None:
+        raise Problem("not_found", "there is no such trader")
+    return found
+
+
+def list_traders():
+    return list(Trader.select(Trader, Owner).join(Owner).order_by(Trader.id))
+
+
+def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
+    """Change what is given; posts keep the words they have."""
+    if name is not None:
+        influencers.rename(trader, name)
+    if bio is not None:
+        trader.bio = influencers.check_bio(bio)
+    if voice is not None:
+        trader.voice = influencers.check_voice({**orjson.loads(trader.voice), **voice})
+    if adaptive is not None:
+        trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
+    if trader.dirty_fields:
+        trader.save(only=trader.dirty_fields)
+
+
+def retire_trader(trader, now):
+    """It plays and speaks no more; its page and records stay. Not while positions are open: their
+    outcome would stay untold.
+    """
+    with writing():
+        _cancel_orders(find_period(trader))
+        Trader.update(retired_at=now, version=Trader.version + 1).where(
+            Trader.id == trader.id, Trader.retired_at.is_null()
+        ).execute()
+
+
+def reset_trader(trader, reason, now):
+    """Close the account period and open the next. Nothing is deleted or left open: reviews are
+    decided first, positions closed by the trader itself.
+    """
+    reason = check_line("reason", reason, LONGEST_REASON)
+    with writing():
+        period = find_period(trader)
+        if _is(find_review(period), "under_review"):
+            raise Problem("under_review", "the account is under review: clear or uphold that first")
+        _cancel_orders(period)
+        Period.update(closed_at=now, closing_reason=reason).where(Period.id == period.id).execute()
+        opened = _open_period(trader, period.number + 1, now)
+        _change_phase(trader, Phase(trader.start_mode, since=now))
+        _note(opened, "phase", now, what="reset", why=reason)
+        return opened
+
+
+def _cancel_orders(period):
+    if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
+        raise Problem("positions_open", "positions are open: their outcome would stay untold")
+    PaperOrder.update(state="cancelled").where(
+        PaperOrder.period == period, PaperOrder.state == "open"
+    ).execute()
+
+
+def _open_period(trader, number, now):
+    return Period.create(
+        trader=trader,
+        number=number,
+        starting_cash=STARTING_CASH,
+        cash=STARTING_CASH,
+        peak=STARTING_CASH,
+        day_equity=STARTING_CASH,
+        opened_at=now,
+    )
+
+
+def find_period(trader):
+    return Period.get(Period.trader == trader, Period.closed_at.is_null())
+
+
+# ---- reviews -------------------------------------------------------------------------------------
+def open_review(trader, reason, now):
+    """The operator asks a question about the record: from this moment its headline is withheld."""
+    reason = check_line("reason", reason, LONGEST_REASON)
+    with writing():
+        period = find_period(trader)
+        if _is(find_review(period), "under_review", "upheld"):
+            raise Problem("under_review", "the account is under review, or was held up, already")
+        reasons = [
+            {
+                "key": f"operator:{now}",
+                "code": "operator",
+                "detail": reason,
+                "symbol": None,
+                "at": now,
+            }
+        ]
+        Review.create(
+            period=period,
+            state="under_review",
+            reasons=orjson.dumps(reasons).decode(),
+            opened_at=now,
+        )
+        _change_phase(trader)
+        _note(
+            period, "review", now, what="under_review", code="operator", detail=reason, symbol=None
+        )
+
+
+def clear_review(trader, reason, now):
+    """Nothing was wrong with the record: the headline comes back."""
+    _decide(trader, "cleared", reason, now)
+
+
+def uphold_review(trader, reason, now):
+    """The record stays as it is and does not count; the trader starts guarded again."""
+    _decide(trader, "upheld", reason, now)
+
+
+def _decide(trader, state, reason, now):
+    reason = check_line("reason", reason, LONGEST_REASON)
+    with writing():
+        period = find_period(trader)
+        review = find_review(period)
+        if not _is(review, "under_review"):
+            raise Problem("no_review", "there is no open review of this trader")
+        Review.update(state=state, decided_at=now, decision=reason).where(
+            Review.id == review.id
+        ).execute()
+        _note(period, "review", now, what=state, detail=reason)
+        if state == "upheld":
+            _note(period, "phase", now, what="guarded", why="a review was upheld")
+        _change_phase(trader, Phase(since=now) if state == "upheld" else None)
+
+
+def find_review(period):
+    """The last review of an account period, or None."""
+    return Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
+
+
+def _is(review, *states):
+    return review is not None and review.state in states
+
+
+def _change_phase(trader, phase=None):
+    Trader.update(version=Trader.version + 1, **({"phase": _show(phase)} if phase else {})).where(
+        Trader.id == trader.id
+    ).execute()
+
+
+def _show(phase):
+    return orjson.dumps(asdict(phase)).decode()
+
+
+def _note(period, kind, now, **facts):
+    DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(facts).decode())
+
+
+def _free_handle(name):
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "trader"
+    return (
+        f"{handle}-{secrets.token_hex(3)}"
+        if Trader.select().where(Trader.handle == handle).exists()
+        else handle
+    )

@@ -1,0 +1,623 @@
+"""From stored entries to what readers see: trades, results, positions, coverage, verified posts. No
+network here.
+
+A refold writes only the rows that differ, in one short transaction, so that the order in which
+receipts arrived leaves no trace.
+"""
+
+import datetime
+import hashlib
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+import orjson
+from peewee import chunked, fn
+
+import models
+import storage
+from chain.amounts import exact, sol
+from chain.coverage import decide_state, order_entries
+from chain.entries import READING, Entry
+from chain.kinds import TRADES
+from chain.ledger import Book
+from chain.receipts import parse_receipt, touches
+from chain.verify import judge
+from models import (
+    Address,
+    Attachment,
+    Bot,
+    HourTotal,
+    Post,
+    Receipt,
+    Sighting,
+    Token,
+    Trade,
+    TradeMint,
+    Wallet,
+)
+from storage import arrivals
+from voice import builtin
+
+# ms of chain time past a post's creation without its signature
+NOT_FOUND_AFTER = 10 * 60_000
+DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
+# changed rows whose posts are looked after one by one
+MOST_AT_ONCE = 400
+
+
+@dataclass
+class Kept:
+    """A folded book and what is not written yet. Each signature and each hour has one fate: it is
+    written, or (None) dropped.
+    """
+
+    book: Book
+    # signature -> trade row, or None for a stored one that the book no longer has
+    rows: dict = field(default_factory=dict)
+    # hour -> running totals at its end, or None likewise
+    hours: dict = field(default_factory=dict)
+    first_time: int | None = None
+    last_time: int | None = None
+    hour: int = 0
+    place: tuple = (None, 0)
+
+
+class Books:
+    """The books of all wallets, folded. Kept in memory: what arrives at the head costs only itself.
+    Of what is stored as it should be, nothing is kept.
+    """
+
+    def __init__(self):
+        self._kept = {}
+
+    def forget(self, wallet_id):
+        self._kept.pop(wallet_id, None)
+
+    def take(self, wallet, new=()):
+        """The Book of a wallet with these new entries; folded again from the start where one is not
+        newer than all before.
+        """
+        kept = self._kept.get(wallet.id)
+        if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
+            kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
+            _take_again(wallet, kept)
+        else:
+            for entry in order_entries(new, kept.book.seen):
+                kept.rows[entry.signature] = take_entry(wallet, kept, entry)
+        if kept.book.stale:
+            kept = self._kept[wallet.id] = Kept(kept.book.again())
+            _take_again(wallet, kept)
+        return kept.book
+
+    def last_time(self, wallet_id):
+        """Block time of the newest receipt in the books of a wallet, or None."""
+        kept = self._kept.get(wallet_id)
+        return kept and kept.last_time
+
+    def publish(self, wallet, progress, now):
+        """Write what follows from the books: trades, the wallet's derived columns, the verification
+        of its posts.
+
+        `progress`: chain.coverage.Progress; None leaves the coverage as it was said last (nothing
+        was looked at).
+        """
+        kept = self._kept[wallet.id]
+        with storage.writing():
+            changed = replace_trades(wallet.id, kept.rows)
+            replace_hours(wallet.id, kept.hours)
+            _replace_summary(wallet, kept, progress)
+            verify_posts(wallet, changed, now)
+            post_trades(wallet, changed, now)
+        kept.rows, kept.hours = {}, {}
+
+
+def _extends(book, new):
+    return all(book.last_slot is None or entry.slot > book.last_slot for entry in new)
+
+
+def _take_again(wallet, kept):
+    """All stored entries, slot after slot: a wallet with a long past is folded without holding it."""
+    stored = dict(
+        Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
+    )
+    for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
+        for row in [
+            take_entry(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)
+        ]:
+            if stored.pop(row["signature"], None) != row["digest"]:
+                kept.rows[row["signature"]] = row
+    kept.rows |= dict.fromkeys(stored)
+    hours = read_hours(wallet.id)
+    kept.hours = {
+        hour: kept.hours.get(hour)
+        for hour in kept.hours.keys() | hours.keys()
+        if hours.get(hour) != kept.hours.get(hour)
+    }
+
+
+def take_entry(wallet, kept, entry):
+    """Book an entry: its trade row."""
+    slot, count = kept.place
+    kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
+    if entry.block_time is not None:
+        kept.first_time = entry.block_time if kept.first_time is None else kept.first_time
+        kept.last_time, kept.hour = entry.block_time, max(kept.hour, entry.block_time // 3600)
+    row = _trade_row(
+        wallet, kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry)
+    )
+    kept.hours[kept.hour] = read_running(kept.book.totals)
+    return row
+
+
+def list_entries(wallet_id):
+    """All stored entries of a wallet by slot, one after another."""
+    rows = (
+        Sighting.select(Sighting.entry, Sighting.tx_index)
+        .where(Sighting.wallet == wallet_id, Sighting.state == "stored")
+        .order_by(Sighting.slot)
+        .tuples()
+    )
+    for text, tx_index in rows.iterator():
+        yield Entry.load(text, tx_index)
+
+
+def name_rules(programs):
+    """Names the rules by which entries are read: where they change, entries are read anew."""
+    return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
+
+
+def trade_uid(address, signature):
+    """The public id of a trade: from wallet and signature, so that it survives every refold."""
+    return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
+
+
+# ---- trades --------------------------------------------------------------------------------------
+def _trade_row(wallet, place, booked):
+    entry = booked.entry
+    lots = [
+        [
+            trade_uid(wallet.address, origin) if origin else None,
+            str(amount),
+            None if cost is None else str(cost),
+        ]
+        for origin, amount, cost in booked.lots
+    ]
+    row = {
+        "signature": entry.signature,
+        "slot": entry.slot,
+        "tx_index": entry.tx_index,
+        "place": place,
+        "block_time": entry.block_time,
+        "kind": entry.kind,
+        "venue": entry.venue,
+        "mint": entry.mint,
+        "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]),
+        "sol_change": entry.sol,
+        "fee": entry.fee,
+        "tip": entry.tip,
+        "rent": entry.rent,
+        "realized": booked.status,
+        "result": booked.result,
+        "proceeds": booked.proceeds,
+        "cost": booked.cost,
+        "matched_raw": str(booked.matched),
+        "unmatched_raw": str(booked.unmatched),
+        "lots": to_json(lots),
+        "flags": to_json(booked.flags),
+    }
+    return {
+        "uid": trade_uid(wallet.address, entry.signature),
+        "wallet": wallet.id,
+        **row,
+        "digest": digest_trade(row),
+    }
+
+
+def digest_trade(row):
+    """Of all that is derived in a trade row."""
+    return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
+
+
+def to_json(value):
+    return orjson.dumps(value).decode()
+
+
+def replace_trades(wallet_id, rows):
+    """Write the rows {signature: row} that differ from the stored ones, and drop those that are
+    None. Signatures that changed.
+    """
+    changed = {signature for signature, row in rows.items() if row is None}
+    for part in chunked(
+        [row for row in rows.values() if row is not None], storage.ROWS_A_STATEMENT
+    ):
+        mine = (Trade.wallet == wallet_id) & Trade.signature.in_([row["signature"] for row in part])
+        stored = dict(Trade.select(Trade.signature, Trade.digest).where(mine).tuples())
+        differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
+        if differing:
+            numbers = models.store_trades(differing)
+            _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
+        changed |= {row["signature"] for row in differing}
+    for part in chunked(
+        sorted(signature for signature, row in rows.items() if row is None),
+        storage.ROWS_A_STATEMENT,
+    ):
+        Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(part)).execute()
+    return changed
+
+
+def _replace_mints(wallet_id, numbered):
+    """Which tokens these trades moved: [(id, row), ...]."""
+    for part in chunked(numbered, storage.ROWS_A_STATEMENT):
+        TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
+        rows = [
+            {
+                "trade": number,
+                "wallet": wallet_id,
+                "mint": mint,
+                "side": side,
+                "slot": slot,
+                "place": place,
+            }
+            for number, row in part
+            for mint, side, slot, place in list_moved(row)
+        ]
+        if rows:
+            TradeMint.insert_many(rows).execute()
+
+
+def list_moved(row):
+    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
+    changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
+    return [
+        (
+            mint,
+            ("buy" if change > 0 else "sell") if row["kind"] in TRADES else None,
+            row["slot"],
+            row["place"],
+        )
+        for mint, change in changes
+    ]
+
+
+def distrust_trades(wallet_id):
+    """Mark the stored rows that are not what their digest says, so that the next fold writes them
+    again; how many there are.
+    """
+    mints, marked = defaultdict(list), []
+    for number, *columns in (
+        TradeMint.select(
+            TradeMint.trade, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
+        )
+        .join(Trade)
+        .where(Trade.wallet == wallet_id)
+        .order_by(TradeMint.id)
+        .tuples()
+        .iterator()
+    ):
+        mints[number].append(tuple(columns))
+    for row in Trade.select().where(Trade.wallet == wallet_id).dicts().iterator():
+        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row):
+            marked.append(row["id"])
+    with storage.writing():
+        for number in marked:
+            Trade.update(digest="").where(Trade.id == number).execute()
+    return len(marked)
+
+
+# ---- running totals ------------------------------------------------------------------------------
+RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning")
+# of chain.ledger.Totals
+read_running = attrgetter(*RUNNING)
+
+
+def read_hours(wallet_id):
+    """The stored ones of a wallet: {hour: totals}."""
+    rows = (
+        HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
+        .where(HourTotal.wallet == wallet_id)
+        .tuples()
+    )
+    return {hour: tuple(totals) for hour, *totals in rows.iterator()}
+
+
+def replace_hours(wallet_id, hours):
+    """Write the running totals {hour: totals}, and drop those that are None."""
+    rows = [
+        {"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))}
+        for hour, totals in hours.items()
+        if totals is not None
+    ]
+    for part in chunked(rows, storage.ROWS_A_STATEMENT):
+        HourTotal.insert_many(part).on_conflict(
+            conflict_target=[HourTotal.wallet, HourTotal.hour],
+            preserve=[getattr(HourTotal, name) for name in RUNNING],
+        ).execute()
+    for part in chunked(
+        sorted(hour for hour, totals in hours.items() if totals is None), storage.ROWS_A_STATEMENT
+    ):
+        HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(part)).execute()
+
+
+# ---- the wallet's summary ------------------------------------------------------------------------
+def _replace_summary(wallet, kept, progress):
+    last = (
+        Trade.select(Trade.block_time)
+        .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
+        .order_by(Trade.slot.desc())
+        .limit(1)
+        .scalar()
+    )
+    values = {
+        "results": to_json(show_results(kept.book)),
+        "positions": to_json(show_positions(kept.book)),
+        "realized": kept.book.totals.realized,
+        "last_trade_at": None if last is None else last * 1000,
+        "observed_to": wallet.observed_to,
+    }
+    if progress is not None:
+        values |= {
+            "coverage": to_json(show_coverage(wallet, kept, progress)),
+            "looked_at": wallet.looked_at,
+        }
+    Wallet.update(**values).where(Wallet.id == wallet.id).execute()
+
+
+def show_coverage(wallet, kept, progress):
+    """The Coverage object of contract.md section 3."""
+    book = kept.book
+    state, gaps, note = decide_state(book, progress)
+    observed_to = max(
+        (t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None
+    )
+    return {
+        "state": state,
+        "observedFrom": show_time(kept.first_time),
+        "observedTo": show_time(observed_to),
+        "firstSlot": book.first_slot,
+        "lastSlot": book.last_slot,
+        "checkedAt": show_time(wallet.looked_at and wallet.looked_at // 1000),
+        "receipts": book.count,
+        "pending": progress.pending,
+        "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
+        "openingInventoryUnknown": sorted(book.openings),
+        "note": note,
+    }
+
+
+def show_results(book):
+    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
+    t = book.totals
+    return {
+        "realizedLamports": str(t.realized),
+        "realizedSol": sol(t.realized),
+        "matchedSells": t.matched,
+        "partialSells": t.partial,
+        "unmatchedSells": t.unmatched,
+        "winningSells": t.winning,
+        "volumeLamports": str(t.volume),
+        "volumeSol": sol(t.volume),
+        "observedTrades": t.trades,
+        "failedTransactions": t.failed,
+        "failedCostLamports": str(t.failed_cost),
+        "overheadLamports": str(t.overhead),
+        "openPositions": len(book.positions()),
+    }
+
+
+def show_positions(book):
+    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    return [
+        {
+            "mint": mint,
+            "amountRaw": str(amount),
+            "decimals": decimals,
+            "costLamports": None if cost is None else str(cost),
+            "unknownBasisRaw": str(unknown),
+        }
+        for mint, amount, decimals, cost, unknown in book.positions()
+    ]
+
+
+def show_time(seconds):
+    return (
+        None
+        if seconds is None
+        else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )
+
+
+# ---- posts ---------------------------------------------------------------------------------------
+def verify_posts(wallet, changed, now):
+    """Move the verification of the wallet's posts to where observation has come: the only place
+    that does, after a post was made.
+    """
+    for post in list(_list_movable(wallet, changed)):
+        status, reason, trade = judge_post(post, wallet)
+        if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
+            event_at = (
+                trade.block_time * 1000
+                if status == "verified" and trade.block_time
+                else post.created_at
+            )
+            Post.update(
+                status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
+            ).where(Post.id == post.id).execute()
+            arrivals.store_arrival("verification", post=post)
+
+
+def _list_movable(wallet, changed):
+    """Posts whose verification may have moved: of trades that changed, waiting ones, those of a
+    receipt that came, those whose trade is gone.
+    """
+    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
+    if len(changed) > MOST_AT_ONCE:
+        return Post.select().where(signed)
+    listed = Sighting.select(Sighting.id).where(
+        Sighting.wallet == wallet.id, Sighting.signature == Post.signature
+    )
+    stored = Receipt.select(Receipt.id).where(Receipt.signature == Post.signature)
+    arrived = fn.EXISTS(stored) | fn.EXISTS(listed)
+    told = Post.trade.is_null() & (
+        Post.status_reason.is_null() | (Post.status_reason != "other_wallet")
+    )
+    return Post.select().where(
+        signed
+        & (
+            (Post.status == "pending")
+            | ((Post.status == "not_found") & arrived)
+            | Post.signature.in_(sorted(changed))
+            | (Post.status.in_(["verified", "mismatch"]) & told)
+        )
+    )
+
+
+def judge_post(post, wallet):
+    """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever
+    was said of it before.
+    """
+    trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
+    if trade:
+        mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+        return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
+    if _is_foreign(post.signature, wallet):
+        return "mismatch", "other_wallet", None
+    late = (
+        wallet.observed_to is not None
+        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER
+    )
+    if (
+        late
+        and not Sighting.select()
+        .where(Sighting.wallet == wallet.id, Sighting.signature == post.signature)
+        .exists()
+    ):
+        return "not_found", None, None
+    return "pending", None, None
+
+
+def _is_foreign(signature, wallet):
+    """Was this receipt seen, and does it concern others only? (One that names the wallet too just
+    was not listed for it yet.)
+    """
+    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
+    if body is None:
+        return False
+    known = {
+        row.address for row in Address.select(Address.address).where(Address.wallet == wallet.id)
+    }
+    return not touches(parse_receipt(unpack(body)), wallet.address, known)
+
+
+def pack(raw):
+    """A receipt as it is stored: the node's JSON, compressed."""
+    return zlib.compress(orjson.dumps(raw), 6)
+
+
+def unpack(body):
+    return orjson.loads(zlib.decompress(body))
+
+
+# ---- the influencer tells its own trades ---------------------------------------------------------
+def post_trades(wallet, changed, now):
+    """Where its owner asked for it, the influencer posts the trades among `changed` that arrived
+    after that, in its own voice.
+
+    What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old
+    trades and tells none of them.
+    """
+    if not changed or len(changed) > MOST_AT_ONCE:
+        # a refold, no news
+        return
+    bot = (
+        Bot.select()
+        .join(Attachment)
+        .where(
+            Attachment.wallet == wallet.id,
+            Attachment.detached_at.is_null(),
+            Bot.auto_post,
+            Bot.retired_at.is_null(),
+        )
+        .first()
+    )
+    if bot is None:
+        return
+    arrived = Sighting.select(Sighting.signature).where(
+        Sighting.wallet == wallet.id,
+        Sighting.signature.in_(sorted(changed)),
+        Sighting.head,
+        Sighting.seen_at >= (bot.auto_post_since or now),
+    )
+    trades = Trade.select().where(
+        Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))
+    )
+    for trade in list(trades.order_by(Trade.slot, Trade.place)):
+        _post_trade(bot, wallet, trade, now)
+
+
+def _post_trade(bot, wallet, trade, now):
+    if (
+        Post.select()
+        .where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid)
+        .exists()
+    ):
+        # told before
+        return
+    recent = [
+        body
+        for (body,) in (
+            Post.select(Post.body)
+            .where(Post.bot == bot, Post.source == "observer")
+            .order_by(Post.id.desc())
+            .limit(20)
+            .tuples()
+        )
+    ][::-1]
+    facts = _tell_facts(trade)
+    body = builtin.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
+    models.store_post(
+        bot=bot,
+        source="observer",
+        channel="observer",
+        event_id=trade.uid,
+        body=body,
+        mint=trade.mint,
+        symbol=facts["symbol"],
+        signature=trade.signature,
+        wallet=wallet.id,
+        status="verified",
+        trade=trade,
+        checked_at=now,
+        event_at=trade.block_time * 1000 if trade.block_time else now,
+        created_at=now,
+    )
+
+
+def _tell_facts(trade):
+    """What voice.write may speak of: exact texts. A token without a known symbol is called by the
+    first letters of its mint.
+    """
+    changes = {
+        mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)
+    }
+    names = {
+        mint: symbol
+        for mint, symbol in (
+            Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes))).tuples()
+        )
+        if symbol
+    }
+    raw, decimals = changes[trade.mint]
+    facts = {
+        "kind": trade.kind,
+        "symbol": names.get(trade.mint, trade.mint[:4]),
+        "amount": exact(abs(raw), decimals),
+        "sol": sol(abs(trade.sol_change)),
+        "resultSol": None if trade.result is None else sol(trade.result),
+    }
+    for mint, (given, places) in changes.items():
+        if trade.kind == "swap" and given < 0:
+            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
+    return facts

@@ -1,0 +1,132 @@
+"""backup, restore, copy, doctor: keeping an instance."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from cli import add_command, now_ms, say
+
+
+def add_commands(commands):
+    add_command(
+        commands,
+        "backup",
+        run_backup,
+        "a checked copy of the database in one file, while the server runs",
+    ).add_argument("file", metavar="FILE", type=Path)
+    restore = add_command(
+        commands, "restore", run_restore, "put a backup in place; no server may be running"
+    )
+    restore.add_argument("file", metavar="FILE", type=Path)
+    restore.add_argument(
+        "--replace", action="store_true", help="even where DATA_DIR holds data, which is kept aside"
+    )
+    copy = add_command(
+        commands,
+        "copy",
+        run_copy,
+        "move the instance to an empty PostgreSQL database, verified row by row; no server may be"
+        " running",
+    )
+    copy.add_argument(
+        "--to",
+        metavar="URL",
+        required=True,
+        help="postgresql://USER@HOST/DATABASE; PGPASSWORD or ~/.pgpass may hold the password",
+    )
+    doctor = add_command(
+        commands,
+        "doctor",
+        run_doctor,
+        "what is wrong with this instance and what to do; exit 1 where something is",
+    )
+    doctor.add_argument(
+        "--deep",
+        action="store_true",
+        help=(
+            "derive everything again from the stored receipts and compare it; minutes on a large"
+            " instance"
+        ),
+    )
+    doctor.add_argument(
+        "--online",
+        action="store_true",
+        help="ask the Solana endpoints and the price providers, too",
+    )
+
+
+def run_backup(config, args):
+    from operate import backups
+
+    holding = backups.store_backup(config, args.file)
+    say(args, {"file": str(args.file), **asdict(holding)}, f"{args.file}: {describe(holding)}")
+    for sentence in holding.foreign:
+        print(
+            f"look: {sentence}, and `restore` will refuse this backup: `app.py doctor` says what"
+            " to do",
+            file=sys.stderr,
+        )
+
+
+def run_restore(config, args):
+    from operate import backups
+
+    holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
+    kept = f"\nwhat was there before: {aside}" if aside else ""
+    say(
+        args,
+        {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)},
+        f"restored {describe(holding)}{kept}",
+    )
+
+
+def run_copy(config, args):
+    from operate import copy
+
+    tables, ledgers = copy.move(config, args.to)
+    lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
+    wallets = [f"ledger of {address}  {digest[:16]}" for address, digest in ledgers.items()]
+    rows = sum(one.rows for one in tables)
+    say(
+        args,
+        {"tables": [asdict(one) for one in tables], "ledgers": ledgers},
+        "\n".join(
+            [
+                *lines,
+                *wallets,
+                (
+                    f"{rows} rows copied, read back and found the same. Set DATABASE_URL to serve"
+                    f" from there; {config.database_path} stays as it is."
+                ),
+            ]
+        ),
+    )
+
+
+def describe(holding):
+    return (
+        f"{holding.posts} posts, {holding.trades} trades, {holding.receipts} receipts,"
+        f" {holding.bytes / 1e6:.1f} MB, schema {holding.schema}, checked"
+    )
+
+
+def run_doctor(config, args):
+    from operate import doctor
+
+    findings = doctor.examine(config, now_ms(), args.online, args.deep)
+    bad = sum(finding.level == "wrong" for finding in findings)
+    summary = (
+        "nothing is wrong" if not bad else f"{bad} {'thing is' if bad == 1 else 'things are'} wrong"
+    )
+    say(
+        args,
+        {"ok": not bad, "findings": [asdict(finding) for finding in findings]},
+        "\n".join([*map(show_finding, findings), summary]),
+    )
+    return int(bad > 0)
+
+
+def show_finding(finding):
+    return f"{finding.level:5}  {finding.text}" + (
+        f"\n       -> {finding.advice}" if finding.advice else ""
+    )

@@ -1,0 +1,172 @@
+"""The database of this process: bound once by `connect`, written and read by every room.
+
+What only one engine can do stands in `storage.sqlite` and `storage.postgresql`, which have the
+same verbs.
+"""
+
+import contextlib
+import datetime
+import functools
+import secrets
+from pathlib import Path
+
+from peewee import DatabaseProxy, PeeweeException, chunked
+from playhouse.migrations import Runner
+
+from config import BadSetting
+from storage.locks import lock_data_dir
+from storage.sqlite import SQLite
+
+MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
+ROWS_A_STATEMENT = 200
+database = DatabaseProxy()
+
+
+def connect(config):
+    """Bind the models to this process's database and return it; connections open on first use, one
+    a thread. BadSetting where DATABASE_URL cannot be used.
+    """
+    made = make_database(config)
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock_data_dir(config.data_dir)
+    if database.obj is not None:
+        database.close_idle()
+    database.initialize(made)
+    return database.obj
+
+
+def make_database(config):
+    """The database of these settings, bound to nothing."""
+    return (
+        open_postgresql(config.database_url)
+        if config.database_url
+        else SQLite(config.database_path)
+    )
+
+
+def open_postgresql(url):
+    """The database of a URL. Its driver is imported only where there is one."""
+    try:
+        from storage.postgresql import PostgreSQL
+    except ModuleNotFoundError as missing:
+        if missing.name.partition(".")[0] != "psycopg":
+            raise
+        raise BadSetting(
+            "DATABASE_URL needs a package that is not installed: .venv/bin/pip install"
+            " --requirement requirements-postgres.txt"
+        ) from None
+    return PostgreSQL(url)
+
+
+def list_migrations():
+    """Names of the migrations this version knows, in order."""
+    return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
+
+
+def list_applied(db):
+    """Names of the migrations this open database has seen, in order."""
+    return (
+        sorted(name for (name,) in db.execute_sql("SELECT name FROM schema_migration"))
+        if db.table_exists("schema_migration")
+        else []
+    )
+
+
+def migrate(db=None):
+    """Apply what is missing of migrations/, in order and all or nothing; the names of those
+    applied. Who else wants to waits, and finds nothing to do.
+    """
+    db = db or database.obj
+    with db.connection_context(), db.atomic():
+        return Runner(db, str(MIGRATIONS), table_name="schema_migration").up()
+
+
+class _Only(Runner):
+    """A Runner that knows some of the migrations only."""
+
+    names = ()
+
+    def migrations(self):
+        return [one for one in super().migrations() if one.name in self.names]
+
+
+@functools.cache
+def read_fresh_schema(names: tuple[str, ...]) -> list[tuple[str, str, str, str | None]] | None:
+    """The rows (type, name, table, SQL) of `sqlite_schema` that exactly these migrations make; None
+    where they cannot stand alone.
+    """
+    fresh = SQLite(":memory:")
+    try:
+        with fresh.connection_context(), fresh.atomic():
+            runner = _Only(fresh, str(MIGRATIONS), table_name="schema_migration")
+            runner.names = names
+            runner.up()
+            return list(fresh.execute_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+    except PeeweeException:
+        return None
+    finally:
+        fresh.close_all()
+
+
+@contextlib.contextmanager
+def writing():
+    """One short transaction, alone among the writers. Nothing slow belongs inside: no network, no
+    rendering.
+    """
+    with database.atomic():
+        yield
+
+
+@contextlib.contextmanager
+def erasing():
+    """As `writing`, for what must not be found in the database's files any more."""
+    with database.erasing(), writing():
+        yield
+
+
+def is_busy(error):
+    """Could the database not be reached or written just now? Then nothing was stored and the caller
+    may retry.
+    """
+    return database.is_busy(error)
+
+
+def new_uid(prefix):
+    """An opaque public id such as `bot_4fK...`: 96 random bits, never the database's integer."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def in_parts(values):
+    """The values in lists that one statement can bind, however many there are."""
+    return chunked(values, ROWS_A_STATEMENT)
+
+
+def insert_rows(model, rows):
+    """Insert rows of equal shape that are not there yet, in as many statements as it takes."""
+    for part in in_parts(rows):
+        model.insert_many(part).on_conflict_ignore().execute()
+
+
+def utc_now():
+    return datetime.datetime.now(datetime.UTC)
+
+
+def store_row(model, columns):
+    """Insert one row, {field: value}, and give its id. The SQL is made once: peewee takes ten times
+    as long to make it as SQLite to carry it out.
+    """
+    values = {**model._meta.get_default_dict(), **columns}
+    fields = model._meta.fields
+    return database.execute_sql(
+        _insertion(model, tuple(values)),
+        [fields[name].db_value(value) for name, value in values.items()],
+    ).fetchone()[0]
+
+
+@functools.cache
+def _insertion(model, names):
+    columns = ", ".join(f'"{model._meta.fields[name].column_name}"' for name in names)
+    return (
+        f'INSERT INTO "{model._meta.table_name}" ({columns}) VALUES ({", ".join("?" * len(names))})'
+        " RETURNING id"
+    )

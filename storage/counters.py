@@ -1,0 +1,252 @@
+"""Where requests are counted: a file of this machine or, for several machines, Redis. Both answer
+one question: count in all of these counters, or in none.
+
+A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
+that ends at the Unix second `ends`, and how often it may be. Deciding and counting are one SQL
+statement there and one script here, so nobody comes between. Windows are the asker's, by its own
+clock; a counter outlives its window by a grace, because requests overtake each other. When keys
+were last used is kept beside them, for the database would be changed by it. What is kept is
+disposable: where it is damaged or lost the counters start again.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+
+import apsw
+
+from config import BadSetting
+from storage.trouble import DISK_FLOOR, find_free
+
+SWEEP_SECONDS, GRACE_SECONDS = 600, 60
+PROBES = 2**53
+log = logging.getLogger("candor")
+
+
+def open_store(config):
+    """The File in DATA_DIR, or the Redis of RATELIMIT_STORAGE_URL. Raises BadSetting where the
+    package for it is missing.
+    """
+    return (
+        Redis(config.ratelimit_storage_url)
+        if config.ratelimit_storage_url
+        else File(config.ratelimit_path)
+    )
+
+
+def find_problem(store, now):
+    """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a
+    full disk can be read.
+    """
+    try:
+        store.count([("health", "", 0, PROBES)], 1, now)
+    except store.unusable as error:
+        return type(error).__name__
+    return None
+
+
+# ---- a file of its own, so that a long write to the main database delays nobody ------------------
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS used (key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"""
+ASKED = "WITH asked (subject, name, ends, most) AS (VALUES {marks}) "
+COUNT = (
+    ASKED
+    + """
+INSERT INTO counted SELECT subject, name, ends, ? FROM asked
+WHERE NOT EXISTS (SELECT 1 FROM asked JOIN counted USING (subject, name, ends) WHERE used >= most)
+ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used RETURNING subject, name, ends, used"""
+)
+LOOK = (
+    ASKED + "SELECT subject, name, ends, used FROM asked JOIN counted USING (subject, name, ends)"
+)
+NOTE_USE = (
+    "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
+)
+BUSY_MS = 2000
+BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
+
+
+class File:
+    """Counters in SQLite, shared by the threads of a process (one connection under a lock) and by
+    processes (SQLite's own lock).
+    """
+
+    name, unusable = "file", (apsw.BusyError, apsw.FullError, *BROKEN)
+
+    def __init__(self, path):
+        self.path = path
+        self._lock = threading.Lock()
+        self._connection = None
+        self._swept_at = 0
+
+    def count(self, counters, amount, now):
+        """(was it counted, [how often each counter was by now]). Adds `amount` to all unless one
+        has its most; 0 only looks. `now`: Unix seconds.
+
+        Raises one of `unusable`; a damaged file is made anew first.
+        """
+        with self._lock:
+            try:
+                return _count(self._enter(now), counters, amount)
+            except BROKEN as error:
+                # with so little free it could not be made anew
+                if find_free(self.path.parent) < DISK_FLOOR:
+                    raise
+                log.error("allowance file made anew", exc_info=error)
+                self._remove()
+                return _count(self._enter(now), counters, amount)
+
+    def note_use(self, key: str, at: int) -> None:
+        """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of
+        `unusable`.
+        """
+        with self._lock:
+            self._enter(at / 1000)(NOTE_USE, (key, at))
+
+    def find_uses(self) -> dict[str, int]:
+        """{key: when it was last used, ms}. Raises one of `unusable`."""
+        with self._lock:
+            return dict((self._connection or self._open()).execute("SELECT key, at FROM used"))
+
+    def close(self):
+        with self._lock:
+            self._forget()
+
+    def _enter(self, now):
+        execute = (self._connection or self._open()).execute
+        if now - self._swept_at > SWEEP_SECONDS:
+            self._swept_at = now
+            execute("DELETE FROM counted WHERE ends <= ?", (int(now) - GRACE_SECONDS,))
+        return execute
+
+    def _open(self):
+        """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes
+        a new file a WAL, SQLite waits for nobody: that is asked again.
+        """
+        connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_MS / 1000
+        connection.set_busy_timeout(BUSY_MS)
+        while True:
+            try:
+                connection.execute(
+                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;" + SCHEMA
+                ).fetchall()
+                break
+            except apsw.BusyError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+        self._connection = connection
+        return connection
+
+    def _forget(self):
+        if self._connection is not None:
+            self._connection.close(True)
+            self._connection = None
+
+    def _remove(self):
+        self._forget()
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + suffix).unlink()
+
+
+def _count(execute, counters, amount):
+    marks, values = (
+        ",".join(["(?,?,?,?)"] * len(counters)),
+        [value for counter in counters for value in counter],
+    )
+    counted = execute(COUNT.format(marks=marks), [*values, amount]).fetchall() if amount else []
+    used = {row[:3]: row[3] for row in counted or execute(LOOK.format(marks=marks), values)}
+    return bool(counted), [used.get(counter[:3], 0) for counter in counters]
+
+
+# ---- Redis ---------------------------------------------------------------------------------------
+# KEYS: the counters. ARGV: the amount, then for each counter its most and the seconds it is kept.
+SCRIPT = """
+local used, counted = redis.call('MGET', unpack(KEYS)), ARGV[1] ~= '0'
+for n = 1, #KEYS do
+    used[n] = tonumber(used[n] or 0)
+    counted = counted and used[n] < tonumber(ARGV[2 * n])
+end
+for n = 1, counted and #KEYS or 0 do
+    used[n] = redis.call('INCRBY', KEYS[n], ARGV[1])
+    redis.call('EXPIRE', KEYS[n], ARGV[2 * n + 1])
+end
+return {counted and 1 or 0, used}
+"""
+PREFIX = "candor"
+USES = f"{PREFIX}:used"
+TIMEOUT_SECONDS, REST_SECONDS = 1, 2
+
+
+class Redis:
+    """Counters in Redis, shared by whoever names the same one. After a failure it is left alone for
+    a moment: waiting for it would hold up pages too.
+    """
+
+    name = "redis"
+
+    def __init__(self, url):
+        """Asks nobody yet. `url`: redis[s]://[[user]:password@]host[:port][/database]."""
+        try:
+            import redis
+            from redis.backoff import NoBackoff
+            from redis.retry import Retry
+        except ImportError:
+            raise BadSetting(
+                "RATELIMIT_STORAGE_URL needs the package redis: pip install -r"
+                " requirements-redis.txt"
+            ) from None
+        self.unusable, self._unreachable = (redis.RedisError,), redis.ConnectionError
+        # what was sent twice might be counted twice
+        self._client = redis.Redis.from_url(
+            url,
+            protocol=2,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            socket_timeout=TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._script = self._client.register_script(SCRIPT)
+        self._rests_until = 0
+
+    def count(self, counters, amount, now):
+        """As File's."""
+        keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
+        kept = [
+            value
+            for _, _, ends, most in counters
+            for value in (most, ends - int(now) + GRACE_SECONDS)
+        ]
+        with self._trying():
+            counted, used = self._script(keys, [amount, *kept])
+        return bool(counted), used
+
+    def note_use(self, key: str, at: int) -> None:
+        """As File's. (Of two machines that note the same minute either may be the last.)"""
+        with self._trying():
+            self._client.hset(USES, key, at)
+
+    def find_uses(self) -> dict[str, int]:
+        """As File's."""
+        with self._trying():
+            return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
+
+    def close(self):
+        self._client.close()
+
+    @contextlib.contextmanager
+    def _trying(self):
+        """While it rests only one request, now and then, waits to see whether it is back."""
+        resting, now = self._rests_until, time.monotonic()
+        if now < resting:
+            raise self._unreachable(f"Redis failed less than {REST_SECONDS} s ago")
+        self._rests_until = resting and now + REST_SECONDS
+        try:
+            yield
+        except self.unusable:
+            self._rests_until = time.monotonic() + REST_SECONDS
+            raise
+        self._rests_until = 0

@@ -1,0 +1,51 @@
+"""Locks of all processes that share a folder: FileLock, and the lock on DATA_DIR itself."""
+
+import fcntl
+import os
+
+# locked by whoever may open the database of a DATA_DIR
+DATA_DIR_LOCK = "open.lock"
+_held = None
+
+
+class FileLock:
+    """A lock of all processes that share a folder; the kernel frees it when its process dies."""
+
+    def __init__(self, path):
+        self._file = open(path, "w")
+
+    def take(self, wait=False, shared=False):
+        """Whether it is held now, by us alone or with others who share it."""
+        try:
+            fcntl.flock(
+                self._file,
+                (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB),
+            )
+            return True
+        except BlockingIOError:
+            return False
+
+    def check(self):
+        """It cannot be lost."""
+
+    def release(self):
+        self._file.close()
+
+
+def lock_data_dir(data_dir):
+    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while
+    `restore` is alone inside.
+    """
+    global _held
+    door = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(door, fcntl.LOCK_SH)
+    unlock_data_dir()
+    _held = door
+
+
+def unlock_data_dir():
+    """Let go of the door; the database must be closed."""
+    global _held
+    if _held is not None:
+        os.close(_held)
+        _held = None

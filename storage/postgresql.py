@@ -1,0 +1,342 @@
+"""PostgreSQL as `models.SQLite` is SQLite: everything in which it differs stands here. Needs
+requirements-postgres.txt.
+
+Written is by one at a time here too: whoever begins a transaction waits for the one lock of the
+database's writers. So what a transaction reads holds until it ends, and the ids of `arrival` show
+in the order in which they were given. Reading waits for nobody.
+"""
+
+import contextlib
+import re
+import select
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__
+from playhouse.pool import PooledDatabase
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import IntLoader
+from psycopg.types.string import StrDumperUnknown
+
+from config import BadSetting
+from storage.trouble import Writes, name_trouble
+
+# numbers of advisory locks, which belong to the database
+LOCKS = {
+    "writing": 1,
+    "jobs": 2,
+    "work": 3,
+}
+HUNG_MS = (
+    # a transaction whose client says nothing any more: it died, and the other writers wait
+    10_000
+)
+# Nobody but its server knows whether a write would work now: a failure is believed for so long.
+TROUBLE_SECONDS = 15
+# joins are written in the order they are meant; trying others took three quarters of a short read
+PLANNING = "SET join_collapse_limit = 1; SET jit = off"
+BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
+ALIVE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "application_name": "candor",
+}
+WAKEFUL = {
+    "connect_timeout": "3",
+    "keepalives_idle": "1",
+    "keepalives_interval": "1",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "3000",
+}
+# the same, by the server
+WATCHED = (
+    "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
+    " SET tcp_user_timeout = 3000"
+)
+
+
+class Cursor(psycopg.Cursor):
+    """`?` marks a value in Candor's SQL and `%s` in peewee's; in SQL without values `%` is a letter
+    like others.
+    """
+
+    def execute(self, query, params=None, **more):
+        return super().execute(_mark(query), params or None, **more)
+
+    def executemany(self, query, rows, **more):
+        return super().executemany(_mark(query), rows, **more)
+
+
+def _mark(sql):
+    return sql.replace("%", "%%").replace("?", "%s") if "?" in sql else sql
+
+
+class Text(StrDumperUnknown):
+    """PostgreSQL stores no NUL: where strangers wrote one, a mark stands for it, and who looks for
+    one finds nothing.
+    """
+
+    def dump(self, text):
+        return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+
+
+def read_url(url):
+    """What psycopg connects with, as a dict. BadSetting, without a word of the URL, for one that is
+    none or names no database.
+    """
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise BadSetting(
+            "DATABASE_URL cannot be read: special characters of a password are written as %XX"
+        ) from None
+    if not given.get("dbname"):
+        raise BadSetting(
+            "DATABASE_URL must name a database: postgresql://USER:PASSWORD@HOST/DATABASE"
+        )
+    return given
+
+
+class Driver(Psycopg3Adapter):
+    def connect(self, db, **_):
+        connection = db.open()
+        connection.execute(
+            f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS};"
+            f" {PLANNING}"
+        )
+        return connection
+
+
+class PostgreSQL(PooledDatabase, PostgresqlDatabase):
+    """Integers have 64 bits, texts compare by their bytes (as in SQLite), sums of integers are
+    integers. Raises BadSetting for a URL that is none.
+    """
+
+    engine = "postgresql"
+    field_types = {
+        **PostgresqlDatabase.field_types,
+        "AUTO": "BIGSERIAL",
+        "INT": "BIGINT",
+        "SMALLINT": "BIGINT",
+        "TEXT": 'TEXT COLLATE "C"',
+    }
+    psycopg3_adapter = Driver
+    watchful = sys.flags.dev_mode
+
+    def __init__(self, url, busy_seconds=5):
+        self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
+        self.writes = Writes()
+        self._given = {**ALIVE, **read_url(url)}
+        super().__init__(
+            self._given["dbname"], max_connections=None, timeout=None, prefer_psycopg3=True
+        )
+
+    # ---- connections -----------------------------------------------------------------------------
+    def open(self, **changes):
+        """A new connection of psycopg, outside of the pool, without a timeout for locks."""
+        connection = psycopg.connect(
+            **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
+        )
+        connection.adapters.register_loader("numeric", IntLoader)
+        connection.adapters.register_dumper(str, Text)
+        return connection
+
+    def _is_closed(self, conn):
+        """Without asking: where the server ended an idle connection, there is something to read."""
+        if not conn.closed:
+            poll = select.poll()
+            poll.register(conn.fileno(), select.POLLIN)
+            if poll.poll(0):
+                # the pool forgets it
+                conn.close()
+        return conn.closed
+
+    @contextlib.contextmanager
+    def impatient(self):
+        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
+        self.execute_sql("SET lock_timeout = 1")
+        try:
+            yield
+        finally:
+            self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
+
+    def stream(self, sql, rows_at_once):
+        """The rows of a query, a few at a time; inside a transaction."""
+        with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
+            cursor.itersize = rows_at_once
+            yield from cursor.execute(sql)
+
+    @contextlib.contextmanager
+    def filling(self, sql):
+        """`write(row)` for a COPY ... FROM STDIN, done when the block ends."""
+        with __exception_wrapper__, self.cursor().copy(sql) as copy:
+            yield copy.write_row
+
+    # ---- writing ---------------------------------------------------------------------------------
+    def begin(self, isolation_level=None):
+        with __exception_wrapper__:
+            cursor = self.cursor()
+            try:
+                cursor.execute(BEGIN, prepare=False)
+                for check in self._checks:
+                    check()
+            except BaseException as error:
+                # raised again: no transaction is left open
+                if isinstance(error, psycopg.OperationalError):
+                    self.writes.fail(name_trouble(error, Path()))
+                with contextlib.suppress(psycopg.Error):
+                    cursor.execute("ROLLBACK")
+                raise
+
+    def commit(self):
+        super().commit()
+        self.writes.succeed()
+
+    def find_trouble(self) -> str | None:
+        """Why the last write failed, a word of models.TROUBLES; None where that is a while ago or
+        it went well.
+        """
+        return (
+            self.writes.trouble
+            if time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
+            else None
+        )
+
+    def execute_sql(self, sql, params=None):
+        """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's
+        word for what is so here anyway; peewee says it to both.)
+        """
+        sql = sql.removesuffix(" STRICT")
+        if (
+            WRITES.match(sql)
+            and self.connection().pgconn.transaction_status == TransactionStatus.IDLE
+        ):
+            with self.atomic():
+                return super().execute_sql(sql, params)
+        return super().execute_sql(sql, params)
+
+    @property
+    def _checks(self):
+        return getattr(self._mine, "checks", ())
+
+    @contextlib.contextmanager
+    def guarding(self, check):
+        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else
+        writes, raises nothing. None: no more than outside.
+        """
+        before = self._checks
+        self._mine.checks = (*before, check) if check else before
+        try:
+            yield
+        finally:
+            self._mine.checks = before
+
+    def check_idle(self, what):
+        """As SQLite.check_idle; queries are read to their end here, so only transactions matter."""
+        if self.watchful and self.in_transaction():
+            raise RuntimeError(f"{what} inside a transaction")
+
+    def erasing(self):
+        """What was overwritten stays in PostgreSQL's files until it is vacuumed away there."""
+        return contextlib.nullcontext()
+
+    def lock(self, name):
+        return SessionLock(self, LOCKS[name])
+
+    @staticmethod
+    def is_busy(error):
+        """Not reachable, shutting down, full, locked for too long, or given up because we hung or
+        because another server leads now.
+        """
+        return isinstance(error, OperationalError) or isinstance(
+            getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
+        )
+
+    # ---- telling ---------------------------------------------------------------------------------
+    def data_version(self):
+        """The same as before only where nobody committed anything since; to be asked for before the
+        data is read. Any hashable.
+
+        A snapshot's text tells which transactions had ended: where one more did, it is another. A
+        server started since, a promoted standby for instance, may give the numbers of transactions
+        that were lost to others.
+        """
+        return self.execute_sql(
+            "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
+        ).fetchone()
+
+    def clock(self):
+        """Now, in ms: one clock for all machines."""
+        return self.execute_sql(
+            "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
+        ).fetchone()[0]
+
+    def version(self):
+        """As `15.18`; None before the first connection."""
+        return (
+            self.server_version
+            and f"{self.server_version // 10_000}.{self.server_version % 10_000}"
+        )
+
+    def journal(self):
+        """It keeps nothing else than a write-ahead log."""
+        return "wal"
+
+    def list_sizes(self):
+        """[(what, bytes), ...]"""
+        return [
+            (
+                "postgresql",
+                self.execute_sql("SELECT pg_database_size(current_database())").fetchone()[0],
+            )
+        ]
+
+
+class SessionLock:
+    """A lock of the whole database that lasts as long as a connection of its own: it falls when the
+    process dies or is not heard of for three seconds.
+    """
+
+    def __init__(self, database, number):
+        self._database, self._number, self._session = database, number, None
+
+    def take(self, wait=False, shared=False):
+        """Whether it is held now, by us alone or with others who share it. What was begun under its
+        last holder has ended by then. Raises OperationalError.
+        """
+        ask = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
+        with __exception_wrapper__:
+            try:
+                if self._session is None:
+                    self._session = self._database.open(**WAKEFUL)
+                    self._session.execute(WATCHED)
+                if self._session.execute(f"SELECT {ask}({self._number})").fetchone()[0] is False:
+                    return False
+                self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
+                return True
+            except BaseException:
+                # raised again: half a lock is none
+                self.release()
+                raise
+
+    def check(self):
+        """Raises OperationalError where the lock was lost."""
+        session = self._session
+        if session is None:
+            raise OperationalError("the lock is not held")
+        with __exception_wrapper__:
+            session.execute("SELECT 1")
+
+    def release(self):
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

@@ -1,0 +1,292 @@
+"""SQLite: one file, one writer at a time, and nothing acknowledged lost to a power cut."""
+
+import contextlib
+import datetime
+import re
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import apsw
+from peewee import OperationalError, __exception_wrapper__
+from playhouse.apsw_ext import APSWDatabase
+from playhouse.pool import PooledDatabase
+
+from storage.locks import FileLock
+from storage.trouble import (
+    DISK_FLOOR,
+    DISK_ROOM,
+    LOCKED_SECONDS,
+    TurnMissed,
+    Writes,
+    find_free,
+    name_trouble,
+)
+
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
+
+
+def _distrust_schema(connection: apsw.Connection) -> None:
+    """Who wrote a file may have put functions into its views, triggers and checks: those with
+    effects are not called.
+    """
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+
+
+# Every connection of this process, whoever opens it.
+apsw.connection_hooks.append(_distrust_schema)
+
+
+class SQLite(PooledDatabase, APSWDatabase):
+    """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time,
+    taken at BEGIN (IMMEDIATE).
+
+    apsw brings its own SQLite (3.54): versions before 3.51.3 can lose committed writes when two
+    connections checkpoint a WAL. STRICT tables know four types only, so the column types of other
+    databases are mapped here.
+    """
+
+    engine = "sqlite"
+    # The debug mode, for tests: a write beside a query that was not read to its end is refused.
+    # In WAL mode such a query holds an old snapshot, and the first commit by anybody else makes
+    # the write fail at once, however long busy_timeout is.
+    watchful = sys.flags.dev_mode
+    field_types = {
+        **APSWDatabase.field_types,
+        "BIGINT": "INTEGER",
+        "BOOL": "INTEGER",
+        "VARCHAR": "TEXT",
+        "SMALLINT": "INTEGER",
+    }
+
+    def __init__(self, path, busy_seconds=5):
+        self.busy_ms = int(busy_seconds * 1000)
+        self._watch_lock, self._watch = threading.Lock(), None
+        self._turn, self._mine = threading.Lock(), threading.local()
+        self.writes, self._locked_since = Writes(), None
+        pragmas = {
+            "journal_mode": "wal",
+            "synchronous": "full",
+            "foreign_keys": 1,
+            "busy_timeout": self.busy_ms,
+            "cache_size": -1_500,
+        }
+        super().__init__(
+            str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE"
+        )
+
+    def _add_conn_hooks(self, conn):
+        super()._add_conn_hooks(conn)
+        # the migration history's timestamps are the only datetimes
+        conn.convert_binding = _bind
+
+    def _is_closed(self, conn):
+        try:
+            conn.total_changes()
+            return False
+        except apsw.ConnectionClosedError:
+            return True
+
+    def begin(self, lock_type=None):
+        """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep
+        and look again, leaves the disk idle meanwhile.
+        """
+        self.check_queries("a transaction")
+        end = time.monotonic() + self.busy_ms / 1000
+        if not self._turn.acquire(timeout=self.busy_ms / 1000):
+            self.writes.fail("locked")
+            raise TurnMissed("somebody else is writing")
+        self._mine.turn = True
+        try:
+            with self._noting(), self._until(end):
+                super().begin(lock_type)
+        except BaseException:
+            # raised again: whoever waits for this turn gets it
+            self._pass_on()
+            raise
+
+    @contextlib.contextmanager
+    def _until(self, end):
+        """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of
+        waiting share one deadline.
+        """
+        connection, impatient = self.connection(), getattr(self._mine, "impatient", False)
+        connection.set_busy_timeout(
+            0 if impatient else max(1, int(1000 * (end - time.monotonic())))
+        )
+        try:
+            yield
+        finally:
+            connection.set_busy_timeout(0 if impatient else self.busy_ms)
+
+    @contextlib.contextmanager
+    def _noting(self):
+        try:
+            yield
+        except OperationalError as error:
+            # whoever does not wait is told nothing by a lock
+            if self.is_busy(error) and not getattr(self._mine, "impatient", False):
+                self.writes.fail(name_trouble(error, Path(self.database).parent))
+            raise
+
+    def commit(self):
+        with self._noting():
+            super().commit()
+        self.writes.succeed()
+        self._pass_on()
+
+    def rollback(self):
+        try:
+            super().rollback()
+        finally:
+            self._pass_on()
+
+    def _pass_on(self):
+        if getattr(self._mine, "turn", False):
+            self._mine.turn = False
+            self._turn.release()
+
+    def cursor(self, named_cursor=None):
+        cursor = super().cursor(named_cursor)
+        if self.watchful:
+            self._list_cursors().add(cursor)
+        return cursor
+
+    def execute_sql(self, sql, params=None):
+        if self.watchful and WRITES.match(sql):
+            self.check_queries(sql)
+        with self._noting():
+            return super().execute_sql(sql, params)
+
+    def find_trouble(self) -> str | None:
+        """Why nothing can be written just now, a word of TROUBLES, or None. Writes nothing: the
+        lock is tried and let go of.
+        """
+        folder, now = Path(self.database).parent, time.monotonic()
+        free, tried, last = find_free(folder), self._try_lock(), self.writes.trouble
+        if tried != "locked":
+            self._locked_since = None
+        elif self._locked_since is None or self._locked_since < self.writes.done_at:
+            self._locked_since = now
+        if free < DISK_FLOOR:
+            return "disk_full"
+        if tried == "locked":
+            return (
+                "locked" if last == "locked" or now - self._locked_since >= LOCKED_SECONDS else None
+            )
+        if last == "locked" or last == "disk_full" and free >= DISK_ROOM:
+            last = None
+        return tried or last
+
+    def _try_lock(self) -> str | None:
+        try:
+            with contextlib.closing(
+                apsw.Connection(self.database, flags=apsw.SQLITE_OPEN_READWRITE)
+            ) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            return name_trouble(error, Path(self.database).parent)
+        return None
+
+    def check_queries(self, what):
+        """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
+        for cursor in self._list_cursors() if self.watchful else ():
+            with contextlib.suppress(
+                apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
+            ):
+                cursor.get_description()
+                raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
+
+    def check_idle(self, what):
+        """In the debug mode, raise OpenQuery where this thread has a query or transaction open."""
+        self.check_queries(what)
+        if self.watchful and self.in_transaction():
+            raise OpenQuery(f"{what} inside a transaction")
+
+    def _list_cursors(self):
+        """This thread's cursors that somebody still holds."""
+        if not hasattr(self._mine, "cursors"):
+            self._mine.cursors = weakref.WeakSet()
+        return self._mine.cursors
+
+    def data_version(self):
+        """What changes with every commit of anybody. SQLite leaves out a connection's own
+        (sqlite.org/pragma.html), hence one that never writes.
+        """
+        with self._watch_lock, __exception_wrapper__:
+            if self._watch is None:
+                self._watch = apsw.Connection(self.database)
+                self._watch.set_busy_timeout(self.busy_ms)
+            # another connection counts anew
+            return self._watch, self._watch.execute("PRAGMA data_version").get
+
+    def close_all(self):
+        super().close_all()
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
+
+    @contextlib.contextmanager
+    def impatient(self):
+        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
+        connection = self.connection()
+        connection.set_busy_timeout(0)
+        self._mine.impatient = True
+        try:
+            yield
+        finally:
+            self._mine.impatient = False
+            connection.set_busy_timeout(self.busy_ms)
+
+    @contextlib.contextmanager
+    def erasing(self):
+        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead
+        log is emptied, as soon as nobody reads an older state.
+        """
+        self.execute_sql("PRAGMA secure_delete = 1")
+        try:
+            yield
+        finally:
+            self.execute_sql("PRAGMA secure_delete = 0")
+        self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @contextlib.contextmanager
+    def guarding(self, check):
+        """Nothing to guard against: a FileLock is held until the process lets go of it."""
+        yield
+
+    def lock(self, name):
+        return FileLock(Path(self.database).with_name(f"{name}.lock"))
+
+    @staticmethod
+    def is_busy(error):
+        """Did the database stay locked, or is the disk full?"""
+        return isinstance(error, OperationalError) and not isinstance(
+            error.__context__, apsw.SQLError
+        )
+
+    @staticmethod
+    def version():
+        return apsw.sqlite_lib_version()
+
+    def journal(self):
+        return self.execute_sql("PRAGMA journal_mode").fetchone()[0]
+
+    def list_sizes(self):
+        """[(what, bytes), ...]"""
+        paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
+        return [(path.name, path.stat().st_size) for path in paths if path.exists()]
+
+
+class OpenQuery(RuntimeError):
+    """A query was left open where something slow or a write follows: a fault of ours."""
+
+
+def _bind(cursor, number, value):
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    raise TypeError(f"cannot bind {type(value).__name__}")

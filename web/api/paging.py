@@ -1,0 +1,68 @@
+"""Pages of a list: how many rows, from where, and the opaque cursor that says so.
+
+A cursor is base64url of a short MAC and the key of the last row (`slot.place.id`). The MAC covers
+the list and its filters, so a cursor works only where it came from and cannot be made up. It names
+a place in an immutable order: rows that arrive meanwhile shift nothing.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+
+from accounts.problem import Problem
+
+DEFAULT_LIMIT, MAX_LIMIT = 20, 100
+MAC_BYTES = 9
+
+
+def read_limit(args):
+    """`limit` of a query: 20 without one, at most 100 (clamped); Problem where it is no whole
+    number from 1.
+    """
+    text = args.get("limit", str(DEFAULT_LIMIT))
+    if not re.fullmatch(r"[0-9]{1,40}", text) or int(text) < 1:
+        raise Problem(
+            "invalid_parameter",
+            f"limit must be a whole number from 1; more than {MAX_LIMIT} is taken as {MAX_LIMIT}",
+        )
+    return min(int(text), MAX_LIMIT)
+
+
+def write_cursor(secret, scope, position):
+    """The cursor of `position`, a tuple of whole numbers, in the list `scope`, a tuple of texts or
+    None (name and filters).
+    """
+    payload = ".".join(map(str, position)).encode()
+    return base64.urlsafe_b64encode(_mac(secret, scope, payload) + payload).decode().rstrip("=")
+
+
+def read_cursor(secret, scope, text):
+    """The position a cursor was written for, or Problem: forged, cut, or of another list."""
+    try:
+        raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
+        position = tuple(map(int, raw[MAC_BYTES:].decode("ascii").split(".")))
+    except (ValueError, binascii.Error):
+        raise _invalid() from None
+    if not hmac.compare_digest(write_cursor(secret, scope, position).encode(), text.encode()):
+        raise _invalid()
+    return position
+
+
+def cut_page(rows, limit):
+    """(rows of this page, is there another): ask a query for one row more than the page shows."""
+    return rows[:limit], len(rows) > limit
+
+
+def _mac(secret, scope, payload):
+    bound = "\0".join(part or "" for part in scope).encode() + b"\0" + payload
+    return hashlib.blake2b(
+        bound, key=hashlib.sha256(secret.encode()).digest(), digest_size=MAC_BYTES, person=b"cursor"
+    ).digest()
+
+
+def _invalid():
+    return Problem(
+        "invalid_cursor", "this cursor was not given out by this list with these filters"
+    )

@@ -1,0 +1,182 @@
+"""The creator's session, without a password: a random id in a signed cookie, its hash in a table.
+
+The row decides: whoever deletes it ends the session, and its `seen_at` tells when it has expired.
+The cookie says nothing about time, so clocks that differ between servers end no session.
+"""
+
+import contextlib
+import datetime
+import secrets
+from urllib.parse import urlsplit
+
+from flask import current_app, g, request, session
+from flask.sessions import SecureCookieSessionInterface
+from flask_wtf.csrf import CSRFError, CSRFProtect
+from itsdangerous import BadSignature
+from peewee import OperationalError
+
+from accounts.keys import hash_secret
+from accounts.problem import Problem
+from models import Owner, Session
+from storage import database
+
+# without a visit
+LIFETIME_MS = 180 * 86_400_000
+COARSE_MS = 3_600_000
+# Browsers keep a cookie for as long as they like to (Chrome: 400 days), whatever our clock says.
+NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+# A browser takes a cookie of the second name over https from this host alone, for all its paths.
+PLAIN_NAME, HOST_NAME = "session", "__Host-session"
+# Below a path of its own (BASE_URL), for a cookie of the name above is one for all paths, and
+# others may live beside us.
+SECURE_NAME = "__Secure-session"
+# A form's token has some 90 characters.
+MAX_TOKEN_TEXT = 200
+csrf = CSRFProtect()
+
+
+class Cookies(SecureCookieSessionInterface):
+    """Flask's own, but for time and name. For those who send no cookie, as bots do, no signer is
+    made.
+    """
+
+    def open_session(self, app, request):
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        name = self.get_cookie_name(app)
+        opened = self._read(app, request.cookies.get(name))
+        if opened or name == PLAIN_NAME:
+            return opened
+        # Set before this instance's cookies had their present name: it gets the new one now.
+        former = self._read(app, request.cookies.get(PLAIN_NAME))
+        former.modified = bool(former)
+        return former
+
+    def _read(self, app, value):
+        try:
+            # Without max_age the second in the signature is not looked at.
+            return self.session_class(self.get_signing_serializer(app).loads(value or ""))
+        except BadSignature:
+            return self.session_class()
+
+    def get_expiration_time(self, app, session):
+        return NEVER if session.permanent else None
+
+    def save_session(self, app, session, response):
+        super().save_session(app, session, response)
+        if (
+            session.modified
+            and self.get_cookie_name(app) != PLAIN_NAME
+            and PLAIN_NAME in request.cookies
+        ):
+            response.delete_cookie(
+                PLAIN_NAME,
+                path=self.get_cookie_path(app),
+                secure=True,
+                httponly=True,
+                samesite="Lax",
+            )
+
+
+def init_app(app):
+    """The checks run where forms are taken (`check_sender`), not on the keyed interface."""
+    config = app.config["CANDOR"]
+    https = config.base_url.startswith("https:")
+    secure_name = SECURE_NAME if config.base_path else HOST_NAME
+    app.config.update(
+        WTF_CSRF_CHECK_DEFAULT=False,
+        WTF_CSRF_TIME_LIMIT=None,
+        SESSION_COOKIE_NAME=secure_name if https else PLAIN_NAME,
+        SESSION_COOKIE_SECURE=https,
+        SESSION_COOKIE_PATH=config.base_path or "/",
+        SESSION_COOKIE_SAMESITE="Lax",
+    )
+    csrf.init_app(app)
+    app.session_interface = Cookies()
+
+
+def check_sender():
+    """A form counts only if it was sent from a page of this site and carries that page's token."""
+    if request.method != "POST":
+        return
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in (
+        "same-origin",
+        "none",
+    ) or not _is_own(request.headers.get("Origin")):
+        raise Problem(
+            "foreign_origin",
+            "this form was sent from another site, so nothing was done; open the page here and send"
+            " it again",
+        )
+    if len(request.form.get("csrf_token", "")) > MAX_TOKEN_TEXT:
+        raise CSRFError("The CSRF token is too long.")
+    csrf.protect()
+
+
+def _is_own(origin):
+    return origin is None or origin in (
+        _origin(request.host_url),
+        _origin(current_app.config["CANDOR"].base_url),
+    )
+
+
+def _origin(url):
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+# ---- who is here ---------------------------------------------------------------------------------
+def find_session():
+    """The Session of this browser with its owner, or None. Read once a request."""
+    if "creator_session" not in g:
+        g.creator_session = _load(session["creator"], g.now) if "creator" in session else None
+    return g.creator_session
+
+
+def find_owner():
+    found = find_session()
+    return found and found.owner
+
+
+def begin_session(owner, now):
+    """This browser manages what is `owner`'s from now on. Everything the cookie held before is
+    dropped, the form token too.
+    """
+    name = secrets.token_urlsafe(32)
+    g.creator_session = Session.create(
+        owner=owner, hash=hash_secret(name), created_at=now, seen_at=now
+    )
+    session.clear()
+    session["creator"] = name
+    session.permanent = True
+
+
+def end_session():
+    found = find_session()
+    if found:
+        found.delete_instance()
+    session.clear()
+    g.creator_session = None
+
+
+def end_sessions_of(owner):
+    """Every browser of the owner is signed out."""
+    Session.delete().where(Session.owner == owner).execute()
+
+
+def _load(name, now):
+    found = (
+        Session.select(Session, Owner)
+        .join(Owner)
+        .where(Session.hash == hash_secret(name), Session.seen_at > now - LIFETIME_MS)
+        .first()
+    )
+    if found and now - found.seen_at > COARSE_MS:
+        _note_visit(found, now)
+    return found
+
+
+def _note_visit(found, now):
+    """At most one write an hour; where nothing can be written just now, reading goes on."""
+    with contextlib.suppress(OperationalError), database.impatient():
+        Session.update(seen_at=now).where(Session.id == found.id).execute()
