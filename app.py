@@ -59,8 +59,8 @@ def create_app(config=None):
         app.after_request(headers.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
-    app.kept, app.callers = cache.Kept(KEPT_ANSWERS), cache.Kept(KEPT_CALLERS)
-    app.health = cache.Kept(1)
+    app.kept, app.callers = cache.ListCache(KEPT_ANSWERS), cache.ListCache(KEPT_CALLERS)
+    app.health = cache.ListCache(1)
     app.tail = stream.Tail(app.secret_key)
     # it opened at the first query, if there was one
     app.teardown_request(lambda _: None if database.is_closed() else database.close())

@@ -247,7 +247,7 @@ class Receipt(Base):
     stored_at = BigIntegerField()
 
 
-class Sighting(Base):
+class WalletSignature(Base):
     """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it
     could not be taken in.
     """
@@ -269,6 +269,8 @@ class Sighting(Base):
     seen_at = BigIntegerField()
 
     class Meta:
+        # The name it had in the first edition.
+        table_name = "sighting"
         indexes = (
             (("wallet", "signature"), True),
             (("wallet", "state", "due_at"), False),
@@ -800,7 +802,7 @@ TABLES = (
     Attachment,
     Address,
     Receipt,
-    Sighting,
+    WalletSignature,
     Trade,
     TradeMint,
     HourTotal,

@@ -34,8 +34,16 @@ from chain.ledger import Book
 from chain.programs import table
 from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
 from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Unavailable
-from chain.store import Books, Kept, distrust_trades, name_rules, pack, show_coverage, unpack
-from models import Address, Attachment, Post, Receipt, Sighting, Trade, Wallet
+from chain.store import (
+    Books,
+    PendingLedger,
+    distrust_trades,
+    name_rules,
+    pack,
+    show_coverage,
+    unpack,
+)
+from models import Address, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
@@ -47,7 +55,7 @@ SLICE = 20
 WALK_EVERY = 86_400_000
 HEAL_FIRST, HEAL_LATEST = 30_000, 6 * 3_600_000
 # ms
-LONGEST_PUT_OFF = 3_600_000
+MAX_PUT_OFF = 3_600_000
 # seconds
 RECHECK_EVERY = 60.0
 FOLD_SHARE = (
@@ -55,9 +63,9 @@ FOLD_SHARE = (
     9
 )
 # refused receipts that coverage names
-MOST_NAMED = 50
+MAX_NAMED = 50
 # seconds: a sleeping wallet is looked at no less often than this
-LONGEST_SLEEP = 300.0
+MAX_SLEEP = 300.0
 # tries
 STUCK_AFTER = 5
 ACCOUNTS_A_CALL = 100
@@ -199,7 +207,7 @@ class Observer:
         """Wallets whose time has come, longest overdue first, those in trouble last. A time further
         ahead than any pause was set by a clock that ran wrong.
         """
-        longest = int(1000 * max(LONGEST_SLEEP, self.config.observer_interval_seconds))
+        longest = int(1000 * max(MAX_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
         mine = [Wallet.watcher == self.share.name] if self.share else []
         return list(
@@ -307,7 +315,7 @@ class Observer:
             log.error("wallet %s failed", wallet.address, exc_info=error)
         self._left.add(wallet.id)
         self._store_trouble(wallet, reason)
-        pause = min(LONGEST_SLEEP, TROUBLE_FIRST * 2 ** min(wallet.trouble_tries, 12))
+        pause = min(MAX_SLEEP, TROUBLE_FIRST * 2 ** min(wallet.trouble_tries, 12))
         Wallet.update(due_at=self._now + int(1000 * pause)).where(Wallet.id == wallet.id).execute()
         return False
 
@@ -318,7 +326,7 @@ class Observer:
         wallet.trouble_tries += 1
         stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
         if stored is None:
-            coverage = show_coverage(wallet, Kept(Book()), Progress(trouble=reason))
+            coverage = show_coverage(wallet, PendingLedger(Book()), Progress(trouble=reason))
         else:
             coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
         values = {
@@ -386,8 +394,8 @@ class Observer:
             if fetch_missing(wallet):
                 self._forget_wallet(wallet.id)
         stored = (
-            Sighting.select()
-            .where(Sighting.wallet == wallet.id, Sighting.state == "stored")
+            WalletSignature.select()
+            .where(WalletSignature.wallet == wallet.id, WalletSignature.state == "stored")
             .count()
         )
         if stored != self._book(wallet).count:
@@ -414,7 +422,9 @@ class Observer:
         """Did the books get ahead of the last comparison? Then another one closes them."""
         verdicts, pending = (
             self._verdicts(wallet),
-            Sighting.select().where(Sighting.wallet == wallet.id, Sighting.state == "pending"),
+            WalletSignature.select().where(
+                WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
+            ),
         )
         return (
             wallet.whole
@@ -605,8 +615,8 @@ class Observer:
             s
             for part in in_parts([s for s, _, _ in page])
             for (s,) in (
-                Sighting.select(Sighting.signature)
-                .where(Sighting.wallet == wallet.id, Sighting.signature.in_(part))
+                WalletSignature.select(WalletSignature.signature)
+                .where(WalletSignature.wallet == wallet.id, WalletSignature.signature.in_(part))
                 .tuples()
             )
         }
@@ -616,7 +626,7 @@ class Observer:
         with storage.writing():
             room = (
                 self.config.max_receipts_per_wallet
-                - Sighting.select().where(Sighting.wallet == wallet.id).count()
+                - WalletSignature.select().where(WalletSignature.wallet == wallet.id).count()
             )
             new = new[: max(0, room)]
             rows = [
@@ -630,7 +640,7 @@ class Observer:
                 }
                 for s, slot, index in new
             ]
-            storage.insert_rows(Sighting, rows)
+            storage.insert_rows(WalletSignature, rows)
         return new
 
     # ---- walking: over everything an address ever listed -----------------------------------------
@@ -765,10 +775,10 @@ class Observer:
         watch = self._watches[wallet.id]
         if watch.nameless is None:
             watch.nameless = defaultdict(set)
-            of_2021 = Sighting.select(Sighting.entry).where(
-                Sighting.wallet == wallet.id,
-                Sighting.state == "stored",
-                Sighting.entry.contains('"owner_inferred"'),
+            of_2021 = WalletSignature.select(WalletSignature.entry).where(
+                WalletSignature.wallet == wallet.id,
+                WalletSignature.state == "stored",
+                WalletSignature.entry.contains('"owner_inferred"'),
             )
             for (text,) in of_2021.tuples():
                 self._note_nameless(wallet, Entry.load(text, None))
@@ -792,22 +802,24 @@ class Observer:
             Post.status.in_(["pending", "not_found"]),
             Post.signature.is_null(False),
         )
-        return self._fetch_slice(wallet, now, Sighting.signature.in_(waiting)) or self._fetch_slice(
-            wallet, now, Sighting.head
-        )
+        return self._fetch_slice(
+            wallet, now, WalletSignature.signature.in_(waiting)
+        ) or self._fetch_slice(wallet, now, WalletSignature.head)
 
     def _fetch_backlog(self, wallet, now):
         return self._fetch_slice(wallet, now)
 
     def _fetch_slice(self, wallet, now, *which):
         # the latter: put off by a clock that ran wrong
-        due = (Sighting.due_at <= now) | (Sighting.due_at > now + LONGEST_PUT_OFF)
-        pending = Sighting.select().where(
-            Sighting.wallet == wallet.id, Sighting.state == "pending", due, *which
+        due = (WalletSignature.due_at <= now) | (WalletSignature.due_at > now + MAX_PUT_OFF)
+        pending = WalletSignature.select().where(
+            WalletSignature.wallet == wallet.id, WalletSignature.state == "pending", due, *which
         )
         rows = list(
             pending.order_by(
-                Sighting.slot, Sighting.tx_index.asc(nulls="first"), Sighting.id
+                WalletSignature.slot,
+                WalletSignature.tx_index.asc(nulls="first"),
+                WalletSignature.id,
             ).limit(SLICE)
         )
         for count, row in enumerate(rows):
@@ -841,9 +853,9 @@ class Observer:
             return self._put_off(row, now, "it names none of the wallet's accounts")
         entry = read_entry(receipt, wallet.address, self.programs, known)
         index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
-        Sighting.update(
+        WalletSignature.update(
             state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None
-        ).where(Sighting.id == row.id).execute()
+        ).where(WalletSignature.id == row.id).execute()
         self._watches[wallet.id].new.append(replace(entry, tx_index=index))
         self._note_unplaced(wallet, receipt.slot, index, row.signature)
         self._note_nameless(wallet, entry)
@@ -889,9 +901,9 @@ class Observer:
 
     def _put_off(self, row, now, problem):
         """Not yet here, or refused: kept pending, asked for again after a growing pause, for days."""
-        pause = min(LONGEST_PUT_OFF, 1000 * 2 ** min(row.tries, 12))
-        Sighting.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(
-            Sighting.id == row.id
+        pause = min(MAX_PUT_OFF, 1000 * 2 ** min(row.tries, 12))
+        WalletSignature.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(
+            WalletSignature.id == row.id
         ).execute()
 
     # ---- places inside a slot, where the node does not tell them ---------------------------------
@@ -907,10 +919,10 @@ class Observer:
         watch = self._watches[wallet.id]
         if watch.unplaced is None:
             watch.unplaced = defaultdict(set)
-            stored = Sighting.select(Sighting.slot, Sighting.signature).where(
-                Sighting.wallet == wallet.id,
-                Sighting.state == "stored",
-                Sighting.tx_index.is_null(),
+            stored = WalletSignature.select(WalletSignature.slot, WalletSignature.signature).where(
+                WalletSignature.wallet == wallet.id,
+                WalletSignature.state == "stored",
+                WalletSignature.tx_index.is_null(),
             )
             for slot, signature in list(stored.tuples()):
                 self._note_unplaced(wallet, slot, None, signature)
@@ -934,8 +946,8 @@ class Observer:
         places, _ = self.rpc.call("getBlock", [slot, config], check_block)
         with storage.writing():
             for signature in signatures:
-                Sighting.update(tx_index=places.get(signature)).where(
-                    Sighting.wallet == wallet.id, Sighting.signature == signature
+                WalletSignature.update(tx_index=places.get(signature)).where(
+                    WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
                 ).execute()
         self._forget_wallet(wallet.id)
 
@@ -993,7 +1005,7 @@ class Observer:
             or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists()
         ):
             return 0
-        return min(interval * (1.5 if idle < 86_400 else 3.5), max(LONGEST_SLEEP, interval))
+        return min(interval * (1.5 if idle < 86_400 else 3.5), max(MAX_SLEEP, interval))
 
     def _heal(self, wallet, now):
         """Where something is wrong, walk everything again and doubt the receipts around it; ever
@@ -1024,8 +1036,8 @@ class Observer:
         """
         rows = (
             Receipt.select()
-            .join(Sighting, on=Receipt.signature == Sighting.signature)
-            .where(Sighting.wallet == wallet.id, Receipt.slot.in_(slots))
+            .join(WalletSignature, on=Receipt.signature == WalletSignature.signature)
+            .where(WalletSignature.wallet == wallet.id, Receipt.slot.in_(slots))
         )
         for row in list(rows):
             try:
@@ -1050,10 +1062,10 @@ class Observer:
         ).execute()
         read_entries_again(wallet, self.programs, [row.signature])
         self._forget_wallet(wallet.id)
-        others = Sighting.select(Sighting.wallet).where(
-            Sighting.signature == row.signature,
-            Sighting.state == "stored",
-            Sighting.wallet != wallet.id,
+        others = WalletSignature.select(WalletSignature.wallet).where(
+            WalletSignature.signature == row.signature,
+            WalletSignature.state == "stored",
+            WalletSignature.wallet != wallet.id,
         )
         # whoever observes them reads them again
         Wallet.update(rules="").where(Wallet.id.in_(others)).execute()
@@ -1063,13 +1075,13 @@ class Observer:
         addresses = list(Address.select(*columns).where(Address.wallet == wallet.id).namedtuples())
         watch, book = self._watches[wallet.id], self._book(wallet)
         left_out = wallet.accounts_left_out or book.seen.keys() - {a.address for a in addresses}
-        mine = Sighting.wallet == wallet.id
-        pending = mine & (Sighting.state == "pending")
+        mine = WalletSignature.wallet == wallet.id
+        pending = mine & (WalletSignature.state == "pending")
         refused = (
-            Sighting.select(Sighting.slot, Sighting.problem)
-            .where(pending, Sighting.problem.is_null(False))
-            .order_by(Sighting.slot)
-            .limit(MOST_NAMED)
+            WalletSignature.select(WalletSignature.slot, WalletSignature.problem)
+            .where(pending, WalletSignature.problem.is_null(False))
+            .order_by(WalletSignature.slot)
+            .limit(MAX_NAMED)
         )
         verdicts = self._verdicts(wallet)
         unexplained = tuple(
@@ -1082,13 +1094,17 @@ class Observer:
             confirmed=wallet.accounts_at is not None
             and all(a.walks > 1 and a.walk_new == 0 for a in addresses),
             closed=all(verdicts.get(a.address) for a in addresses),
-            pending=Sighting.select().where(pending).count(),
+            pending=WalletSignature.select().where(pending).count(),
             refused=tuple(refused.tuples()),
-            stuck=Sighting.select()
-            .where(pending, (Sighting.tries >= STUCK_AFTER) | Sighting.problem.is_null(False))
+            stuck=WalletSignature.select()
+            .where(
+                pending,
+                (WalletSignature.tries >= STUCK_AFTER) | WalletSignature.problem.is_null(False),
+            )
             .count(),
             unexplained=unexplained,
-            capped=Sighting.select().where(mine).count() >= self.config.max_receipts_per_wallet,
+            capped=WalletSignature.select().where(mine).count()
+            >= self.config.max_receipts_per_wallet,
             accounts_capped=bool(left_out),
             trouble=wallet.trouble,
         )
@@ -1110,17 +1126,17 @@ def list_addresses(wallet_id):
 
 
 def _list_receipts(wallet, signatures):
-    """(id of the Sighting, signature, entry, body) of the wallet's stored receipts, of all or of
+    """(id of the WalletSignature, signature, entry, body) of the wallet's stored receipts, of all or of
     these, one after another.
     """
-    query = Sighting.select(Sighting.id, Sighting.signature, Sighting.entry, Receipt.body).join(
-        Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == Sighting.signature
-    )
-    query = query.where(Sighting.wallet == wallet.id, Sighting.state == "stored")
+    query = WalletSignature.select(
+        WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
+    ).join(Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == WalletSignature.signature)
+    query = query.where(WalletSignature.wallet == wallet.id, WalletSignature.state == "stored")
     if signatures is None:
         yield from query.tuples().iterator()
     for part in in_parts(signatures or ()):
-        yield from query.where(Sighting.signature.in_(part)).tuples()
+        yield from query.where(WalletSignature.signature.in_(part)).tuples()
 
 
 # ---- reading again -------------------------------------------------------------------------------
@@ -1149,7 +1165,7 @@ def read_entries_again(wallet, programs, signatures=None):
             changed.append((number, again))
     with storage.writing():
         for number, entry in changed:
-            Sighting.update(entry=entry).where(Sighting.id == number).execute()
+            WalletSignature.update(entry=entry).where(WalletSignature.id == number).execute()
         _fetch_again(lost)
     return len(changed), len(lost)
 
@@ -1157,17 +1173,17 @@ def read_entries_again(wallet, programs, signatures=None):
 def _fetch_again(signatures):
     """These receipts are asked for anew, for all wallets that they concern."""
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
-        Sighting.update(state="pending", entry=None, due_at=0).where(
-            Sighting.signature.in_(part)
+        WalletSignature.update(state="pending", entry=None, due_at=0).where(
+            WalletSignature.signature.in_(part)
         ).execute()
         Receipt.delete().where(Receipt.signature.in_(part)).execute()
 
 
 def fetch_missing(wallet):
     """What is listed as stored and whose receipt is gone is fetched again; how many there are."""
-    stored = Receipt.select(Receipt.id).where(Receipt.signature == Sighting.signature)
-    gone = Sighting.select(Sighting.signature).where(
-        Sighting.wallet == wallet.id, Sighting.state == "stored", ~fn.EXISTS(stored)
+    stored = Receipt.select(Receipt.id).where(Receipt.signature == WalletSignature.signature)
+    gone = WalletSignature.select(WalletSignature.signature).where(
+        WalletSignature.wallet == wallet.id, WalletSignature.state == "stored", ~fn.EXISTS(stored)
     )
     signatures = [signature for (signature,) in list(gone.tuples())]
     if signatures:

@@ -31,15 +31,15 @@ BACKLOG_MS = 2 * 3_600_000
 USUAL_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
 # of the diaries, gone through for news in one tick; the rest follow
-MOST_ENTRIES = 1_000
+MAX_ENTRIES = 1_000
 # of one tick, each without what went wrong in the one before
-MOST_PASSES = 20
+MAX_PASSES = 20
 # tokens a trader may have trouble with before it is put off as a whole
-MOST_TROUBLES = 3
+MAX_TROUBLES = 3
 # named in health
 TOLD_TROUBLES = 5
 # what went wrong is tried again, ever less often
-FIRST_REST_MS, LONGEST_REST_MS = (
+FIRST_REST_MS, MAX_REST_MS = (
     60_000,
     3_600_000,
 )
@@ -98,7 +98,7 @@ class Desk:
         cursor, newest = store.find_cursor(), store.find_newest()
         # one that was played and not stored is of no use
         kept, self.market = self.market, None
-        for _ in range(MOST_PASSES):
+        for _ in range(MAX_PASSES):
             faults = Faults()
             seats, market, rounds = self._play_pass(
                 kept and kept.copy(), cursor, newest, now, faults
@@ -201,7 +201,7 @@ class Desk:
     def _widen(self, trader, mint, now):
         """A trader with trouble in many tokens is put off as a whole."""
         tokens = [key for key in self._left_alone(now) if key[0] == trader and trader is not None]
-        return (trader, None) if len(tokens) >= MOST_TROUBLES else (trader, mint)
+        return (trader, None) if len(tokens) >= MAX_TROUBLES else (trader, mint)
 
     def _note(self, key, error, names, now):
         trader, mint = key
@@ -217,7 +217,7 @@ class Desk:
             # of this tick, or known and not retried
             return
         trouble.tries += 1
-        trouble.until = now + min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
+        trouble.until = now + min(MAX_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
 
     def _list_notes(self, now):
         """Lines for the diaries of traders that are put off as a whole: one for each trouble."""
@@ -254,7 +254,7 @@ class Desk:
         A line that cannot be put into words stays without a post: silence, and the others are
         heard.
         """
-        entries, speakers, posts, faults = store.list_unspoken(MOST_ENTRIES), {}, [], Faults()
+        entries, speakers, posts, faults = store.list_unspoken(MAX_ENTRIES), {}, [], Faults()
         model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
             with faults.of(entry[1]):

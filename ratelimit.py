@@ -45,7 +45,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RateLimitState:
     """The answer to one asking. `admitted`: was it counted, in all its windows."""
 
     admitted: bool
@@ -87,7 +87,7 @@ class Allowance:
             return {}
 
     def take(self, limits, now):
-        """Count one request in every one of `limits`, or in none if any is used up: Standing.
+        """Count one request in every one of `limits`, or in none if any is used up: RateLimitState.
         `now`: Unix seconds.
         """
         return self._ask(limits, 1, now)
@@ -102,7 +102,7 @@ class Allowance:
             amount,
             now,
         )
-        return Standing(
+        return RateLimitState(
             counted, tuple(_show_window(limit, count, now) for limit, count in zip(limits, used))
         )
 

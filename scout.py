@@ -21,8 +21,8 @@ from chain.mints import NotAMint, check_mint, parse_mint
 from chain.rpc import RpcError
 from market.providers import (
     ADDRESSES_PER_CALL,
-    MOST_NAME,
-    MOST_SYMBOL,
+    MAX_NAME,
+    MAX_SYMBOL,
     WRAPPED_SOL,
     Pace,
     ProviderError,
@@ -335,7 +335,7 @@ def _told_by(account):
     except NotAMint:
         return None, None, None
     symbol, name = mint.metadata
-    return mint.decimals, parse_text(symbol, MOST_SYMBOL), parse_text(name, MOST_NAME)
+    return mint.decimals, parse_text(symbol, MAX_SYMBOL), parse_text(name, MAX_NAME)
 
 
 def store_dropped(now_ms):

@@ -44,7 +44,7 @@ VOICE = {
     "catchphrases": [],
     "emoji": "",
 }
-LONGEST_KEY_NAME, LONGEST_BIO, LONGEST_WORD, MOST_WORDS = 60, 500, 60, 12
+MAX_KEY_NAME, MAX_BIO, MAX_WORD, MAX_WORDS = 60, 500, 60, 12
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ def find_free_likeness(name, holder=None):
 
 
 def check_bio(text):
-    check_size("bio", text, LONGEST_BIO)
-    return check_line("bio", " ".join(text.split()), LONGEST_BIO, shortest=0)
+    check_size("bio", text, MAX_BIO)
+    return check_line("bio", " ".join(text.split()), MAX_BIO, shortest=0)
 
 
 def check_voice(given):
@@ -219,15 +219,15 @@ def check_voice(given):
 
 def _check_words(name, value, default):
     if isinstance(default, str):
-        return check_line(name, value, LONGEST_WORD, shortest=0) or default
-    if len(value) > MOST_WORDS:
-        raise invalid(name, f"must have at most {MOST_WORDS} entries")
+        return check_line(name, value, MAX_WORD, shortest=0) or default
+    if len(value) > MAX_WORDS:
+        raise invalid(name, f"must have at most {MAX_WORDS} entries")
     for word in value:
-        check_size(name, word, LONGEST_WORD, shortest=1)
+        check_size(name, word, MAX_WORD, shortest=1)
     # a seed phrase, written as a list
     if holds_secret(" ".join(value)):
         raise invalid(name, HOLDS_SECRET)
-    return [check_line(name, word, LONGEST_WORD) for word in value]
+    return [check_line(name, word, MAX_WORD) for word in value]
 
 
 def _is_taken(uid):
@@ -362,7 +362,7 @@ def _detach(bot, now):
 # ---- keys ----------------------------------------------------------------------------------------
 def create_key(owner, scope, now, name="", bot=None, expires_at=None):
     """A NewKey. A publishing key needs its bot; a read key has none."""
-    name = check_line("name", name, LONGEST_KEY_NAME, shortest=0)
+    name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
         return _create_key(owner, scope, name, now, bot, expires_at)
 

@@ -31,16 +31,16 @@ TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL
 WALLETS = """
 SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ? AND b.id <> ? AND a.detached_at IS NULL"""
 # What the owner who uses most of it uses, and how many owners are at the limit.
-MOST_POSTS = (
+MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
 )
-MOST_OF = (
+MAX_OF = (
     "SELECT COALESCE(MAX(n), 0), COUNT(CASE WHEN n >= ? THEN 1 END) FROM (SELECT COUNT(*) AS n FROM"
     " {} GROUP BY owner_id) AS by_owner"
 )
-MOST_CHANGES = MOST_OF.format("attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at > ?")
-MOST_TRADERS = MOST_OF.format("trader WHERE retired_at IS NULL")
-MOST_WALLETS = MOST_OF.format(
+MAX_CHANGES = MAX_OF.format("attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at > ?")
+MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
+MAX_WALLETS = MAX_OF.format(
     "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
 )
 
@@ -108,13 +108,13 @@ def find_traders(config: Config, owner_id: int) -> Use:
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
     """Each quota with the most that any owner uses of it; nobody is named."""
-    posts, full = execute(MOST_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
+    posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
     day = now - DAY_MS
     return [
         Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full),
-        _find_most(execute, config, "wallet_changes_per_day", MOST_CHANGES, day),
-        _find_most(execute, config, "wallets", MOST_WALLETS),
-        _find_most(execute, config, "traders", MOST_TRADERS),
+        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day),
+        _find_most(execute, config, "wallets", MAX_WALLETS),
+        _find_most(execute, config, "traders", MAX_TRADERS),
     ]
 
 

@@ -24,7 +24,7 @@ from storage import new_uid, writing
 from voice import builtin as speech
 
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
-LONGEST_REASON = 500
+MAX_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def reset_trader(trader, reason, now):
     """Close the account period and open the next. Nothing is deleted or left open: reviews are
     decided first, positions closed by the trader itself.
     """
-    reason = check_line("reason", reason, LONGEST_REASON)
+    reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review"):
@@ -180,7 +180,7 @@ def find_period(trader):
 # ---- reviews -------------------------------------------------------------------------------------
 def open_review(trader, reason, now):
     """The operator asks a question about the record: from this moment its headline is withheld."""
-    reason = check_line("reason", reason, LONGEST_REASON)
+    reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review", "upheld"):
@@ -217,7 +217,7 @@ def uphold_review(trader, reason, now):
 
 
 def _decide(trader, state, reason, now):
-    reason = check_line("reason", reason, LONGEST_REASON)
+    reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         review = find_review(period)

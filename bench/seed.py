@@ -27,7 +27,7 @@ from chain.entries import Entry
 from chain.receipts import Balance
 from chain.store import Books
 from chain.verify import judge
-from models import Address, Bot, Key, Sighting, Token, Trade, Wallet
+from models import Address, Bot, Key, Token, Trade, Wallet, WalletSignature
 from observer import Observer
 
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
@@ -239,7 +239,8 @@ def watch(wallet, story, times, rules, now):
     with storage.writing():
         for part in range(0, len(entries), BATCH):
             store_rows(
-                Sighting, [show_sighting(wallet, one, now) for one in entries[part : part + BATCH]]
+                WalletSignature,
+                [show_sighting(wallet, one, now) for one in entries[part : part + BATCH]],
             )
         Address.insert_many(
             [

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from chain.ledger import Gap, Seen
 
-MOST_TO_ORDER = (
+MAX_TO_ORDER = (
     # receipts of one slot whose order is searched for; beyond that it stays unresolved
     7
 )
@@ -50,7 +50,7 @@ def _order_by_balances(group, held):
     """After a gap no order joins what was held before: then the balances inside the slot alone have
     to tell.
     """
-    if len(group) <= MOST_TO_ORDER:
+    if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
             return orders[0]

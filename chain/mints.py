@@ -22,7 +22,7 @@ MINT_BYTES, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 165, 166, 1
 # basis points: from here on a transfer fee is a fail, not a warning
 HIGH_FEE = 1000
 # beyond, a 64-bit supply leaves fewer than 18.5 million whole tokens
-MOST_DECIMALS = 12
+MAX_DECIMALS = 12
 
 
 class NotAMint(ValueError):
@@ -251,7 +251,7 @@ def check_supply(mint):
 def check_decimals(mint):
     if mint.decimals == 0:
         return "warn", "it cannot be divided"
-    return ("pass" if mint.decimals <= MOST_DECIMALS else "warn"), f"{mint.decimals} decimals"
+    return ("pass" if mint.decimals <= MAX_DECIMALS else "warn"), f"{mint.decimals} decimals"
 
 
 def _of_extension(name, absent):

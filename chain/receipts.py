@@ -25,13 +25,13 @@ U64 = 2**64
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # some four times all there are, and sums of it still fit a signed 64-bit column
-MOST_LAMPORTS = 2**61
+MAX_LAMPORTS = 2**61
 # a byte on the chain
-MOST_DECIMALS = 255
+MAX_DECIMALS = 255
 # the year 10000, in seconds
 LATEST_TIME = 253_402_300_800
 # base58 of 10 KiB, the most that one program may hand to another
-LONGEST_DATA = 14_100
+MAX_DATA = 14_100
 DEEPEST_CALL = 64
 
 
@@ -181,7 +181,7 @@ def _parse(raw, signature):
     fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
     if sum(before) - sum(after) != fee:
         raise BadReceipt("lamports are not conserved")
-    _within(sum(before), MOST_LAMPORTS, "a sum of lamports")
+    _within(sum(before), MAX_LAMPORTS, "a sum of lamports")
     receipt = Receipt(
         signature=found,
         slot=slot,
@@ -271,7 +271,7 @@ def _tokens(meta, keys):
                 raise BadReceipt("a token amount is not a whole number")
             amount, decimals = (
                 _integer(int(ui["amount"])),
-                _within(ui["decimals"], MOST_DECIMALS + 1, "a number of decimals"),
+                _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals"),
             )
             balance = TokenBalance(
                 _address(row["mint"]), None if owner is None else _address(owner), amount, decimals
@@ -332,7 +332,7 @@ def _instruction(row, keys, inner):
         tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()),
         row.get("data") or "",
     )
-    if len(text) > LONGEST_DATA:
+    if len(text) > MAX_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)
     return Instruction(program, accounts, _read_data(program, accounts, data), data, inner)

@@ -27,12 +27,12 @@ SIZE_CAP = 16 * 2**20
 TRIES = 4
 # seconds a call waits for endpoints that rest; above that it gives up and the caller comes back
 # later
-LONGEST_WAIT = 3.0
+MAX_WAIT = 3.0
 # seconds an endpoint rests after a 429 without Retry-After
 THROTTLED = 10.0
 # seconds it rests after a 403
 FORBIDDEN = 600.0
-LONGEST_REST = 300.0
+MAX_REST = 300.0
 # in a row
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
@@ -153,9 +153,9 @@ class Rpc:
         now = self._clock()
         endpoint = min(
             self.endpoints,
-            key=lambda e: (e.rest(now) > LONGEST_WAIT, e.label in tried, e.rest(now)),
+            key=lambda e: (e.rest(now) > MAX_WAIT, e.label in tried, e.rest(now)),
         )
-        if endpoint.rest(now) > LONGEST_WAIT:
+        if endpoint.rest(now) > MAX_WAIT:
             raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
         self._sleep(endpoint.wait(method, now))
         endpoint.take_turn(method)
@@ -232,7 +232,7 @@ class Endpoint:
         """After a rest one call is let through; if that fails too the next rest is twice as long."""
         self._failures += 1
         if not rest and self._failures >= FAILURES_TO_REST:
-            rest = min(LONGEST_REST, 2.0 ** (self._failures - FAILURES_TO_REST))
+            rest = min(MAX_REST, 2.0 ** (self._failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method, params, ident):
@@ -313,7 +313,7 @@ def _raise_error(error, headers):
 
 def _retry_after(headers):
     value = headers.get("Retry-After") or ""
-    return float(min(int(value), LONGEST_REST)) if value.isdecimal() else THROTTLED
+    return float(min(int(value), MAX_REST)) if value.isdecimal() else THROTTLED
 
 
 # ---- a deadline that also ends dripped headers: the connection's socket is shut down under the rea

@@ -32,11 +32,11 @@ from models import (
     HourTotal,
     Post,
     Receipt,
-    Sighting,
     Token,
     Trade,
     TradeMint,
     Wallet,
+    WalletSignature,
 )
 from storage import arrivals
 from voice import builtin
@@ -45,11 +45,11 @@ from voice import builtin
 NOT_FOUND_AFTER = 10 * 60_000
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 # changed rows whose posts are looked after one by one
-MOST_AT_ONCE = 400
+MAX_AT_ONCE = 400
 
 
 @dataclass
-class Kept:
+class PendingLedger:
     """A folded book and what is not written yet. Each signature and each hour has one fate: it is
     written, or (None) dropped.
     """
@@ -66,7 +66,7 @@ class Kept:
 
 
 class Books:
-    """The books of all wallets, folded. Kept in memory: what arrives at the head costs only itself.
+    """The books of all wallets, folded. PendingLedger in memory: what arrives at the head costs only itself.
     Of what is stored as it should be, nothing is kept.
     """
 
@@ -82,13 +82,13 @@ class Books:
         """
         kept = self._kept.get(wallet.id)
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
-            kept = self._kept[wallet.id] = Kept(Book(whole=wallet.whole))
+            kept = self._kept[wallet.id] = PendingLedger(Book(whole=wallet.whole))
             _take_again(wallet, kept)
         else:
             for entry in order_entries(new, kept.book.seen):
                 kept.rows[entry.signature] = take_entry(wallet, kept, entry)
         if kept.book.stale:
-            kept = self._kept[wallet.id] = Kept(kept.book.again())
+            kept = self._kept[wallet.id] = PendingLedger(kept.book.again())
             _take_again(wallet, kept)
         return kept.book
 
@@ -155,9 +155,9 @@ def take_entry(wallet, kept, entry):
 def list_entries(wallet_id):
     """All stored entries of a wallet by slot, one after another."""
     rows = (
-        Sighting.select(Sighting.entry, Sighting.tx_index)
-        .where(Sighting.wallet == wallet_id, Sighting.state == "stored")
-        .order_by(Sighting.slot)
+        WalletSignature.select(WalletSignature.entry, WalletSignature.tx_index)
+        .where(WalletSignature.wallet == wallet_id, WalletSignature.state == "stored")
+        .order_by(WalletSignature.slot)
         .tuples()
     )
     for text, tx_index in rows.iterator():
@@ -453,10 +453,10 @@ def _list_movable(wallet, changed):
     receipt that came, those whose trade is gone.
     """
     signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
-    if len(changed) > MOST_AT_ONCE:
+    if len(changed) > MAX_AT_ONCE:
         return Post.select().where(signed)
-    listed = Sighting.select(Sighting.id).where(
-        Sighting.wallet == wallet.id, Sighting.signature == Post.signature
+    listed = WalletSignature.select(WalletSignature.id).where(
+        WalletSignature.wallet == wallet.id, WalletSignature.signature == Post.signature
     )
     stored = Receipt.select(Receipt.id).where(Receipt.signature == Post.signature)
     arrived = fn.EXISTS(stored) | fn.EXISTS(listed)
@@ -490,8 +490,8 @@ def judge_post(post, wallet):
     )
     if (
         late
-        and not Sighting.select()
-        .where(Sighting.wallet == wallet.id, Sighting.signature == post.signature)
+        and not WalletSignature.select()
+        .where(WalletSignature.wallet == wallet.id, WalletSignature.signature == post.signature)
         .exists()
     ):
         return "not_found", None, None
@@ -528,7 +528,7 @@ def post_trades(wallet, changed, now):
     What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old
     trades and tells none of them.
     """
-    if not changed or len(changed) > MOST_AT_ONCE:
+    if not changed or len(changed) > MAX_AT_ONCE:
         # a refold, no news
         return
     bot = (
@@ -544,11 +544,11 @@ def post_trades(wallet, changed, now):
     )
     if bot is None:
         return
-    arrived = Sighting.select(Sighting.signature).where(
-        Sighting.wallet == wallet.id,
-        Sighting.signature.in_(sorted(changed)),
-        Sighting.head,
-        Sighting.seen_at >= (bot.auto_post_since or now),
+    arrived = WalletSignature.select(WalletSignature.signature).where(
+        WalletSignature.wallet == wallet.id,
+        WalletSignature.signature.in_(sorted(changed)),
+        WalletSignature.head,
+        WalletSignature.seen_at >= (bot.auto_post_since or now),
     )
     trades = Trade.select().where(
         Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))

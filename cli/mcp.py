@@ -19,7 +19,7 @@ LARGEST = 16_000
 FEWER_TRIES = 3
 # trades and posts beside an influencer
 LATEST = 5
-MOST_POSITIONS = 15
+MAX_POSITIONS = 15
 # bytes of a stranger's text in a list
 LONG, SHORT = 600, 200
 # bytes of the body of a post that is asked for by itself
@@ -200,7 +200,7 @@ def trim_bot(bot):
 
 
 def trim_detail(bot):
-    positions = bot["openPositions"][:MOST_POSITIONS]
+    positions = bot["openPositions"][:MAX_POSITIONS]
     return {
         **trim_bot(bot),
         "latestTrades": [trim_trade(one) for one in bot["latestTrades"][:LATEST]],

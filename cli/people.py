@@ -3,7 +3,7 @@
 import config as settings
 from cli import add_command, now_ms, open_database, say
 
-DAY_MS, MOST_DAYS = 86_400_000, 3650
+DAY_MS, MAX_DAYS = 86_400_000, 3650
 
 
 def add_commands(commands):
@@ -172,8 +172,8 @@ def run_key_create(config, args):
     from accounts.problem import invalid
 
     now = now_ms()
-    if args.days is not None and not 1 <= args.days <= MOST_DAYS:
-        raise invalid("--days", f"must be a whole number from 1 to {MOST_DAYS}")
+    if args.days is not None and not 1 <= args.days <= MAX_DAYS:
+        raise invalid("--days", f"must be a whole number from 1 to {MAX_DAYS}")
     expires_at = args.days and now + args.days * DAY_MS
     if args.scope == "publish":
         bot = influencers.find_bot(args.bot) if args.bot else None

@@ -22,7 +22,7 @@ WAVES = (
     (540, 0.08),
     (75, 0.05),
 )  # (period in seconds, amplitude) of the logarithm of a price
-MOST_POOLS = 12  # a page of new pools
+MAX_POOLS = 12  # a page of new pools
 DAY = 86_400
 
 
@@ -140,7 +140,7 @@ class Market:
     def show_pools(self, at):
         """new_pools with its tokens included."""
         found = [(mint, token) for mint, token in self._list_born(at) if token.list == "pools"][
-            :MOST_POOLS
+            :MAX_POOLS
         ]
         return {
             "data": [self._show_pool(mint, token, at) for mint, token in found],

@@ -19,7 +19,7 @@ RECORDING = Path(__file__).parent / "chain.json.gz"
 START_SLOT = 480_000_000  # at second 0
 SYSTEM = "11111111111111111111111111111111"
 TOKEN_ACCOUNT_BYTES, STATE_AT, INITIALIZED = 165, 108, 1
-MOST_SIGNATURES = 1000
+MAX_SIGNATURES = 1000
 
 
 class BadCall(Exception):
@@ -110,7 +110,7 @@ class Node:
             number for number in self.by_address.get(address, ()) if number < min(seen, before)
         ]
         newest = [self.rows[number] for number in reversed(numbers)][
-            : min(MOST_SIGNATURES, options.get("limit", MOST_SIGNATURES))
+            : min(MAX_SIGNATURES, options.get("limit", MAX_SIGNATURES))
         ]
         return [
             {

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from demo.node import BadCall
 
-MOST_BYTES = 1 << 16
+MAX_BYTES = 1 << 16
 
 
 def start_server(node, market, clock=time.time):
@@ -59,7 +59,7 @@ def _handler(node, market, elapsed):
 
         def do_POST(self):
             length = int(self.headers.get("Content-Length", 0))
-            if length > MOST_BYTES:
+            if length > MAX_BYTES:
                 return self.send_error(413)
             try:
                 call = json.loads(self.rfile.read(length))

@@ -26,7 +26,7 @@ KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
 CURSOR = Path(os.environ.get("CANDOR_CURSOR", "bot.cursor"))
 LOOK_SECONDS, TRIES = 15, 8
 # an hour's allowance is back by then
-LONGEST_WAIT_SECONDS = 3600
+MAX_WAIT_SECONDS = 3600
 WORDS = {"buy": "Bought", "sell": "Sold", "swap": "Swapped into"}
 
 
@@ -70,7 +70,7 @@ def ask(method, path, body=None):
             if refusal.code != 429 and refusal.code < 500:
                 return read_refusal(method, path, refusal)
             asked = refusal.headers.get("Retry-After", "")
-            wait = min(int(asked) if asked.isdecimal() else 2**attempt, LONGEST_WAIT_SECONDS)
+            wait = min(int(asked) if asked.isdecimal() else 2**attempt, MAX_WAIT_SECONDS)
         except (
             OSError,
             http.client.HTTPException,

@@ -48,13 +48,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
 KEY = os.environ.get("CANDOR_KEY") or sys.exit("CANDOR_KEY is not set")
-LONGEST_MESSAGE, LONGEST_BODY, LONGEST_SYMBOL = 64 * 1024, 4000, 32
+MAX_MESSAGE, MAX_BODY, MAX_SYMBOL = 64 * 1024, 4000, 32
 TRIES = 8
 # of one Retry-After: an hour's allowance is back
-LONGEST_WAIT_SECONDS = 3600
+MAX_WAIT_SECONDS = 3600
 # freqtrade gives up on us after its timeout of 10
 ANSWER_SECONDS = 6
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 # longer than freqtrade's retries take
 SAID_AGAIN_SECONDS = 60
 
@@ -69,13 +69,13 @@ def write_post(message, said_at):
     if message.get("event") not in tell:
         return None
     body, reason = tell[message["event"]](message)
-    words = clean(say_mode(message) + body)[:LONGEST_BODY]
+    words = clean(say_mode(message) + body)[:MAX_BODY]
     post = {"eventId": name_event(message, said_at), "body": words}
     pair = clean(str(message.get("pair", "")))
     if pair:
-        post["symbol"] = pair.partition("/")[0][:LONGEST_SYMBOL]
+        post["symbol"] = pair.partition("/")[0][:MAX_SYMBOL]
     if reason not in (None, "", "None"):
-        post["reason"] = clean(str(reason))[:LONGEST_BODY]
+        post["reason"] = clean(str(reason))[:MAX_BODY]
     return post
 
 
@@ -143,7 +143,7 @@ class Heard:
 def find_wait(retry_after, attempt):
     """Seconds until the next try: what was asked for, else longer each time."""
     asked = int(retry_after) if str(retry_after).isdecimal() else 2**attempt
-    return min(asked, LONGEST_WAIT_SECONDS)
+    return min(asked, MAX_WAIT_SECONDS)
 
 
 def send(post):
@@ -196,8 +196,8 @@ def hand_over(post):
     """(status, words) of Candor's answer, or 202 while it is not there yet."""
     delivery = waiting.get(post["eventId"])
     if delivery is None:
-        if len(waiting) >= MOST_WAITING:
-            return 503, f"{MOST_WAITING} posts are waiting for {URL}"
+        if len(waiting) >= MAX_WAITING:
+            return 503, f"{MAX_WAITING} posts are waiting for {URL}"
         delivery = waiting[post["eventId"]] = Delivery(post)
         sender.submit(delivery.run)
     delivery.told.wait(ANSWER_SECONDS)
@@ -223,7 +223,7 @@ class Webhook(BaseHTTPRequestHandler):
         if self.headers.get_content_type() != "application/json":
             return self.answer(415, 'set "format": "json" in freqtrade\'s webhook section')
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LONGEST_MESSAGE:
+        if not length.isdecimal() or int(length) > MAX_MESSAGE:
             return self.answer(413, "a message needs a length of at most 64 KiB")
         try:
             message = json.loads(self.rfile.read(int(length)))

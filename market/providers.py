@@ -25,14 +25,14 @@ from config import VERSION
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30
 # of one answer
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 CONNECT_SECONDS, READ_SECONDS, ANSWER_SECONDS = 4, 6, 15
 # seconds to keep quiet after a refusal; longer is taken for a mistake
-LONGEST_WAIT, USUAL_WAIT = (
+MAX_WAIT, USUAL_WAIT = (
     3600,
     30,
 )
-MOST_SYMBOL, MOST_NAME = 32, 100
+MAX_SYMBOL, MAX_NAME = 32, 100
 
 
 class ProviderError(Exception):
@@ -155,7 +155,7 @@ def _read_body(raw, deadline):
     while chunk := raw.read1(65_536, decode_content=True):
         chunks.append(chunk)
         size += len(chunk)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise ProviderError("sent more than it ever should")
         if time.monotonic() > deadline:
             raise ProviderError("did not answer in time")
@@ -174,9 +174,9 @@ def _wait_of(response):
         return None
     asked = response.headers.get("Retry-After", "")
     if re.fullmatch(r"\d{1,9}", asked):
-        return min(int(asked), LONGEST_WAIT)
+        return min(int(asked), MAX_WAIT)
     try:
-        return min(max(0, parsedate_to_datetime(asked).timestamp() - time.time()), LONGEST_WAIT)
+        return min(max(0, parsedate_to_datetime(asked).timestamp() - time.time()), MAX_WAIT)
     except ValueError:
         return USUAL_WAIT
 
@@ -216,7 +216,7 @@ def parse_text(value, most):
 
 
 def _symbol_and_name(row):
-    return parse_text(row.get("symbol"), MOST_SYMBOL), parse_text(row.get("name"), MOST_NAME)
+    return parse_text(row.get("symbol"), MAX_SYMBOL), parse_text(row.get("name"), MAX_NAME)
 
 
 def _parse_rows(rows, parse):

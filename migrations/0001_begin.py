@@ -233,7 +233,7 @@ def up(migrator, db):
 
     db.create_tables([Receipt])
 
-    class Sighting(Model):
+    class WalletSignature(Model):
         wallet = ForeignKeyField(Wallet)
         signature = TextField()
         slot = BigIntegerField()
@@ -256,7 +256,7 @@ def up(migrator, db):
                 (("signature",), False),
             )
 
-    db.create_tables([Sighting])
+    db.create_tables([WalletSignature])
 
     class TradeMint(Model):
         trade = ForeignKeyField(Trade, on_delete="CASCADE")

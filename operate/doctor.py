@@ -41,7 +41,7 @@ CLOCK_MS = 90_000
 FIRST_DAY = 1_790_000_000_000
 # its genesis hash
 MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
-MOST_DIFFERENCES = 200
+MAX_DIFFERENCES = 200
 DERIVED = "`app.py rebuild` derives it again from the stored receipts; see that the disk is sound"
 ADVICE = {
     "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
@@ -295,7 +295,7 @@ def check_deep(config, now):
         found = list(
             itertools.islice(
                 inspection.inspect(config, now, backups.is_in_use(config.data_dir)),
-                MOST_DIFFERENCES + 1,
+                MAX_DIFFERENCES + 1,
             )
         )
     except (apsw.Error, OperationalError) as error:
@@ -305,14 +305,14 @@ def check_deep(config, now):
             " aside)",
         )
         return
-    for one in found[:MOST_DIFFERENCES]:
+    for one in found[:MAX_DIFFERENCES]:
         yield (
             look(str(one))
             if one.level == "look"
             else wrong(str(one), ADVICE.get(one.table, DERIVED))
         )
-    if len(found) > MOST_DIFFERENCES:
-        yield wrong(f"more than {MOST_DIFFERENCES} differences; the others are not listed", DERIVED)
+    if len(found) > MAX_DIFFERENCES:
+        yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
     if not any(one.level == "wrong" for one in found):
         yield fine(
             "every wallet was folded again from its receipts and is the same; words of posts, names"

@@ -321,7 +321,7 @@ def fold(reader, wallet, reread: dict[str, Entry], wanted: frozenset = frozenset
 
 
 def _fold_once(reader, wallet, book, reread, wanted) -> Folded:
-    folded = Folded(store.Kept(book))
+    folded = Folded(store.PendingLedger(book))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
         for entry in order_entries(group, book.seen):
             row = store.take_entry(wallet, folded.kept, entry)

@@ -34,7 +34,7 @@ GIVEN_UP_MS = DAY
 # the same refusal is said once in this time
 REFUSAL_MS = HOUR
 # ... and this many different ones
-MOST_REFUSALS = 10
+MAX_REFUSALS = 10
 NO_FEES = "no_cash_for_fees"
 # refusals that would be the same for any token
 OF_THE_ACCOUNT = {
@@ -608,7 +608,7 @@ def refuse(trader, token, refusal, at):
     """Said once an hour, and not endlessly for many tokens."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
-    if key not in trader.refused and len(trader.refused) < MOST_REFUSALS:
+    if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
         trader.refused[key] = at
         trader.say(
             "refusal",

@@ -33,7 +33,7 @@ JUMP_BOUND = 20
 # lamports: more than there is
 ALL_SOL = 6 * 10**8 * 10**9
 # a liquidity or volume beyond it is no information
-MOST_CENTS = 10**17
+MAX_CENTS = 10**17
 # a snapshot this far ahead of our clock was not taken by it
 SKEW_MS = 60_000
 
@@ -153,8 +153,8 @@ def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_u
         at,
         None if price_sol is None else _scaled(price_sol, SCALE, ALL_SOL * SCALE) or 0,
         _scaled(pool_sol, LAMPORTS, ALL_SOL),
-        _scaled(liquidity_usd, 100, MOST_CENTS),
-        _scaled(volume_usd, 100, MOST_CENTS),
+        _scaled(liquidity_usd, 100, MAX_CENTS),
+        _scaled(volume_usd, 100, MAX_CENTS),
     )
 
 

@@ -42,7 +42,7 @@ BIG = {
     "bought_raw",
 }
 # of a column
-MOST_INTEGER = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 
@@ -451,7 +451,7 @@ def check_round(seat):
     )
     for row in rows:
         for name, value in row.items():
-            if isinstance(value, int) and not -MOST_INTEGER <= value <= MOST_INTEGER:
+            if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
                 raise OverflowError(f"{name} fits no column")
 
 

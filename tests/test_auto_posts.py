@@ -10,7 +10,7 @@ from chain.coverage import Progress
 from chain.entries import Entry
 from chain.receipts import Balance
 from chain.store import Books
-from models import Address, Attachment, Bot, Owner, Post, Sighting, Wallet
+from models import Address, Attachment, Bot, Owner, Post, Wallet, WalletSignature
 from voice import builtin
 
 MINT = "Mint1111111111111111111111111111111111111111"
@@ -62,7 +62,7 @@ def trade(signature, slot, held, change, lamports, sol):
 
 
 def arrive(wallet, entry, seen_at, head=True):
-    Sighting.create(
+    WalletSignature.create(
         wallet=wallet,
         signature=entry.signature,
         slot=entry.slot,

@@ -23,7 +23,7 @@ from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.store import Books, list_entries, replace_trades, trade_uid
-from models import Post, Sighting, Trade, TradeMint, Wallet
+from models import Post, Trade, TradeMint, Wallet, WalletSignature
 from web.api import queries
 
 ADA, PROGRAMS = address("ada"), table()
@@ -60,7 +60,7 @@ def entries_of(chain, indexed=True):
 def store(wallet, entries):
     """As fetching does; one that is stored already stays."""
     for e in entries:
-        Sighting.insert(
+        WalletSignature.insert(
             wallet=wallet,
             signature=e.signature,
             slot=e.slot,
@@ -92,10 +92,10 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     while rest:
         size = dice.randint(1, 12)
         batch, rest = rest[:size], rest[size:]
-        known = {s for (s,) in Sighting.select(Sighting.signature).tuples()}
+        known = {s for (s,) in WalletSignature.select(WalletSignature.signature).tuples()}
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
         new = [replace(e) for e in batch if e.signature not in known]
-        if dice.random() < 0.3 or Sighting.select().count() != len(known) + len(new):
+        if dice.random() < 0.3 or WalletSignature.select().count() != len(known) + len(new):
             books.forget(wallet.id)  # a restart, or somebody else stored some
         books.take(wallet, new)
         if dice.random() < 0.7:
@@ -238,15 +238,15 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
         if step.startswith("lose") and len(lost) < len(entries):
             rest = [e for e in entries if e not in lost]
             lost.append(rest[-1] if step == "lose newest" else dice.choice(rest))
-            Sighting.update(state="pending", entry=None).where(
-                Sighting.signature == lost[-1].signature
+            WalletSignature.update(state="pending", entry=None).where(
+                WalletSignature.signature == lost[-1].signature
             ).execute()
             books.forget(wallet.id)
         elif step == "find":
             new, lost = lost, []
             for e in new:
-                Sighting.update(state="stored", entry=e.dump()).where(
-                    Sighting.signature == e.signature
+                WalletSignature.update(state="stored", entry=e.dump()).where(
+                    WalletSignature.signature == e.signature
                 ).execute()
             books.take(wallet, new)
         elif step == "look":
@@ -274,7 +274,7 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     entries = entries_of(market(length=12))
     fold(wallet, entries)
     gone = entries[4].signature
-    Sighting.delete().where(Sighting.signature == gone).execute()
+    WalletSignature.delete().where(WalletSignature.signature == gone).execute()
     fold(wallet, [])
     assert (
         not Trade.select().where(Trade.signature == gone).exists()
@@ -378,8 +378,8 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
     fold(wallet, entries)
     assert {p.status for p in Post.select()} == {"verified"}
     for e in entries[1:]:
-        Sighting.update(entry=replace(e, kind="lending").dump()).where(
-            Sighting.signature == e.signature
+        WalletSignature.update(entry=replace(e, kind="lending").dump()).where(
+            WalletSignature.signature == e.signature
         ).execute()
     fold(wallet, [])
     assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
@@ -437,11 +437,13 @@ def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
     post = post_of(wallet, bought, source, mint=mint and address(mint))
     fold(wallet, entries)
     assert verification_of(post) == right and told() == [post.id]
-    Sighting.update(state="pending", entry=None).where(Sighting.signature == bought).execute()
+    WalletSignature.update(state="pending", entry=None).where(
+        WalletSignature.signature == bought
+    ).execute()
     fold(wallet, [])
     assert verification_of(post) == ("pending", None, False) and told() == [post.id] * 2
-    Sighting.update(state="stored", entry=entries[1].dump()).where(
-        Sighting.signature == bought
+    WalletSignature.update(state="stored", entry=entries[1].dump()).where(
+        WalletSignature.signature == bought
     ).execute()
     fold(wallet, [])
     assert verification_of(post) == right and told() == [post.id] * 3
@@ -485,7 +487,7 @@ def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
     wallet.observed_to = BEGIN // 1000 + 10**6
     fold(wallet, [])
     assert verification_of(post) == ("not_found", None, False)
-    Sighting.create(wallet=wallet, signature="5" * 88, slot=7, seen_at=BEGIN)
+    WalletSignature.create(wallet=wallet, signature="5" * 88, slot=7, seen_at=BEGIN)
     fold(wallet, [])
     assert verification_of(post) == ("pending", None, False)
 

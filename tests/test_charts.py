@@ -49,7 +49,7 @@ days = st.lists(
 @given(days.map(sorted))
 def test_stretches_add_up_to_the_days_however_many_there_are(rows):
     stretches = charts.book_stretches(rows)
-    assert len(stretches) <= charts.MOST_POINTS
+    assert len(stretches) <= charts.MAX_POINTS
     assert [
         sum(getattr(s, name) for s in stretches)
         for name in ("realized", "volume", "trades", "sells")

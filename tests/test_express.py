@@ -296,7 +296,7 @@ def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
 
 
 def test_kept_until_the_version_changes_and_no_longer():
-    reads, store = iter("abc"), cache.Kept(2)
+    reads, store = iter("abc"), cache.ListCache(2)
     assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
         "a",
         "a",
@@ -307,7 +307,7 @@ def test_kept_until_the_version_changes_and_no_longer():
 
 
 def test_the_least_used_goes_first():
-    store = cache.Kept(2)
+    store = cache.ListCache(2)
     assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
         "x!",
         "y!",
@@ -323,7 +323,7 @@ def test_the_least_used_goes_first():
 
 def test_who_waits_takes_the_reading_that_began_after_it_came():
     store, entered, go_on, got, readings = (
-        cache.Kept(2),
+        cache.ListCache(2),
         threading.Event(),
         threading.Event(),
         [],
@@ -358,14 +358,14 @@ def test_who_waits_takes_the_reading_that_began_after_it_came():
 
 
 def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
-    store = cache.Kept(2)
+    store = cache.ListCache(2)
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)
     assert store.find("x", 1, lambda: "read") == "read"
 
 
 def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypatch):
-    store, begun, go_on, done = cache.Kept(9), threading.Event(), threading.Event(), []
+    store, begun, go_on, done = cache.ListCache(9), threading.Event(), threading.Event(), []
 
     def write():
         with store.writing():
@@ -380,7 +380,7 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
     assert store.find("waited for in vain", 1, lambda: list(done)) == []
     monkeypatch.setattr(cache, "WAIT_SECONDS", 5)
     assert (
-        cache.Kept(9).find("another's", 1, lambda: list(done)) == []
+        cache.ListCache(9).find("another's", 1, lambda: list(done)) == []
     )  # at once: nobody writes what it keeps
     threading.Timer(0.02, go_on.set).start()
     assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
@@ -392,7 +392,7 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
 
 def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
     asked = []
-    written = cache.Written(
+    written = cache.RenderedPosts(
         3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids}
     )
     assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list(
@@ -415,14 +415,14 @@ def test_what_another_request_pushed_out_meanwhile_is_shown_all_the_same():
             written.list([(3, "state")])
         return {(number, "state"): f"<{number}>" for number in ids}
 
-    written = cache.Written(1, write)
+    written = cache.RenderedPosts(1, write)
     assert written.list([(1, "state")]) == ["<1>"]
     assert written.list([(1, "state"), (2, "state")]) == ["<1>", "<2>"]
 
 
 def test_many_requests_page_at_once():
     written, wrong = (
-        cache.Written(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
+        cache.RenderedPosts(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
         [],
     )
 
@@ -439,4 +439,4 @@ def test_many_requests_page_at_once():
 
 
 def test_a_row_that_is_gone_is_left_out():
-    assert cache.Written(3, lambda ids: {}).list([(1, "state")]) == []
+    assert cache.RenderedPosts(3, lambda ids: {}).list([(1, "state")]) == []

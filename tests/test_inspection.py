@@ -18,7 +18,7 @@ from test_observer import market
 
 import observer
 import storage
-from models import Bot, HourTotal, Owner, Post, Receipt, Sighting, Trade, TradeMint, Wallet
+from models import Bot, HourTotal, Owner, Post, Receipt, Trade, TradeMint, Wallet, WalletSignature
 from operate import backups, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")
@@ -91,10 +91,10 @@ CHANGES = [
     (Receipt, {"body": b"no zlib"}, ("receipt", "body")),
     (Receipt, {"slot": 5}, ("receipt", "slot")),
     (Receipt, {"block_time": 5}, ("receipt", "block_time")),
-    (Sighting, {"slot": 5}, ("sighting", "slot")),
-    (Sighting, {"entry": "[]"}, ("sighting", "entry")),
-    (Sighting, {"entry": None}, ("sighting", "entry")),
-    (Sighting, {"state": "gone"}, ("sighting", "state")),
+    (WalletSignature, {"slot": 5}, ("sighting", "slot")),
+    (WalletSignature, {"entry": "[]"}, ("sighting", "entry")),
+    (WalletSignature, {"entry": None}, ("sighting", "entry")),
+    (WalletSignature, {"state": "gone"}, ("sighting", "state")),
     (Post, {"status": "pending"}, ("post", "status")),
     (Post, {"trade": None}, ("post", "trade_id")),
     (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")),
@@ -135,7 +135,7 @@ def change_behind(seen, model, change):
     mine = {
         Trade: lambda: Trade.id == first_sell().id,
         TradeMint: lambda: TradeMint.trade == first_sell(),
-        Sighting: lambda: Sighting.signature == first_sell().signature,
+        WalletSignature: lambda: WalletSignature.signature == first_sell().signature,
         Receipt: lambda: Receipt.signature == first_sell().signature,
         Wallet: lambda: Wallet.address == ADA,
         HourTotal: lambda: HourTotal.hour == HourTotal.select(fn.MAX(HourTotal.hour)).scalar(),
@@ -153,7 +153,7 @@ def change_behind(seen, model, change):
     [
         (Trade, "trade", "trade"),
         (Receipt, "receipt", "receipt"),
-        (Sighting, "sighting", "receipt"),
+        (WalletSignature, "sighting", "receipt"),
         (HourTotal, "hours", "hour_total"),
         (TradeMint, "mint", "trade_mint"),
     ],
@@ -163,7 +163,7 @@ def test_a_deleted_row_is_named_with_its_wallet_and_signature(seen, model, where
     match = {
         "trade": Trade.id == sale.id,
         "receipt": Receipt.signature == sale.signature,
-        "sighting": Sighting.signature == sale.signature,
+        "sighting": WalletSignature.signature == sale.signature,
         "hours": HourTotal.wallet == sale.wallet,
         "mint": TradeMint.trade == sale,
     }[where]
@@ -182,7 +182,7 @@ def test_a_total_inside_the_coverage_is_compared(seen):
 
 def test_entries_of_other_rules_are_not_called_wrong(seen):
     Wallet.update(rules="").execute()
-    Sighting.update(entry=Sighting.entry.concat(" ")).execute()
+    WalletSignature.update(entry=WalletSignature.entry.concat(" ")).execute()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
 
 

@@ -21,7 +21,7 @@ CYCLE = (
 ).split()
 WORST = (" ".join(CYCLE) + " ") * 200
 # What a field of 4,000 characters may bring with invisible ones.
-LONGEST_READ = 8_500
+MAX_READ = 8_500
 
 
 # ---- the detector ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_a_long_field_of_a_post_is_refused_unread(
     key = service.make_bot().publish_key.text
     read.clear()
     answer = service.post({"eventId": "1", "body": "b", field: LONG}, key)
-    assert answer.status_code in (403, 422) and max(read, default=0) <= LONGEST_READ
+    assert answer.status_code in (403, 422) and max(read, default=0) <= MAX_READ
 
 
 def test_thousands_of_unknown_fields_are_refused_by_the_first_few(service: Service) -> None:
@@ -125,7 +125,7 @@ def test_a_form_with_a_wrong_token_is_refused_before_it_is_read_through(
     service.client.post(
         "/connect", data={"csrf_token": "x", "bio": fill[:4_000], "unknown": fill[:9_000]}
     )
-    assert sum(read) <= LONGEST_READ
+    assert sum(read) <= MAX_READ
 
 
 def test_a_long_preview_is_not_read(service: Service, read: list[int]) -> None:

@@ -16,7 +16,7 @@ from story import Story, account_of, address
 import observer as module
 from chain import rpc
 from chain.receipts import TOKEN
-from models import Address, Post, Receipt, Sighting, Trade, Wallet
+from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from web.api.health import check_health
 
 ADA = address("ada")
@@ -515,8 +515,8 @@ def test_a_restart_before_the_block_was_asked_loses_nothing(look, chain, monkeyp
     seen.settle()
     assert all(
         s.tx_index is not None
-        for s in Sighting.select()
-        if Sighting.select().where(Sighting.slot == s.slot).count() > 1
+        for s in WalletSignature.select()
+        if WalletSignature.select().where(WalletSignature.slot == s.slot).count() > 1
     )
 
 

@@ -32,7 +32,7 @@ import jobs
 import models
 import storage
 from accounts import influencers
-from models import Arrival, Job, Receipt, Sighting, Wallet, Watcher
+from models import Arrival, Job, Receipt, Wallet, WalletSignature, Watcher
 from operate import backups, doctor
 from sharing import Share
 from storage import arrivals, database
@@ -604,8 +604,8 @@ def crew(settings, tmp_path):
 def check(crew, truth):
     """Whoever looks next finds nothing lost and nothing twice."""
     with storage.connect(crew.settings).connection_context():
-        assert Sighting.select().where(
-            Sighting.state == "stored"
+        assert WalletSignature.select().where(
+            WalletSignature.state == "stored"
         ).count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
         assert (
             Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger()

@@ -420,7 +420,7 @@ def test_a_refusal_says_how_long_to_wait(market, session, status):
 
 
 def test_an_answer_too_large_is_left(market, session, monkeypatch):
-    monkeypatch.setattr(providers, "MOST_BYTES", 1000)
+    monkeypatch.setattr(providers, "MAX_BYTES", 1000)
     market.answer(
         PROFILES,
         body=gzip.compress(b"[" + b"1," * 50_000 + b"1]"),

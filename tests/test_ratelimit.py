@@ -96,7 +96,7 @@ def test_the_tightest_window_is_the_one_with_least_left_then_the_later_reset():
         ratelimit.Window("hour", 9, 1, 3000),
         ratelimit.Window("day", 9, 2, 80_000),
     ]
-    assert ratelimit.Standing(True, tuple(windows)).tightest.name == "hour"
+    assert ratelimit.RateLimitState(True, tuple(windows)).tightest.name == "hour"
 
 
 def test_threads_share_exactly(allowance):

@@ -143,7 +143,7 @@ def add_rare_things(show, now):  # noqa: F811
         models.Wallet.update(coverage=orjson.dumps(coverage).decode()).where(
             models.Wallet.id == wallet.id
         ).execute()
-        models.Sighting.create(
+        models.WalletSignature.create(
             wallet=wallet,
             signature=signature("rare"),
             slot=1,

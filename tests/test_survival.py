@@ -23,7 +23,7 @@ from test_observer import market
 from test_worker import Server
 
 import storage
-from models import Receipt, Sighting, Trade, TradeMint, Wallet
+from models import Receipt, Trade, TradeMint, Wallet, WalletSignature
 
 ADA, EVE = address("ada"), address("eve")
 ROOT = Path(__file__).resolve().parent.parent
@@ -260,7 +260,7 @@ def test_a_receipt_damaged_on_disk_is_fetched_again(story):
     assert rebuild(settings)["changed"] is True
     with opened(settings):
         assert (
-            Sighting.select().where(Sighting.state == "pending").count() == 1
+            WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
             and Lookout(settings, FakeNode(chain)).settle().ledger() == truth
         )
 
@@ -320,8 +320,8 @@ def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
             Trade.id == some[0].id
         ).execute()
         some[1].delete_instance(recursive=True)
-        Sighting.update(entry=Sighting.entry.concat(" ")).where(
-            Sighting.signature == some[2].signature
+        WalletSignature.update(entry=WalletSignature.entry.concat(" ")).where(
+            WalletSignature.signature == some[2].signature
         ).execute()
         TradeMint.update(side="buy").execute()
         Wallet.update(results="{}", positions="[]", realized=5).execute()

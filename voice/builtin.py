@@ -25,7 +25,7 @@ from decimal import Decimal
 DEFAULT_TONE = "plain"
 # hostile text: repeated as it is, never a source of numbers
 NAMES = ("symbol", "fromSymbol")
-LONGEST_NAME = 24
+MAX_NAME = 24
 TRIES = 40
 
 
@@ -568,7 +568,7 @@ def _decorate(picker, persona, sentences):
 
 def _name(text):
     """A token's name as one short run of text."""
-    return " ".join(text.split())[:LONGEST_NAME].strip(" .!?") or "a token without a name"
+    return " ".join(text.split())[:MAX_NAME].strip(" .!?") or "a token without a name"
 
 
 def default_persona(seed):

@@ -13,7 +13,7 @@ from voice import builtin
 
 CONNECT_SECONDS, READ_SECONDS, POST_SECONDS = 3, 5, 8
 # of an answer
-MOST_BYTES = 64_000
+MAX_BYTES = 64_000
 # characters of a post
 LONGEST = 600
 RULES = (
@@ -110,7 +110,7 @@ def _read(response, deadline):
     for chunk in response.iter_content(4096):
         chunks.append(chunk)
         size += len(chunk)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise Unusable("the writer sent more than it ever should")
         if time.monotonic() > deadline:
             raise Unusable("the writer could not be reached in time")

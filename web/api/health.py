@@ -26,7 +26,7 @@ STALE_INTERVALS, STALE_MS = (
 )
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # named one by one, the ones looked at longest ago first
-MOST_WALLETS = 50
+MAX_WALLETS = 50
 WALLETS = """
 SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
 LAGGING = """
@@ -183,11 +183,11 @@ def _show_backlog(now):
             "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000,
             "pending": pending,
         }
-        for address, looked_at, pending in database.execute_sql(LAGGING, (MOST_WALLETS,))
+        for address, looked_at, pending in database.execute_sql(LAGGING, (MAX_WALLETS,))
     ]
     refused = [
         {"wallet": address, "signature": signature, "slot": slot, "reason": problem}
-        for address, signature, slot, problem in database.execute_sql(REFUSED, (MOST_WALLETS,))
+        for address, signature, slot, problem in database.execute_sql(REFUSED, (MAX_WALLETS,))
     ]
     return {
         "wallets": wallets,
@@ -200,7 +200,7 @@ def _show_backlog(now):
 
 def _show_trouble(error):
     """The wallets that observing fails for at present, longest first, and what was said last."""
-    rows = database.execute_sql(TROUBLED, (MOST_WALLETS,)).fetchall()
+    rows = database.execute_sql(TROUBLED, (MAX_WALLETS,)).fetchall()
     count = database.execute_sql(COUNT_TROUBLED).fetchone()[0]
     troubled = [
         {"wallet": address, "reason": reason, "since": show_time(since), "tries": tries}

@@ -12,7 +12,7 @@ SORTS = ("pnl", "volume", "trades")
 # seconds
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
 # below, a realised result is luck
-FEWEST_SELLS = 3
+MIN_SELLS = 3
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def check_rank(sort, address, totals, coverage):
         return "no_wallet"
     if totals is None:
         return "not_observed"
-    if sort == "pnl" and totals.matched + totals.partial < FEWEST_SELLS:
+    if sort == "pnl" and totals.matched + totals.partial < MIN_SELLS:
         return "too_few_sells"
     if sort == "pnl" and coverage and orjson.loads(coverage)["gaps"]:
         return "open_gap"

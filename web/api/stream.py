@@ -202,7 +202,7 @@ class Tail:
             # a fault of ours: the streams end, the next one begins anew
             with self._news:
                 self._watched = False
-            self._dismiss(lambda listener: True)
+            self._close(lambda listener: True)
             raise
 
     def _look(self):
@@ -213,7 +213,7 @@ class Tail:
             keys = {listener.key_id for listener in self._listeners}
             self._watched = bool(keys) and not self.stopping
         if not self._watched:
-            self._dismiss(lambda listener: self.stopping)
+            self._close(lambda listener: self.stopping)
             return None
         try:
             with database.connection_context():
@@ -222,7 +222,7 @@ class Tail:
         except PeeweeException as error:
             log.warning("the stream could not read", exc_info=error)
             return 0
-        self._dismiss(lambda listener: listener.key_id in keys - working)
+        self._close(lambda listener: listener.key_id in keys - working)
         self._keep(frames)
         return len(frames)
 
@@ -240,7 +240,7 @@ class Tail:
                 self._floor = self._frames.popleft().arrival
             self._news.notify_all()
 
-    def _dismiss(self, is_unwelcome):
+    def _close(self, is_unwelcome):
         with self._news:
             unwelcome = [listener for listener in self._listeners if is_unwelcome(listener)]
             for listener in unwelcome:

@@ -22,7 +22,7 @@ from web.api.serialize import (
     show_trade,
 )
 from web.server import gate
-from web.server.cache import Written
+from web.server.cache import RenderedPosts
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
@@ -240,7 +240,7 @@ def write_posts(ids):
     }
 
 
-written_posts = Written(WRITTEN_POSTS, write_posts)
+written_posts = RenderedPosts(WRITTEN_POSTS, write_posts)
 
 
 @blueprint.get("/posts/<uid>")

@@ -15,7 +15,7 @@ INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
 
 
 @dataclass(frozen=True)
-class Caller:
+class ApiCaller:
     """The owner of a working key. `bot_*` is None for a read key."""
 
     key_id: int
@@ -28,7 +28,7 @@ class Caller:
 
 
 def authenticate(header, now, find):
-    """The Caller whose key the header `Authorization` holds; Problem 401 without a working one.
+    """The ApiCaller whose key the header `Authorization` holds; Problem 401 without a working one.
     `find`: find_key, or what it gave for this state of the database.
     """
     scheme, _, text = header.partition(" ")
@@ -43,7 +43,7 @@ def authenticate(header, now, find):
 
 
 def find_caller(text, now, find):
-    """The Caller of a working key, or None."""
+    """The ApiCaller of a working key, or None."""
     digest = hash_secret(text)
     row = find(text, digest)
     if not row or not hmac.compare_digest(row[0], digest):
@@ -51,11 +51,11 @@ def find_caller(text, now, find):
     expires_at = row[1]
     if expires_at is not None and expires_at <= now:
         return None
-    return Caller(*row[2:])
+    return ApiCaller(*row[2:])
 
 
 def find_key(text, digest):
-    """(hash, expires at, members of Caller...) of a key that was not revoked, or None. A text that
+    """(hash, expires at, members of ApiCaller...) of a key that was not revoked, or None. A text that
     cannot be a key costs no look-up.
     """
     return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()

@@ -13,7 +13,7 @@ WAIT_SECONDS = 0.01
 
 
 @dataclass
-class Place:
+class CacheEntry:
     """A value, the version of the database and the turn before which it was read; who reads it anew
     holds the lock.
     """
@@ -24,7 +24,7 @@ class Place:
     value: object = None
 
 
-class Kept:
+class ListCache:
     """At most so many values, the least used go first. A commit of any kind ends them all, whoever
     made it: no writer has to remember them.
 
@@ -86,13 +86,13 @@ class Kept:
 
     def _place(self, name):
         with self._lock:
-            place = self._kept[name] = self._kept.pop(name, None) or Place()
+            place = self._kept[name] = self._kept.pop(name, None) or CacheEntry()
             while len(self._kept) > self.places:
                 self._kept.popitem(last=False)
         return place
 
 
-class Written:
+class RenderedPosts:
     """What rows show as, each under its state: the row's id and all that can change of it. So what
     is kept is never out of date; at most so many, the oldest go first.
 

@@ -47,8 +47,8 @@ class Express:
         return [body]
 
     def admit(self, environ):
-        """A Visit counted in all windows, or None."""
-        visit = gate.Visit()
+        """A RequestContext counted in all windows, or None."""
+        visit = gate.RequestContext()
         try:
             if not gate.is_served(self.config, environ.get("HTTP_HOST", "")):
                 return None

@@ -100,7 +100,7 @@ def init_app(app, config):
 
 
 @dataclass(slots=True)
-class Visit:
+class RequestContext:
     """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the door
     found out. `failed`: what a shorter way met (web.express).
     """
@@ -111,9 +111,9 @@ class Visit:
     began: float = field(default_factory=time.perf_counter)
     # of the database
     version: object = None
-    caller: auth.Caller | None = None
+    caller: auth.ApiCaller | None = None
     # the owner's
-    standing: ratelimit.Standing | None = None
+    standing: ratelimit.RateLimitState | None = None
     failed: Exception | None = None
 
 
@@ -129,7 +129,7 @@ def enter():
 
 
 def begin():
-    g.visit = request.environ.get(VISIT) or Visit()
+    g.visit = request.environ.get(VISIT) or RequestContext()
     g.now = g.visit.now
 
 
@@ -191,7 +191,7 @@ def count_keyed(app, visit, address, limits):
     """
     by_address = ratelimit.find_address_limit(app.config["CANDOR"], ratelimit.network_of(address))
     standing = app.allowance.take([by_address, *limits], visit.now / 1000)
-    visit.standing = ratelimit.Standing(standing.admitted, standing.windows[1:])
+    visit.standing = ratelimit.RateLimitState(standing.admitted, standing.windows[1:])
     return standing.windows[0]
 
 

@@ -11,7 +11,7 @@ from web.api import timeline
 from web.site import words
 
 blueprint = Blueprint("cards", __name__)
-LONGEST_TITLE, LONGEST_DESCRIPTION = 80, 300
+MAX_TITLE, MAX_DESCRIPTION = 80, 300
 GONE = "The operator took these words down."
 FRAMED_POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
@@ -37,7 +37,7 @@ def card_of_post(post):
     """
     return Card(
         write_title(post),
-        f"{say_trust(post)} {_cut(post['body'] or GONE, LONGEST_DESCRIPTION)}",
+        f"{say_trust(post)} {_cut(post['body'] or GONE, MAX_DESCRIPTION)}",
         "article",
     )
 
@@ -54,7 +54,7 @@ def card_of_bot(bot):
         said = f"Performance not verified: {_say_why(bot)}."
     return Card(
         f"{words.plain(bot['name'])} on Candor",
-        f"{said} {_cut(bot['bio'], LONGEST_DESCRIPTION)}".strip(),
+        f"{said} {_cut(bot['bio'], MAX_DESCRIPTION)}".strip(),
         "profile",
     )
 
@@ -69,7 +69,7 @@ def write_title(post):
     """The label comes first: no name is sly enough to hide it."""
     return (
         f"[{words.trust_of(post).label}] {words.plain(post['botName'])}:"
-        f" {_cut(post['body'] or GONE, LONGEST_TITLE)}"
+        f" {_cut(post['body'] or GONE, MAX_TITLE)}"
     )
 
 

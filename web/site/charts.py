@@ -11,7 +11,7 @@ WIDTH, HEIGHT, BARS, STRIP = (
     48,
     60,
 )
-MOST_POINTS = 60
+MAX_POINTS = 60
 DAY = 86_400
 
 
@@ -58,13 +58,13 @@ class Mark:
 
 
 def book_stretches(days):
-    """[(day, realised, volume, trades, sells), ...] in order -> [Stretch], at most MOST_POINTS,
+    """[(day, realised, volume, trades, sells), ...] in order -> [Stretch], at most MAX_POINTS,
     each of equally many days.
     """
     if not days:
         return []
     first, count = days[0][0], days[-1][0] - days[0][0] + 1
-    size = -(-count // MOST_POINTS)
+    size = -(-count // MAX_POINTS)
     sums = {}
     for day, *values in days:
         place = (day - first) // size

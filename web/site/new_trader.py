@@ -17,7 +17,7 @@ from web.site.studio import (
     without_secrets,
 )
 
-blueprint = Blueprint("casting", __name__)
+blueprint = Blueprint("new_trader", __name__)
 blueprint.before_request(sessions.check_sender)
 blueprint.after_request(keep_nothing)
 FAMILIES = {
@@ -43,7 +43,7 @@ def show_casting():
 def render_casting(typed, errors=None, status=200, headers=None):
     return (
         render_template(
-            "casting.html",
+            "new_trader.html",
             typed=without_secrets(typed),
             errors=errors or {},
             families=FAMILIES,

@@ -29,7 +29,7 @@ from web.site import charts, reference, words
 blueprint = Blueprint("pages", __name__)
 PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
 FILTERS = ("source", "mint", "posts", "trades")
-LONGEST_MINT = 44
+MAX_MINT = 44
 STATIC = Path(__file__).resolve().parents[2] / "static"
 
 
@@ -210,7 +210,7 @@ def show_feed():
 
 def may_show(mint):
     """What was typed into the filter, unless it may be a secret somebody pasted."""
-    return mint if len(mint) <= LONGEST_MINT and not holds_secret(mint) else ""
+    return mint if len(mint) <= MAX_MINT and not holds_secret(mint) else ""
 
 
 def find_filter_problem(source, mint):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from accounts.fields import clean_text
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-LONGEST_NAME, HUES = 40, 8
+MAX_NAME, HUES = 40, 8
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ def short(address):
 def plain(text):
     """A foreign name on one line, without invisible characters, cut."""
     text = " ".join("".join(c if c.isprintable() else " " for c in clean_text(text)).split())
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 def hue(name):
