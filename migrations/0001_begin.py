@@ -233,7 +233,7 @@ def up(migrator, db):
 
     db.create_tables([Receipt])
 
-    class WalletSignature(Model):
+    class Sighting(Model):
         wallet = ForeignKeyField(Wallet)
         signature = TextField()
         slot = BigIntegerField()
@@ -256,7 +256,7 @@ def up(migrator, db):
                 (("signature",), False),
             )
 
-    db.create_tables([WalletSignature])
+    db.create_tables([Sighting])
 
     class TradeMint(Model):
         trade = ForeignKeyField(Trade, on_delete="CASCADE")
