@@ -1,0 +1,46 @@
+"""One word for one thing: words that docs/glossary.md replaced are gone from code and documents."""
+
+import re
+from pathlib import Path
+
+import pytest
+from test_layers import ROOT, modules
+
+# Retired word -> the word that replaced it.
+RETIRED = {
+    "Sighting": "WalletSignature",
+    "Visit": "RequestContext",
+    "Standing": "RateLimitState",
+    "Kept": "ListCache or PendingLedger",
+    "DOOR": "DATA_DIR_LOCK",
+    "casting": "new trader form",
+    "paperbooks": "paper store",
+    "express": "nothing: there is one front door",
+    "tally": "rate-limit counters",
+    "_dismiss": "_close",
+}
+PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
+
+
+def list_sources() -> list[Path]:
+    return [ROOT / (name.replace(".", "/") + ".py") for name in modules() if name != "gunicorn.conf"]
+
+
+@pytest.mark.parametrize("word", RETIRED)
+def test_a_retired_word_is_gone(word):
+    found = [p for p in list_sources() if re.search(rf"\b{word}\b", p.read_text())]
+    assert not found, f"{word} is now {RETIRED[word]}"
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_bounds_are_named_max_and_min(prefix):
+    assert not [p for p in list_sources() if re.search(rf"\b{prefix}", p.read_text())]
+
+
+def test_every_page_of_the_documentation_uses_american_spelling():
+    british = re.compile(r"\b(realised|unrealised|colour|behaviour|neighbour|licence)\b", re.I)
+    # What was decided and released earlier keeps its words; a file of somebody else's, too.
+    pages = [p for p in ROOT.glob("docs/*.md") if p.name != "decisions.md"]
+    pages += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+    found = [(p.name, m.group()) for p in pages if (m := british.search(p.read_text()))]
+    assert not found
