@@ -2,7 +2,7 @@
 its keys, workers and machines.
 
 Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a
-refused request uses nothing up; `tally` keeps the counters. flask-limiter, which asks addresses and
+refused request uses nothing up; `storage.counters` keeps them. flask-limiter, which asks addresses and
 forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
 """
 
@@ -58,7 +58,7 @@ class RateLimitState:
 
 
 class Allowance:
-    """The limits over the counters of a `tally` store."""
+    """The limits, over the counters of a store (`storage.counters`)."""
 
     def __init__(self, store):
         self.store = store

@@ -15,7 +15,6 @@ RETIRED = {
     "DOOR": "DATA_DIR_LOCK",
     "casting": "new trader form",
     "paperbooks": "paper store",
-    "express": "nothing: there is one front door",
     "tally": "rate-limit counters",
     "_dismiss": "_close",
 }
@@ -23,7 +22,9 @@ PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
 
 
 def list_sources() -> list[Path]:
-    return [ROOT / (name.replace(".", "/") + ".py") for name in modules() if name != "gunicorn.conf"]
+    return [
+        ROOT / (name.replace(".", "/") + ".py") for name in modules() if name != "gunicorn.conf"
+    ]
 
 
 @pytest.mark.parametrize("word", RETIRED)
