@@ -14,13 +14,13 @@ from itertools import groupby
 import orjson
 from peewee import OperationalError
 
-from models import Period, Trader
 from paper import diary, engine, store
 from paper.book import public_id
 from paper.faults import Faults
 from paper.guard import DAY
 from paper.market import Market
 from paper.refill import find_differences
+from paper.tables import Period, Trader
 from storage import writing
 from voice import builtin, language_model
 

@@ -28,7 +28,8 @@ from accounts.keys import PREFIXES, hash_secret, make_key
 from accounts.names import check_name, find_likeness
 from accounts.problem import Problem, invalid, refuse_full
 from chain.addresses import is_nobodys
-from models import Address, Attachment, Bot, Key, Owner, Trader, Wallet
+from models import Address, Attachment, Bot, Key, Owner, Wallet
+from paper.tables import Trader
 from storage import new_uid, writing
 
 MAX_ACTIVE_KEYS = 20

@@ -16,10 +16,11 @@ from accounts import influencers, quotas
 from accounts.fields import check_line
 from accounts.names import check_name
 from accounts.problem import Problem, invalid, refuse_full
-from models import DiaryEntry, Owner, PaperOrder, Period, Position, Review, Trader
+from models import Owner
 from paper.book import STARTING_CASH
 from paper.guard import Phase
 from paper.strategies import FAMILIES, BadSetting, parse_settings
+from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
 from storage import new_uid, writing
 from voice import builtin as speech
 

@@ -20,6 +20,7 @@ import config
 import models
 import papertrade
 import storage
+from paper import tables as paper_tables
 from paper.strategies import FAMILIES
 
 MINUTE = 60_000
@@ -72,8 +73,8 @@ def measure(settings, args, reader):
     print(
         f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f}"
         f" s, {max(warm):.2f} s at most ({statistics.median(work[14:] or work):.2f} s of"
-        f" processor); {models.PaperFill.select().count()} fills,"
-        f" {models.DiaryEntry.select().count()} lines"
+        f" processor); {paper_tables.PaperFill.select().count()} fills,"
+        f" {paper_tables.DiaryEntry.select().count()} lines"
     )
     print(
         f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())}"

@@ -13,9 +13,8 @@ from itertools import zip_longest
 import orjson
 from peewee import BooleanField, PeeweeException
 
-import models
 import storage
-from operate import backups
+from operate import backups, schema
 from operate.backups import Refused
 
 ROWS_AT_ONCE = 2_000
@@ -74,10 +73,10 @@ def _move(source, target):
     # it waits while the file is read
     target.execute_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     storage.migrate(target)
-    for table in models.TABLES:
+    for table in schema.TABLES:
         _copy(source, target, table)
     target.execute_sql("ANALYZE")
-    return [_compare(source, target, table) for table in models.TABLES], _compare_ledgers(
+    return [_compare(source, target, table) for table in schema.TABLES], _compare_ledgers(
         source, target
     )
 

@@ -22,7 +22,6 @@ from typing import Any
 import orjson
 from peewee import BigIntegerField, BooleanField, IntegerField, TextField
 
-import models
 import storage
 from chain import store
 from chain.coverage import order_entries
@@ -33,7 +32,7 @@ from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.verify import judge
 from models import Post, Trade
-from operate import backups
+from operate import backups, schema
 
 # of a wallet that is being observed meanwhile: receipts are stored a moment before the books
 TRIES, PAUSE_SECONDS = 5, 1.0
@@ -651,7 +650,7 @@ CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
 
 def check_forms(reader, now: int) -> Iterator[Difference]:
     """Every text, number and date of every table can be what it stands for."""
-    for model in models.TABLES:
+    for model in schema.TABLES:
         checks = list(_list_form_checks(model, now))
         name = model._meta.table_name
         key = model._meta.get_primary_keys()[0]

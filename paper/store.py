@@ -12,8 +12,18 @@ from peewee import fn
 
 import models
 import storage
-from models import (
-    BOT_OF_TRADE,
+from market import store as market_store
+from models import BOT_OF_TRADE
+from paper import tables as paper_tables
+from paper.book import Book, Close, Position, find_exclusion, public_id
+from paper.engine import REFUSAL_MS, refusal_key, topic_of
+from paper.engine import Trader as Player
+from paper.fills import ASSUMPTIONS_OF, MODEL, WRITE_OFFS, Fill, Order
+from paper.guard import DAY, LOOK_BACK, Pause, Phase
+from paper.market import Flow, Token, parse_snapshot
+from paper.refill import Account, Attempt
+from paper.strategies import parse_settings
+from paper.tables import (
     DiaryEntry,
     EngineState,
     PaperFill,
@@ -23,14 +33,6 @@ from models import (
     Review,
     Trader,
 )
-from paper.book import Book, Close, Position, find_exclusion, public_id
-from paper.engine import REFUSAL_MS, refusal_key, topic_of
-from paper.engine import Trader as Player
-from paper.fills import ASSUMPTIONS_OF, MODEL, WRITE_OFFS, Fill, Order
-from paper.guard import DAY, LOOK_BACK, Pause, Phase
-from paper.market import Flow, Token, parse_snapshot
-from paper.refill import Account, Attempt
-from paper.strategies import parse_settings
 
 # whole numbers beyond 64 bits: decimal text in their columns
 BIG = {
@@ -259,9 +261,9 @@ def _read_open():
     """Rows of open positions and orders by period."""
     positions, orders = defaultdict(list), defaultdict(list)
     for row in (
-        models.Position.select()
-        .where(models.Position.closed_at.is_null())
-        .order_by(models.Position.id)
+        paper_tables.Position.select()
+        .where(paper_tables.Position.closed_at.is_null())
+        .order_by(paper_tables.Position.id)
         .dicts()
     ):
         positions[row["period"]].append(row)
@@ -354,7 +356,9 @@ def find_account(period, handle):
     }
     positions = {
         row["number"]: read_position(row)
-        for row in models.Position.select().where(models.Position.period == period).dicts()
+        for row in paper_tables.Position.select()
+        .where(paper_tables.Position.period == period)
+        .dicts()
     }
     return Account(
         period.starting_cash,
@@ -488,7 +492,7 @@ def store_round(seats, cursor, notes=()):
                 for fill, position in journal.fills
             ],
         )
-        _insert(models.Position, positions, ("period", "number"))
+        _insert(paper_tables.Position, positions, ("period", "number"))
         _insert(DiaryEntry, entries)
         _keep_snapshots([seat.player for seat in seats])
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
@@ -639,9 +643,9 @@ def _keep_snapshots(players):
     named = {order.decided_on for player in players for order in player.journal.orders.values()}
     named |= {fill.snapshot for player in players for fill, _ in player.journal.fills}
     if named:
-        models.pin_snapshots(named)
+        market_store.pin_snapshots(named)
     # From the tables: who is put off holds its tokens all the same.
-    models.replace_held({mint for (mint,) in _all(HELD)})
+    market_store.replace_held({mint for (mint,) in _all(HELD)})
 
 
 # ---- posts ---------------------------------------------------------------------------------------

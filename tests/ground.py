@@ -12,8 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 
 import config
-import models
 import storage
+from operate import schema
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
@@ -108,7 +108,7 @@ def read_all(folder):
     with made.connection_context():
         rows = [
             made.execute_sql(f'SELECT * FROM "{table._meta.table_name}"').fetchall()
-            for table in models.TABLES
+            for table in schema.TABLES
         ]
     made.close_all()
     return repr(rows).encode()

@@ -12,6 +12,7 @@ import models
 from accounts.influencers import VOICE
 from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
 from observer import Observer
+from operate import schema
 
 BEGIN = 1_793_880_000_000  # ms, when the fake clock stands at 0
 DERIVED = [
@@ -30,7 +31,7 @@ class Lookout:
 
     @classmethod
     def begin(cls, config, *nodes, wallets, **changes):
-        for table in reversed(models.TABLES):
+        for table in reversed(schema.TABLES):
             table.delete().execute()
         for number, address in enumerate(wallets):
             watch(address, number)

@@ -24,6 +24,7 @@ from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.store import Books, list_entries, replace_trades, trade_uid
 from models import Post, Trade, TradeMint, Wallet, WalletSignature
+from operate import schema
 from web.api import queries
 
 ADA, PROGRAMS = address("ada"), table()
@@ -35,7 +36,7 @@ def empty(db):
     ground.hurry()
 
     def make():
-        for model in reversed(models.TABLES):
+        for model in reversed(schema.TABLES):
             model.delete().execute()
         wallet = watch(ADA)
         wallet.whole, wallet.looked_at = True, BEGIN

@@ -3,7 +3,7 @@
 import pytest
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 
-from models import Period, Trader
+from paper.tables import Period, Trader
 
 
 def test_a_trader_from_nothing(cli):  # noqa: F811

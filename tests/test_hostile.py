@@ -17,8 +17,10 @@ from test_studio import Browser
 import models
 from accounts import traders
 from accounts.fields import clean_text, has_control
-from models import Bot, Job, Key, PaperPost, Post, Review, Token, Trader, Wallet
+from models import Bot, Job, Key, Post, Token, Wallet
 from observer import Observer
+from paper import tables as paper_tables
+from paper.tables import PaperPost, Review, Trader
 from storage import arrivals
 
 MARK = "<x-pwned>"  # a page with such an element took somebody's words for its own
@@ -168,7 +170,7 @@ def fill(service, text):
     said(trader, "paper", text, {"what": "not_filled", "symbol": text, "why": text})
     PaperPost.update(symbol=text, mint=MINT).execute()
     Review.create(
-        period=models.Period.get(),
+        period=paper_tables.Period.get(),
         state="under_review",
         reasons=orjson.dumps(
             [{"key": "k", "code": "code", "detail": text, "symbol": text, "at": NOW}]

@@ -6,9 +6,10 @@ from service import NOW
 
 from accounts import traders
 from accounts.problem import Problem
-from models import DiaryEntry, PaperPost, Period, Position, Token, Trader
+from models import Token
 from paper.book import PIPELINE
 from paper.strategies import FAMILIES
+from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9

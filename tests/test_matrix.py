@@ -9,7 +9,8 @@ from test_studio import Browser
 
 import models
 from accounts import influencers, traders
-from models import Attachment, Bot, Key, Owner, Post, Session, Trader
+from models import Attachment, Bot, Key, Owner, Post, Session
+from paper.tables import Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}

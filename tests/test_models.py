@@ -8,6 +8,7 @@ import pytest
 
 import models
 import storage
+from operate import schema
 from storage import sqlite
 
 
@@ -22,13 +23,13 @@ def columns(db):
 def test_migrations_make_what_the_models_say(db):
     declared = {
         model._meta.table_name: {field.column_name for field in model._meta.sorted_fields}
-        for model in models.TABLES
+        for model in schema.TABLES
     }
     assert columns(db) == declared
 
 
 def test_migrations_make_every_index_of_the_models(db):
-    for model in models.TABLES:
+    for model in schema.TABLES:
         made = {
             (tuple(index.columns), index.unique) for index in db.get_indexes(model._meta.table_name)
         }

@@ -15,7 +15,7 @@ import models
 import storage
 from accounts import influencers, posts, traders
 from models import Arrival, Token, Trade
-from operate import backups, copy
+from operate import backups, copy, schema
 from operate.backups import Refused
 from storage import locks
 
@@ -63,7 +63,7 @@ def file(tmp_path):
 
 
 def everything():
-    return {table.__name__: sorted(table.select().tuples(), key=repr) for table in models.TABLES}
+    return {table.__name__: sorted(table.select().tuples(), key=repr) for table in schema.TABLES}
 
 
 def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
@@ -166,7 +166,7 @@ def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
     assert app.main(["copy", "--to", target, "--json"]) == 0
     said = orjson.loads(capsys.readouterr().out)
     assert {one["table"] for one in said["tables"]} == {
-        table._meta.table_name for table in models.TABLES
+        table._meta.table_name for table in schema.TABLES
     } and list(said["ledgers"]) == [address("ada")]
 
 

@@ -9,7 +9,8 @@ from service import NOW, address
 from accounts import influencers, traders
 from accounts.names import check_name, find_likeness
 from accounts.problem import Problem
-from models import Bot, Trader
+from models import Bot
+from paper.tables import Trader
 from storage import database
 
 

@@ -5,7 +5,8 @@ import re
 import pytest
 from test_studio import Browser, errors_of
 
-from models import Owner, Period, Session, Trader
+from models import Owner, Session
+from paper.tables import Period, Trader
 
 PAGE = "/traders/new"
 

@@ -143,7 +143,7 @@ def test_paper_posts_stand_beside_the_others_and_say_that_they_are_simulated(ser
 
 
 def say_on_paper(body):
-    from models import DiaryEntry, PaperPost, Period
+    from paper.tables import DiaryEntry, PaperPost, Period
 
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     entry = DiaryEntry.create(
@@ -203,7 +203,7 @@ def test_older_posts_follow_without_gap_or_double_while_new_ones_arrive(service,
 
 
 def test_both_kinds_of_posts_page_together(service, bot):
-    from models import DiaryEntry, PaperPost, Period
+    from paper.tables import DiaryEntry, PaperPost, Period
 
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     period = Period.get(Period.trader == trader)

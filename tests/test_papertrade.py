@@ -19,7 +19,15 @@ import storage
 from accounts import traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
-from models import (
+from models import Snapshot, Token
+from paper import engine, store
+from paper.book import STARTING_CASH, Book
+from paper.diary import tell
+from paper.fills import FIRST_ASSUMPTIONS, MODEL
+from paper.market import Market
+from paper.market import Token as Seen
+from paper.strategies import Momentum
+from paper.tables import (
     DiaryEntry,
     EngineState,
     PaperFill,
@@ -28,17 +36,8 @@ from models import (
     Period,
     Position,
     Review,
-    Snapshot,
-    Token,
     Trader,
 )
-from paper import engine, store
-from paper.book import STARTING_CASH, Book
-from paper.diary import tell
-from paper.fills import FIRST_ASSUMPTIONS, MODEL
-from paper.market import Market
-from paper.market import Token as Seen
-from paper.strategies import Momentum
 from web.api import paper
 
 MINUTE = 60_000

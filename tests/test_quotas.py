@@ -12,8 +12,9 @@ import models
 import storage
 from accounts import influencers, posts, traders
 from accounts.problem import Problem
-from models import Attachment, Bot, Owner, Post, Trader
+from models import Attachment, Bot, Owner, Post
 from operate import doctor
+from paper.tables import Trader
 
 DAY_MS = 86_400_000
 # the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this

@@ -13,6 +13,7 @@ import models
 import scout
 from chain.rpc import Unavailable
 from market import providers
+from market import store as market_store
 from models import Job, Snapshot, Token, Trade, TradeMint
 from scout import DAY, HOUR, MINUTE, PROBATION, Scout, choose_dropped, keep_until, mark_absurd
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
@@ -664,11 +665,11 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
     world.market.price(ONE, volume=0)
     world.tick()
     monkeypatch.setattr(scout, "TRACKED_TOKENS", 1)
-    models.replace_held([ONE])
+    market_store.replace_held([ONE])
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {ONE}
-    models.replace_held([])
+    market_store.replace_held([])
     assert not Token.get(mint=ONE).held
 
 
@@ -688,7 +689,7 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     world.tick()
     start = world.now
     pinned = Snapshot.get().id
-    models.pin_snapshots([pinned])
+    market_store.pin_snapshots([pinned])
     for _ in range(30 * 60):
         world.now += MINUTE
         scout.store_quotes(
@@ -721,7 +722,7 @@ def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
     late = world.now + DAY
     expired = scout.list_expired(late)
     assert expired == [1]
-    models.pin_snapshots(expired)
+    market_store.pin_snapshots(expired)
     monkeypatch.setattr(
         scout, "list_expired", lambda now, answers=[[], expired]: answers.pop()
     )  # what was read just before the pin

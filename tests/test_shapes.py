@@ -11,6 +11,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
+from paper import tables as paper_tables
 from web.api import openapi
 
 SECTION = "#/components/schemas/"
@@ -150,12 +151,12 @@ def add_rare_things(show, now):  # noqa: F811
             seen_at=now,
             problem="it is no receipt",
         )
-        add_paper(models.Period.get(models.Period.closed_at.is_null()), now)
+        add_paper(paper_tables.Period.get(paper_tables.Period.closed_at.is_null()), now)
 
 
 def add_paper(period, now):
     for number, side in enumerate(("buy", "sell")):
-        models.PaperOrder.create(
+        paper_tables.PaperOrder.create(
             period=period,
             number=90_000 + number,
             mint=address("rare"),
@@ -193,7 +194,7 @@ def add_paper(period, now):
         },
     }
     for kind, said in facts.items():
-        models.DiaryEntry.create(
+        paper_tables.DiaryEntry.create(
             period=period, at=now, kind=kind, facts=orjson.dumps(said).decode()
         )
 
