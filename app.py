@@ -27,7 +27,6 @@ def create_app(config=None):
         admission,
         cache,
         errors,
-        express,
         gate,
         headers,
         prefix,
@@ -82,9 +81,6 @@ def create_app(config=None):
         from web.api import metrics
 
         app.register_blueprint(metrics.blueprint)
-    # whose every answer says so, which Flask sees to
-    if not config.demonstration:
-        app.wsgi_app = express.Express(app)
     if config.trusted_proxies:
         app.wsgi_app = ProxyFix(
             app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies

@@ -76,7 +76,7 @@ def kept_list(path, *names):
     the query that it reads.
 
     It is kept until anything is written (web.kept) and for a minute at most, for windows of time
-    move on; `asOf` is always now. (web.express answers it too.)
+    move on; `asOf` is always now.
     """
 
     def decorate(make):
@@ -395,7 +395,3 @@ def show_me():
             "windows": show_windows(standing),
         }
     )
-
-
-# What web.express does: a function of (app, request, visit) for each.
-SHORT = {**{("GET", path): find_list for path in LISTS}, ("POST", "/api/v1/posts"): store_post}

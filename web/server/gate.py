@@ -18,8 +18,6 @@ from web.server import auth
 
 # the blueprint whose routes ask for a key
 KEYED = "v1"
-# in a WSGI environ: what a shorter way hands over
-VISIT = "candor.visit"
 access_log = logging.getLogger("candor.access")
 
 
@@ -101,8 +99,8 @@ def init_app(app, config):
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the door
-    found out. `failed`: what a shorter way met (web.express).
+    """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the gate
+    found out.
     """
 
     # unique, not secret: the system's randomness would cost a system call
@@ -114,7 +112,6 @@ class RequestContext:
     caller: auth.ApiCaller | None = None
     # the owner's
     standing: ratelimit.RateLimitState | None = None
-    failed: Exception | None = None
 
 
 def enter():
@@ -129,7 +126,7 @@ def enter():
 
 
 def begin():
-    g.visit = request.environ.get(VISIT) or RequestContext()
+    g.visit = RequestContext()
     g.now = g.visit.now
 
 
@@ -146,8 +143,6 @@ def is_served(config, host):
 def check_key():
     """The gate of /api/v1: a working key with allowance left. /me costs nothing."""
     visit = g.visit
-    if visit.failed:
-        raise visit.failed
     try:
         identify(current_app, visit, request.headers.get("Authorization", ""))
     except Problem:
