@@ -6,8 +6,6 @@ decimal text inside JSON or zero-padded text columns. JSON columns hold text mad
 writes a column names its shape beside the field.
 """
 
-from typing import Any
-
 from peewee import (
     SQL,
     AutoField,
@@ -22,16 +20,7 @@ from peewee import (
     chunked,
 )
 
-from storage import ROWS_A_STATEMENT, database, new_uid, store_row
-from storage.arrivals import store_arrival
-
-# of a post beside its words: row, five indexes, arrival
-POST_OWN_BYTES = 300
-POST_WORDS = ("event_id", "body", "mint", "symbol", "signature", "reason")
-COUNT_POSTS = (
-    "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id"
-    " = ?)"
-)
+from storage import ROWS_A_STATEMENT, database
 
 
 class Base(Model):
@@ -48,7 +37,7 @@ class Owner(Base):
     # SHA-256 of the recovery code
     recovery_hash = TextField(null=True, unique=True)
     created_at = BigIntegerField()
-    # what its posts take, as measure_post says
+    # what its posts take, as accounts.posts.measure_post says
     posts_bytes = BigIntegerField(default=0)
 
 
@@ -558,30 +547,6 @@ TABLES = (
 
 
 # ---- short named writes --------------------------------------------------------------------------
-
-
-def store_post(**columns):
-    """The uid of a new Post, which arrives with it. IntegrityError where its event id is taken."""
-    uid = new_uid("post")
-    store_arrival("post", post=store_row(Post, {"uid": uid, **columns}))
-    count_posts_bytes(columns["bot"], measure_post(columns))
-    return uid
-
-
-def measure_post(columns: dict[str, Any]) -> int:
-    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take
-    beside them.
-    """
-    return POST_OWN_BYTES + measure_words(columns)
-
-
-def measure_words(columns: dict[str, Any]) -> int:
-    return sum(len((columns.get(name) or "").encode()) for name in POST_WORDS)
-
-
-def count_posts_bytes(bot: Bot | int, change: int) -> None:
-    """Add to what the posts of a bot's owner take; inside the transaction of the post."""
-    database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
 
 
 def store_trades(rows):

@@ -20,6 +20,7 @@ import orjson
 from peewee import JOIN, OperationalError, PeeweeException, chunked, fn
 
 import storage
+from accounts.auto_posts import update_posts
 from chain.answers import (
     check_accounts,
     check_block,
@@ -160,7 +161,7 @@ class Observer:
         self._forget()
 
     def _forget(self):
-        self.books, self._watches = Books(), defaultdict(Watch)
+        self.books, self._watches = Books(update_posts), defaultdict(Watch)
 
     def run_tick(self, now):
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""

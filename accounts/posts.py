@@ -6,19 +6,19 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from peewee import IntegrityError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-import models
 from accounts import quotas
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from accounts.problem import Problem, invalid, refuse_full
 from chain.verify import judge
-from models import Post, store_post
-from storage import database, erasing, writing
+from models import Bot, Post
+from storage import database, erasing, new_uid, store_row, writing
 from storage.arrivals import store_arrival
 
 MAX_TEXT = 4000
@@ -29,6 +29,13 @@ MAX_UNKNOWN_FIELDS = 20
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
 # what hiding a post leaves of it
 KEPT = ("mint", "signature")
+# Bytes of a post beside its texts: row, five indexes, arrival.
+POST_OVERHEAD_BYTES = 300
+POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
+COUNT_POSTS = (
+    "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id"
+    " = ?)"
+)
 
 
 class PostBody(BaseModel):
@@ -285,6 +292,35 @@ def _find_same(bot_id, body):
     return post
 
 
+# ---- the row -------------------------------------------------------------------------------------
+def store_post(**columns: Any) -> str:
+    """Insert a post with its arrival and count it towards its owner's quota; return its uid.
+
+    Call it inside a transaction. IntegrityError where its event id is taken.
+    """
+    uid = new_uid("post")
+    store_arrival("post", post=store_row(Post, {"uid": uid, **columns}))
+    count_posts_bytes(columns["bot"], measure_post(columns))
+    return uid
+
+
+def measure_post(columns: dict[str, Any]) -> int:
+    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take
+    beside them.
+    """
+    return POST_OVERHEAD_BYTES + measure_words(columns)
+
+
+def measure_words(columns: dict[str, Any]) -> int:
+    """Bytes of a post's texts in UTF-8."""
+    return sum(len((columns.get(name) or "").encode()) for name in POST_TEXTS)
+
+
+def count_posts_bytes(bot: Bot | int, change: int) -> None:
+    """Add to what the posts of a bot's owner take; inside the transaction of the post."""
+    database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
+
+
 # ---- the operator's last word --------------------------------------------------------------------
 def hide(uid, now):
     """Take a post's words out of the database. Its record stays, and a retry is still told from
@@ -295,11 +331,9 @@ def hide(uid, now):
         if post is None:
             raise Problem("not_found", "there is no such post")
         if post.hidden_at is None:
-            models.count_posts_bytes(
+            count_posts_bytes(
                 post.bot_id,
-                -models.measure_words(
-                    {"body": post.body, "symbol": post.symbol, "reason": post.reason}
-                ),
+                -measure_words({"body": post.body, "symbol": post.symbol, "reason": post.reason}),
             )
             Post.update(
                 hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None

@@ -22,9 +22,8 @@ import time
 from pathlib import Path
 
 import config
-import models
 import storage
-from accounts import influencers
+from accounts import influencers, posts
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -76,7 +75,7 @@ def seed(folder: str) -> None:
         made = influencers.create_bot(given, "Ada", now)
         for number in range(POSTS):
             with storage.writing():
-                models.store_post(
+                posts.store_post(
                     bot=made.bot,
                     source="bot",
                     channel="api",

@@ -23,7 +23,7 @@ import orjson
 import config
 import models
 import storage
-from accounts import influencers, traders
+from accounts import influencers, posts, traders
 from bench.streams import start_server
 from models import TradeMint, Wallet
 from web.api import openapi
@@ -140,7 +140,7 @@ def store_one(bot, wallet, mint, number, now):
         digest=str(number),
     )
     TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
-    models.store_post(
+    posts.store_post(
         bot=bot,
         source="bot",
         channel="api",

@@ -23,9 +23,8 @@ import time
 from pathlib import Path
 
 import config
-import models
 import storage
-from accounts import influencers
+from accounts import influencers, posts
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -81,7 +80,7 @@ def seed(folder):
     with database.connection_context(), storage.writing():
         bot = influencers.create_bot(settings, "Bench", now)
         for number in range(SEEDED):
-            models.store_post(
+            posts.store_post(
                 bot=bot.bot,
                 source="bot",
                 channel="api",

@@ -1,5 +1,4 @@
-"""From stored entries to what readers see: trades, results, positions, coverage, verified posts. No
-network here.
+"""From stored entries to what readers see: trades, results, positions, coverage. No network here.
 
 A refold writes only the rows that differ, in one short transaction, so that the order in which
 receipts arrived leaves no trace.
@@ -14,38 +13,24 @@ from itertools import groupby
 from operator import attrgetter
 
 import orjson
-from peewee import chunked, fn
+from peewee import chunked
 
 import models
 import storage
-from chain.amounts import exact, sol
+from chain.amounts import sol
 from chain.coverage import decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
-from chain.receipts import parse_receipt, touches
-from chain.verify import judge
 from models import (
-    Address,
-    Attachment,
-    Bot,
     HourTotal,
-    Post,
-    Receipt,
-    Token,
     Trade,
     TradeMint,
     Wallet,
     WalletSignature,
 )
-from storage import arrivals
-from voice import builtin
 
-# ms of chain time past a post's creation without its signature
-NOT_FOUND_AFTER = 10 * 60_000
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-# changed rows whose posts are looked after one by one
-MAX_AT_ONCE = 400
 
 
 @dataclass
@@ -70,8 +55,9 @@ class Books:
     Of what is stored as it should be, nothing is kept.
     """
 
-    def __init__(self):
-        self._kept = {}
+    def __init__(self, follow_up=None):
+        """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
+        self._kept, self._follow_up = {}, follow_up
 
     def forget(self, wallet_id):
         self._kept.pop(wallet_id, None)
@@ -98,8 +84,8 @@ class Books:
         return kept and kept.last_time
 
     def publish(self, wallet, progress, now):
-        """Write what follows from the books: trades, the wallet's derived columns, the verification
-        of its posts.
+        """Write what follows from the books: trades, the wallet's derived columns and what
+        `follow_up` makes of them, in one transaction.
 
         `progress`: chain.coverage.Progress; None leaves the coverage as it was said last (nothing
         was looked at).
@@ -109,8 +95,8 @@ class Books:
             changed = replace_trades(wallet.id, kept.rows)
             replace_hours(wallet.id, kept.hours)
             _replace_summary(wallet, kept, progress)
-            verify_posts(wallet, changed, now)
-            post_trades(wallet, changed, now)
+            if self._follow_up:
+                self._follow_up(wallet, changed, now)
         kept.rows, kept.hours = {}, {}
 
 
@@ -429,88 +415,7 @@ def show_time(seconds):
     )
 
 
-# ---- posts ---------------------------------------------------------------------------------------
-def verify_posts(wallet, changed, now):
-    """Move the verification of the wallet's posts to where observation has come: the only place
-    that does, after a post was made.
-    """
-    for post in list(_list_movable(wallet, changed)):
-        status, reason, trade = judge_post(post, wallet)
-        if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
-            event_at = (
-                trade.block_time * 1000
-                if status == "verified" and trade.block_time
-                else post.created_at
-            )
-            Post.update(
-                status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
-            ).where(Post.id == post.id).execute()
-            arrivals.store_arrival("verification", post=post)
-
-
-def _list_movable(wallet, changed):
-    """Posts whose verification may have moved: of trades that changed, waiting ones, those of a
-    receipt that came, those whose trade is gone.
-    """
-    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
-    if len(changed) > MAX_AT_ONCE:
-        return Post.select().where(signed)
-    listed = WalletSignature.select(WalletSignature.id).where(
-        WalletSignature.wallet == wallet.id, WalletSignature.signature == Post.signature
-    )
-    stored = Receipt.select(Receipt.id).where(Receipt.signature == Post.signature)
-    arrived = fn.EXISTS(stored) | fn.EXISTS(listed)
-    told = Post.trade.is_null() & (
-        Post.status_reason.is_null() | (Post.status_reason != "other_wallet")
-    )
-    return Post.select().where(
-        signed
-        & (
-            (Post.status == "pending")
-            | ((Post.status == "not_found") & arrived)
-            | Post.signature.in_(sorted(changed))
-            | (Post.status.in_(["verified", "mismatch"]) & told)
-        )
-    )
-
-
-def judge_post(post, wallet):
-    """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever
-    was said of it before.
-    """
-    trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
-    if trade:
-        mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
-        return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
-    if _is_foreign(post.signature, wallet):
-        return "mismatch", "other_wallet", None
-    late = (
-        wallet.observed_to is not None
-        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER
-    )
-    if (
-        late
-        and not WalletSignature.select()
-        .where(WalletSignature.wallet == wallet.id, WalletSignature.signature == post.signature)
-        .exists()
-    ):
-        return "not_found", None, None
-    return "pending", None, None
-
-
-def _is_foreign(signature, wallet):
-    """Was this receipt seen, and does it concern others only? (One that names the wallet too just
-    was not listed for it yet.)
-    """
-    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
-    if body is None:
-        return False
-    known = {
-        row.address for row in Address.select(Address.address).where(Address.wallet == wallet.id)
-    }
-    return not touches(parse_receipt(unpack(body)), wallet.address, known)
-
-
+# ---- receipts ------------------------------------------------------------------------------------
 def pack(raw):
     """A receipt as it is stored: the node's JSON, compressed."""
     return zlib.compress(orjson.dumps(raw), 6)
@@ -518,106 +423,3 @@ def pack(raw):
 
 def unpack(body):
     return orjson.loads(zlib.decompress(body))
-
-
-# ---- the influencer tells its own trades ---------------------------------------------------------
-def post_trades(wallet, changed, now):
-    """Where its owner asked for it, the influencer posts the trades among `changed` that arrived
-    after that, in its own voice.
-
-    What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old
-    trades and tells none of them.
-    """
-    if not changed or len(changed) > MAX_AT_ONCE:
-        # a refold, no news
-        return
-    bot = (
-        Bot.select()
-        .join(Attachment)
-        .where(
-            Attachment.wallet == wallet.id,
-            Attachment.detached_at.is_null(),
-            Bot.auto_post,
-            Bot.retired_at.is_null(),
-        )
-        .first()
-    )
-    if bot is None:
-        return
-    arrived = WalletSignature.select(WalletSignature.signature).where(
-        WalletSignature.wallet == wallet.id,
-        WalletSignature.signature.in_(sorted(changed)),
-        WalletSignature.head,
-        WalletSignature.seen_at >= (bot.auto_post_since or now),
-    )
-    trades = Trade.select().where(
-        Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))
-    )
-    for trade in list(trades.order_by(Trade.slot, Trade.place)):
-        _post_trade(bot, wallet, trade, now)
-
-
-def _post_trade(bot, wallet, trade, now):
-    if (
-        Post.select()
-        .where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid)
-        .exists()
-    ):
-        # told before
-        return
-    recent = [
-        body
-        for (body,) in (
-            Post.select(Post.body)
-            .where(Post.bot == bot, Post.source == "observer")
-            .order_by(Post.id.desc())
-            .limit(20)
-            .tuples()
-        )
-    ][::-1]
-    facts = _tell_facts(trade)
-    body = builtin.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
-    models.store_post(
-        bot=bot,
-        source="observer",
-        channel="observer",
-        event_id=trade.uid,
-        body=body,
-        mint=trade.mint,
-        symbol=facts["symbol"],
-        signature=trade.signature,
-        wallet=wallet.id,
-        status="verified",
-        trade=trade,
-        checked_at=now,
-        event_at=trade.block_time * 1000 if trade.block_time else now,
-        created_at=now,
-    )
-
-
-def _tell_facts(trade):
-    """What voice.write may speak of: exact texts. A token without a known symbol is called by the
-    first letters of its mint.
-    """
-    changes = {
-        mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)
-    }
-    names = {
-        mint: symbol
-        for mint, symbol in (
-            Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes))).tuples()
-        )
-        if symbol
-    }
-    raw, decimals = changes[trade.mint]
-    facts = {
-        "kind": trade.kind,
-        "symbol": names.get(trade.mint, trade.mint[:4]),
-        "amount": exact(abs(raw), decimals),
-        "sol": sol(abs(trade.sol_change)),
-        "resultSol": None if trade.result is None else sol(trade.result),
-    }
-    for mint, (given, places) in changes.items():
-        if trade.kind == "swap" and given < 0:
-            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
-    return facts

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 import models
+from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.entries import Entry
 from chain.receipts import Balance
@@ -75,7 +76,7 @@ def arrive(wallet, entry, seen_at, head=True):
 
 
 def publish(wallet, books=None, now=NOW + 5000):
-    books = books or Books()
+    books = books or Books(update_posts)
     books.take(wallet)
     books.publish(wallet, Progress(looked=True), now)
     return list(Post.select().order_by(Post.id))

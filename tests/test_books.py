@@ -18,6 +18,7 @@ from test_observer import market
 
 import models
 import storage
+from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.programs import table
@@ -74,7 +75,7 @@ def store(wallet, entries):
 
 def fold(wallet, entries):
     store(wallet, entries)
-    books = Books()
+    books = Books(update_posts)
     books.take(wallet)
     books.publish(wallet, DONE, BEGIN)
     return ledger_of([ADA])
@@ -88,7 +89,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     """
     entries = entries_of(market(seed, length=30), indexed)
     truth, dice = fold(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
-    wallet, books = empty(), Books()
+    wallet, books = empty(), Books(update_posts)
     rest = dice.sample(entries, len(entries)) if data.draw(st.booleans()) else list(entries)
     while rest:
         size = dice.randint(1, 12)
@@ -102,7 +103,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
         if dice.random() < 0.7:
             books.publish(wallet, DONE, BEGIN)
         if dice.random() < 0.1:
-            books = Books()
+            books = Books(update_posts)
     books.take(wallet)
     books.publish(wallet, DONE, BEGIN)
     assert ledger_of([ADA]) == truth
@@ -135,7 +136,7 @@ def test_fold_equals_refold_for_any_order_of_discovery(
         pass
     entries = [e for n, e in enumerate(teller.entries) if n not in missing]
     truth = fold(empty(), entries)
-    wallet, books = empty(), Books()
+    wallet, books = empty(), Books(update_posts)
     rest = list(entries) if dice.random() < 0.5 else dice.sample(entries, len(entries))
     while rest:
         size = dice.randint(1, 4)
@@ -145,7 +146,7 @@ def test_fold_equals_refold_for_any_order_of_discovery(
         if dice.random() < 0.5:
             books.publish(wallet, DONE, BEGIN)
         if dice.random() < 0.1:
-            books = Books()
+            books = Books(update_posts)
     books.take(wallet)
     books.publish(wallet, DONE, BEGIN)
     assert ledger_of([ADA]) == truth
@@ -162,7 +163,7 @@ def test_a_batch_is_ordered_after_what_was_held_before(empty):
     story.transact("bank", [("lamports", "eve", "ada", 10)])
     first, *pair = entries_of(story.chain(), indexed=False)
     truth = fold(empty(), [first, *pair])
-    wallet, books = empty(), Books()
+    wallet, books = empty(), Books(update_posts)
     for batch in ([first], pair):
         store(wallet, batch)
         books.take(wallet, batch)
@@ -204,7 +205,7 @@ def test_a_refold_writes_only_what_differs(empty):
 
 def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     """A start with many long pasts would take all the memory there is."""
-    wallet, again = empty(), Books()
+    wallet, again = empty(), Books(update_posts)
     entries = entries_of(market(length=20))
     fold(wallet, entries)
     assert again.take(wallet).count == len(entries) and again._kept[wallet.id].rows == {}
@@ -227,7 +228,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
     entries = [
         replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)
     ]
-    wallet, books = empty(), Books()
+    wallet, books = empty(), Books(update_posts)
     store(wallet, entries)
     lost = []
     for step in data.draw(
@@ -267,7 +268,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
                 list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
             ) == (said, hours)
         elif step == "restart":
-            books = Books()
+            books = Books(update_posts)
 
 
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
@@ -454,7 +455,7 @@ def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empt
     """Somebody deleted the row by hand while the books were in memory: the next publication takes
     the word back, the next fold brings both again.
     """
-    wallet, story, books = empty(), Story(), Books()
+    wallet, story, books = empty(), Story(), Books(update_posts)
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
     store(wallet, entries_of(story.chain()))
@@ -511,7 +512,7 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         for n, entry in enumerate(entries_of(market(seed)))
     ]
     first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
-    books = Books()
+    books = Books(update_posts)
     for part in (
         [e for e, early in zip(entries, first) if early],
         [e for e, early in zip(entries, first) if not early],

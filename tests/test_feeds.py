@@ -12,8 +12,7 @@ import orjson
 import pytest
 from service import NOW, Service, address, signature
 
-from accounts import influencers, posts
-from chain import store
+from accounts import influencers, posts, verification
 from models import Bot, Post, Wallet
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -356,7 +355,7 @@ def fill(service, bot):
         for name in ("buy", "gift", "lost", "later")
     ]
     Wallet.update(observed_to=NOW // 1000 + 10**9).execute()
-    store.verify_posts(Wallet.get(Wallet.address == W), {signature("lost")}, NOW)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature("lost")}, NOW)
     Post.update(status="pending").where(Post.uid == made[3]).execute()
     made += [
         service.post({"eventId": f"h{n}", "body": body, "symbol": "<i>"}, key).json["id"]
@@ -467,7 +466,7 @@ def test_a_feed_changes_when_a_verification_moves(service, bot):
     before = ET.fromstring(service.get("/feed.atom").data).findtext(f"{ATOM}entry/{ATOM}updated")
     service.observe_trade(W, "t", 10)
     later = Post.get(Post.uid == uid).created_at + 60_000
-    store.verify_posts(Wallet.get(Wallet.address == W), {signature("t")}, later)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature("t")}, later)
     root = ET.fromstring(service.get("/feed.atom").data)
     assert root.findtext(ATOM + "updated") == root.findtext(
         f"{ATOM}entry/{ATOM}updated"

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "models": {"storage", "peewee"},
     "chain": {"chain", *PURE},
     "chain.rpc": {"requests", "urllib3"},
-    "chain.store": {*BELOW, "voice", "orjson", "peewee"},
+    "chain.store": {*BELOW, "orjson", "peewee"},
     "paper": {"paper", "chain", *PURE},
     "paper.store": {*BELOW, "market", "orjson", "peewee"},
     "paper.tables": {"models", "peewee"},

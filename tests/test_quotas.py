@@ -8,7 +8,6 @@ from service import NOW, Service, address
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
-import models
 import storage
 from accounts import influencers, posts, traders
 from accounts.problem import Problem
@@ -104,7 +103,7 @@ def test_hiding_a_post_frees_its_words(tight):
 def test_bytes_are_counted_as_they_are_stored():
     """Four bytes for each of these; what is absent counts nothing."""
     assert (
-        models.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
+        posts.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
         == 300 + 1 + 40
     )
 

@@ -16,8 +16,7 @@ from test_worker import Server
 
 import models
 import storage
-from accounts import influencers, posts
-from chain import store
+from accounts import influencers, posts, verification
 from models import Arrival, Post, Wallet
 from operate import backups
 from storage import database, locks
@@ -71,7 +70,7 @@ def post(service, key, number, **more):
 
 
 def verify(name, now=NOW):
-    store.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, now)
 
 
 # ---- what is told --------------------------------------------------------------------------------
@@ -388,7 +387,7 @@ def publish(bots, count, made, pause=0.0):
         for number in range(count):
             with storage.writing():
                 made.append(
-                    models.store_post(
+                    posts.store_post(
                         bot=bots[number % len(bots)].bot,
                         source="bot",
                         channel="api",

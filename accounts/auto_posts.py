@@ -1,0 +1,124 @@
+"""Automatic posts: an influencer tells its own trades, in its own voice, where its owner asked for
+it.
+"""
+
+import orjson
+
+from accounts.posts import store_post
+from accounts.verification import MAX_AT_ONCE, verify_posts
+from chain.amounts import exact, sol
+from chain.kinds import TRADES
+from models import Attachment, Bot, Post, Token, Trade, WalletSignature
+from voice import builtin
+
+
+def update_posts(wallet, changed, now):
+    """Bring a wallet's posts in line with its trades: verify those it has, post what is new.
+
+    `changed`: signatures whose trades changed; `now` in ms. The ledger store calls it inside the
+    transaction that publishes the trades.
+    """
+    verify_posts(wallet, changed, now)
+    post_trades(wallet, changed, now)
+
+
+def post_trades(wallet, changed, now):
+    """Where its owner asked for it, the influencer posts the trades among `changed` that arrived
+    after that, in its own voice.
+
+    What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old
+    trades and tells none of them.
+    """
+    if not changed or len(changed) > MAX_AT_ONCE:
+        # a refold, no news
+        return
+    bot = (
+        Bot.select()
+        .join(Attachment)
+        .where(
+            Attachment.wallet == wallet.id,
+            Attachment.detached_at.is_null(),
+            Bot.auto_post,
+            Bot.retired_at.is_null(),
+        )
+        .first()
+    )
+    if bot is None:
+        return
+    arrived = WalletSignature.select(WalletSignature.signature).where(
+        WalletSignature.wallet == wallet.id,
+        WalletSignature.signature.in_(sorted(changed)),
+        WalletSignature.head,
+        WalletSignature.seen_at >= (bot.auto_post_since or now),
+    )
+    trades = Trade.select().where(
+        Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))
+    )
+    for trade in list(trades.order_by(Trade.slot, Trade.place)):
+        _post_trade(bot, wallet, trade, now)
+
+
+def _post_trade(bot, wallet, trade, now):
+    if (
+        Post.select()
+        .where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid)
+        .exists()
+    ):
+        # told before
+        return
+    recent = [
+        body
+        for (body,) in (
+            Post.select(Post.body)
+            .where(Post.bot == bot, Post.source == "observer")
+            .order_by(Post.id.desc())
+            .limit(20)
+            .tuples()
+        )
+    ][::-1]
+    facts = _tell_facts(trade)
+    body = builtin.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
+    store_post(
+        bot=bot,
+        source="observer",
+        channel="observer",
+        event_id=trade.uid,
+        body=body,
+        mint=trade.mint,
+        symbol=facts["symbol"],
+        signature=trade.signature,
+        wallet=wallet.id,
+        status="verified",
+        trade=trade,
+        checked_at=now,
+        event_at=trade.block_time * 1000 if trade.block_time else now,
+        created_at=now,
+    )
+
+
+def _tell_facts(trade):
+    """What voice.write may speak of: exact texts. A token without a known symbol is called by the
+    first letters of its mint.
+    """
+    changes = {
+        mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)
+    }
+    names = {
+        mint: symbol
+        for mint, symbol in (
+            Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes))).tuples()
+        )
+        if symbol
+    }
+    raw, decimals = changes[trade.mint]
+    facts = {
+        "kind": trade.kind,
+        "symbol": names.get(trade.mint, trade.mint[:4]),
+        "amount": exact(abs(raw), decimals),
+        "sol": sol(abs(trade.sol_change)),
+        "resultSol": None if trade.result is None else sol(trade.result),
+    }
+    for mint, (given, places) in changes.items():
+        if trade.kind == "swap" and given < 0:
+            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
+    return facts

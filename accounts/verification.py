@@ -1,0 +1,98 @@
+"""Verification of posts: what the observed trades of a wallet say about the signatures its posts
+name.
+"""
+
+import orjson
+from peewee import fn
+
+from chain.receipts import parse_receipt, touches
+from chain.store import unpack
+from chain.verify import judge
+from models import Address, Post, Receipt, Trade, WalletSignature
+from storage import arrivals
+
+# ms of chain time past a post's creation without its signature
+NOT_FOUND_AFTER = 10 * 60_000
+# changed trades whose posts are looked up one by one; above it, all posts of the wallet are
+MAX_AT_ONCE = 400
+
+
+def verify_posts(wallet, changed, now):
+    """Move the verification of the wallet's posts to where observation has come: the only place
+    that does, after a post was made.
+    """
+    for post in list(_list_movable(wallet, changed)):
+        status, reason, trade = judge_post(post, wallet)
+        if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
+            event_at = (
+                trade.block_time * 1000
+                if status == "verified" and trade.block_time
+                else post.created_at
+            )
+            Post.update(
+                status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
+            ).where(Post.id == post.id).execute()
+            arrivals.store_arrival("verification", post=post)
+
+
+def _list_movable(wallet, changed):
+    """Posts whose verification may have moved: of trades that changed, waiting ones, those of a
+    receipt that came, those whose trade is gone.
+    """
+    signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
+    if len(changed) > MAX_AT_ONCE:
+        return Post.select().where(signed)
+    listed = WalletSignature.select(WalletSignature.id).where(
+        WalletSignature.wallet == wallet.id, WalletSignature.signature == Post.signature
+    )
+    stored = Receipt.select(Receipt.id).where(Receipt.signature == Post.signature)
+    arrived = fn.EXISTS(stored) | fn.EXISTS(listed)
+    told = Post.trade.is_null() & (
+        Post.status_reason.is_null() | (Post.status_reason != "other_wallet")
+    )
+    return Post.select().where(
+        signed
+        & (
+            (Post.status == "pending")
+            | ((Post.status == "not_found") & arrived)
+            | Post.signature.in_(sorted(changed))
+            | (Post.status.in_(["verified", "mismatch"]) & told)
+        )
+    )
+
+
+def judge_post(post, wallet):
+    """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever
+    was said of it before.
+    """
+    trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
+    if trade:
+        mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+        return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
+    if _is_foreign(post.signature, wallet):
+        return "mismatch", "other_wallet", None
+    late = (
+        wallet.observed_to is not None
+        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER
+    )
+    if (
+        late
+        and not WalletSignature.select()
+        .where(WalletSignature.wallet == wallet.id, WalletSignature.signature == post.signature)
+        .exists()
+    ):
+        return "not_found", None, None
+    return "pending", None, None
+
+
+def _is_foreign(signature, wallet):
+    """Was this receipt seen, and does it concern others only? (One that names the wallet too just
+    was not listed for it yet.)
+    """
+    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
+    if body is None:
+        return False
+    known = {
+        row.address for row in Address.select(Address.address).where(Address.wallet == wallet.id)
+    }
+    return not touches(parse_receipt(unpack(body)), wallet.address, known)
