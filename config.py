@@ -74,8 +74,6 @@ class Config:
     web_concurrency: int = 1
     threads: int = 8
     ratelimit_storage_url: str = field(default="", repr=False)
-    # shared: each process observes its share of the wallets
-    observers: str = "one"
     # off: no page of another site may read what is public
     cors: str = "on"
     # on: /metrics, for Prometheus
@@ -113,11 +111,9 @@ def load(environ=None, dotenv=".env"):
         for name, parse in PARSERS.items()
         if (values.get(name.upper()) or "").strip()
     }
+    if (values.get("OBSERVERS") or "one").strip() not in ("", "one"):
+        raise BadSetting("OBSERVERS is gone: one process observes all wallets. Remove the setting")
     config = Config(**given)
-    if config.observers == "shared" and not config.database_url:
-        raise BadSetting(
-            "OBSERVERS must be one: only with PostgreSQL (DATABASE_URL) several can observe"
-        )
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
     hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
     config = Config(
@@ -364,7 +360,6 @@ PARSERS = {
     "web_concurrency": _integer(1, 64),
     "threads": _integer(1, 256),
     "ratelimit_storage_url": _redis_url,
-    "observers": _one_of("one", "shared"),
     "metrics": _one_of("off", "on"),
     "cors": _one_of("on", "off"),
     "llm_base_url": _url("http", "https"),

@@ -19,7 +19,6 @@ import storage
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
-from sharing import Share
 
 TAKEOVER_SECONDS = 0.5
 # Seconds without any answer of a node after which health says so, even where the pass that asks
@@ -31,13 +30,11 @@ log = logging.getLogger("candor.jobs")
 
 
 @contextlib.contextmanager
-def working(shared=False):
-    """Alone at work on what is observed, or beside others who share it out: waits for whoever is
-    observing or rebuilding now.
-    """
+def working():
+    """Be alone at work on what is observed: waits for whoever observes or rebuilds now."""
     lock = storage.database.lock("work")
     try:
-        lock.take(wait=True, shared=shared)
+        lock.take(wait=True)
         with storage.database.guarding(lock.check):
             yield
     finally:
@@ -53,15 +50,11 @@ class Jobs:
             storage.database.lock("jobs"),
             threading.Event(),
         )
-        self._share = (
-            Share(config.observer_interval_seconds) if config.observers == "shared" else None
-        )
         self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
         # The Rpc of the observer at work here, and whether its silence was told.
         self._rpc, self._told = None, False
 
     def start(self):
-        self._threads += self._begin(self._list_own(), self._ending)
         self._threads[0].start()
 
     def stop(self):
@@ -70,9 +63,6 @@ class Jobs:
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._lock.release()
-        if self._share:
-            with contextlib.suppress(OperationalError), storage.database.connection_context():
-                self._share.leave()
 
     def _begin(self, work, ending, check=None):
         threads = [
@@ -143,18 +133,10 @@ class Jobs:
         # A new one: the last one's memory is of another time.
         config, observer = self.config, Observer(self.config, beat=_beat)
         return [
-            *([] if self._share else [self._observe(observer)]),
+            self._observe(observer),
             ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
             ("paper", config.paper_interval_seconds, Desk(config).run_tick),
         ]
-
-    def _list_own(self):
-        """The same, of every process."""
-        return (
-            [self._observe(Observer(self.config, share=self._share, beat=_beat))]
-            if self._share
-            else []
-        )
 
     def _observe(self, observer):
         self._rpc = observer.rpc
@@ -203,12 +185,8 @@ class Jobs:
 
 def run_observer(observer, now):
     """One pass; (problem or None, details for health)."""
-    share = observer.share
-    with working(shared=share is not None):
-        if share:
-            observer.forget_others(share.renew())
-        with storage.database.guarding(share and share.check):
-            more = observer.run_tick(now)
+    with working():
+        more = observer.run_tick(now)
     return observer.problem, json.dumps(
         {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
     )

@@ -103,16 +103,6 @@ class Session(Base):
 
 
 # ---- what is watched -----------------------------------------------------------------------------
-class Watcher(Base):
-    """A process that observes a share of the wallets (OBSERVERS=shared). Its leases end together,
-    when it was not heard of for too long.
-    """
-
-    name = TextField(primary_key=True)
-    # ms by the database's clock
-    until = BigIntegerField()
-
-
 class Wallet(Base):
     """A public address that is or was observed, and what observation made of it. The five columns
     before the last are derived by the fold.
@@ -150,8 +140,6 @@ class Wallet(Base):
     last_trade_at = BigIntegerField(null=True)
     # lamports; the leaderboard sorts by it
     realized = BigIntegerField(null=True)
-    # name of the Watcher that holds its lease, where several observe
-    watcher = TextField(null=True)
     # Why observing it fails now (a sentence; null: it does not), since when, how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
@@ -526,7 +514,6 @@ TABLES = (
     Bot,
     Key,
     Session,
-    Watcher,
     Wallet,
     Attachment,
     Address,

@@ -134,15 +134,13 @@ class Observer:
     go on is in the database.
     """
 
-    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, share=None, beat=None):
+    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, beat=None):
         self.config, self.clock, self.say = config, clock, say
         # `beat` is called now and then while a long pass goes on.
         self._beat, self._beaten = beat, -math.inf
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs)
         self.rules = name_rules(self.programs)
-        # sharing.Share, or None: all wallets
-        self.share = share
         # of the last tick, for health
         self.problem = None
         # ids of wallets that failed in the last tick
@@ -177,7 +175,7 @@ class Observer:
                 self._attempt(self._finish, wallet, now, more)
         except OperationalError:
             if storage.database.engine != "sqlite":
-                # The lock or the lease may be gone, and with it others may have written.
+                # The lock may be gone, and with it others may have written.
                 self._forget()
             raise
         self.problem = self.problem or self._find_common_trouble()
@@ -185,24 +183,15 @@ class Observer:
 
     def _find_common_trouble(self):
         """Where every wallet is in trouble nothing is observed: that of one of them, else None."""
-        mine = [Wallet.watcher == self.share.name] if self.share else []
         watched = (
             Wallet.select(Wallet.address, Wallet.trouble)
             .join(Attachment)
-            .where(Attachment.detached_at.is_null(), *mine)
+            .where(Attachment.detached_at.is_null())
         )
         if watched.where(Wallet.trouble.is_null()).exists():
             return None
         one = watched.order_by(Wallet.trouble_at).tuples().first()
         return one and f"{one[0]}: {one[1]}"
-
-    def forget_others(self, mine):
-        """What others write we do not hear of: only of the wallets `mine` (ids) anything is
-        remembered.
-        """
-        for wallet_id in self._watches.keys() - mine:
-            self.books.forget(wallet_id)
-            del self._watches[wallet_id]
 
     def _list_due(self, now):
         """Wallets whose time has come, longest overdue first, those in trouble last. A time further
@@ -210,11 +199,10 @@ class Observer:
         """
         longest = int(1000 * max(MAX_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
-        mine = [Wallet.watcher == self.share.name] if self.share else []
         return list(
             Wallet.select()
             .join(Attachment)
-            .where(Attachment.detached_at.is_null(), due, *mine)
+            .where(Attachment.detached_at.is_null(), due)
             .order_by(Wallet.trouble_tries, Wallet.due_at)
         )
 

@@ -14,13 +14,10 @@ class FileLock:
     def __init__(self, path):
         self._file = open(path, "w")
 
-    def take(self, wait=False, shared=False):
-        """Whether it is held now, by us alone or with others who share it."""
+    def take(self, wait=False):
+        """Whether it is held now."""
         try:
-            fcntl.flock(
-                self._file,
-                (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB),
-            )
+            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             return True
         except BlockingIOError:
             return False

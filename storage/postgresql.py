@@ -309,11 +309,11 @@ class SessionLock:
     def __init__(self, database, number):
         self._database, self._number, self._session = database, number, None
 
-    def take(self, wait=False, shared=False):
-        """Whether it is held now, by us alone or with others who share it. What was begun under its
-        last holder has ended by then. Raises OperationalError.
+    def take(self, wait=False):
+        """Whether it is held now. What was begun under its last holder has ended by then. Raises
+        OperationalError.
         """
-        ask = f"pg_{'' if wait else 'try_'}advisory_lock{'_shared' if shared else ''}"
+        ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:
             try:
                 if self._session is None:

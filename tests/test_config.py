@@ -24,7 +24,6 @@ REFUSED = {
     "WEB_CONCURRENCY": "0",
     "THREADS": "many",
     "DATABASE_URL": "mysql://x",
-    "OBSERVERS": "shared",
     "RATELIMIT_STORAGE_URL": "memcached://x",
     "TRUSTED_PROXIES": "all",
     "LLM_BASE_URL": "x",
@@ -114,6 +113,13 @@ def test_a_redis_url_says_where_and_nothing_else(url):
 @pytest.mark.parametrize("url", ["redis://h", "rediss://u:p%2Fw@h:6380/15", "redis://[::1]:6379/"])
 def test_redis_urls_that_can_be_used(url):
     assert load(RATELIMIT_STORAGE_URL=url).ratelimit_storage_url == url
+
+
+@pytest.mark.parametrize("environ", [{"OBSERVERS": "shared"}, {"OBSERVERS": " many"}])
+def test_a_setting_that_is_gone_says_so(environ):
+    with pytest.raises(config.BadSetting, match="OBSERVERS is gone: one process observes all"):
+        load(**environ)
+    assert load(OBSERVERS="one") == load()
 
 
 def test_allowance_in_any_order_shortest_window_first():

@@ -273,8 +273,9 @@ FOREIGN = {
     "an index over an expression": "CREATE INDEX costly ON post (length(hex(body)))",
     "a column": "ALTER TABLE bot ADD COLUMN admin INTEGER DEFAULT 1",
     "another kind of table": (
-        "DROP TABLE watcher; CREATE TABLE watcher (name TEXT NOT NULL PRIMARY KEY, until INTEGER"
-        " NOT NULL) WITHOUT ROWID, STRICT"
+        "DROP TABLE job; CREATE TABLE job (name TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL,"
+        " heartbeat_at INTEGER, last_success_at INTEGER, last_error TEXT, details TEXT NOT NULL)"
+        " WITHOUT ROWID, STRICT"
     ),
     "a generated column": "ALTER TABLE post ADD COLUMN loud TEXT AS (upper(body))",
 }

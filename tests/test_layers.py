@@ -38,10 +38,9 @@ MAY_IMPORT = {
         *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core", *PURE),
     },
     "observer": {"accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
-    "sharing": {*BELOW, "peewee"},
     "scout": {"chain", "market", *BELOW, "orjson", "peewee"},
     "papertrade": {"accounts", "chain", "market", "paper", "voice", *BELOW, "orjson", "peewee"},
-    "jobs": {"observer", "papertrade", "scout", "sharing", *BELOW, "apscheduler", "peewee"},
+    "jobs": {"observer", "papertrade", "scout", *BELOW, "apscheduler", "peewee"},
     "operate": {
         *("operate", "accounts", "chain", "market", "paper", "ratelimit", *BELOW),
         *("apsw", "orjson", "peewee", "playhouse"),

@@ -19,7 +19,7 @@ import peewee
 import pytest
 import requests
 from events import Connection
-from lookout import Lookout, ledger_of, watch
+from lookout import Lookout, ledger_of
 from node import FakeNode
 from peewee import OperationalError
 from service import NOW, Service
@@ -32,9 +32,8 @@ import jobs
 import models
 import storage
 from accounts import influencers
-from models import Arrival, Job, Receipt, Wallet, WalletSignature, Watcher
+from models import Arrival, Job, Receipt, WalletSignature
 from operate import backups, doctor
-from sharing import Share
 from storage import arrivals, database
 
 pytestmark = ground.postgresql_only
@@ -503,15 +502,6 @@ def test_a_lock_is_taken_only_when_its_last_holder_s_writing_ended(db, other):
     mine.release()
 
 
-def test_a_shared_lock_keeps_out_who_wants_to_be_alone(db, other):
-    one, two, alone = db.lock("work"), other.lock("work"), db.lock("work")
-    assert one.take(shared=True) and two.take(shared=True) and not alone.take()
-    one.release()
-    two.release()
-    until(alone.take)  # the server hears of it a moment later
-    alone.release()
-
-
 # ---- the jobs are in one place -------------------------------------------------------------------
 class Crew:
     """Processes that run the jobs over a chain, on one database. Each writes into `diary` when a
@@ -537,7 +527,6 @@ class Crew:
         made = jobs.Jobs(self.settings)
         with database.connection_context():
             seen = Lookout(self.settings, FakeNode(self.chain))
-        seen.observer.share = made._share
         real = seen.observer.run_tick
 
         def tick(now):
@@ -549,10 +538,7 @@ class Crew:
 
         seen.observer.run_tick = tick
         work = [made._observe(seen.observer)]
-        made._list_jobs, made._list_own = (
-            (lambda: [] if made._share else work),
-            (lambda: work if made._share else []),
-        )
+        made._list_jobs = lambda: work
         made.start()
         time.sleep(600)
 
@@ -674,72 +660,3 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
         one.stop()
     turns = sum(one != next for one, next in zip(written, written[1:]))
     assert 1 <= turns <= 6 and Arrival.select().count() == len(written)
-
-
-# ---- wallets shared out --------------------------------------------------------------------------
-@pytest.fixture
-def wallets(db):
-    for number, one in enumerate(ADDRESSES):
-        watch(one, number)
-    return [wallet.id for wallet in Wallet.select().order_by(Wallet.id)]
-
-
-def test_wallets_are_shared_out_evenly_and_taken_over(wallets, monkeypatch):
-    one, two = Share(0), Share(0)
-    assert one.renew() == set(wallets)  # nobody else is there
-    assert two.renew() == set()
-    first = one.renew()  # gives up what is beyond its part
-    assert len(first) == 2 and two.renew() == set(wallets) - first
-    one.check(), two.check()
-    Watcher.update(until=0).where(Watcher.name == one.name).execute()  # it was silent for too long
-    with pytest.raises(OperationalError):
-        one.check()
-    assert two.renew() == set(wallets)
-    with pytest.raises(OperationalError):
-        one.check()
-    two.leave()
-    assert Watcher.select().count() == 0 and one.renew() == set(wallets)
-
-
-def test_what_an_expired_observer_still_writes_is_refused(wallets, db):
-    share = Share(0)
-    share.renew()
-    with db.guarding(share.check):
-        Wallet.update(due_at=5).where(Wallet.id == wallets[0]).execute()
-        Watcher.delete().where(Watcher.name != "x").execute()
-        with pytest.raises(OperationalError):
-            Wallet.update(due_at=6).where(Wallet.id == wallets[0]).execute()
-    assert Wallet.get_by_id(wallets[0]).due_at == 5
-
-
-def test_a_lease_is_renewed_by_writing(wallets, db):
-    share = Share(0)
-    share.renew()
-    Watcher.update(until=db.clock() + 1_000).execute()
-    with db.guarding(share.check):
-        models.note_job("a", "ok", 1)
-    assert Watcher.get().until > db.clock() + 10_000
-
-
-def test_two_observers_share_the_work_and_one_is_killed(crew, monkeypatch):
-    """Both work at once, each receipt is fetched by one of them, and whoever is left does the rest."""
-    monkeypatch.setattr("sharing.SILENCE", 1.0)
-    crew, truth = crew
-    crew.settings = dataclasses.replace(crew.settings, observers="shared")
-    one, two = crew.start(), crew.start()
-    until(lambda: {pid for pid, _, _ in crew.lines()} == {one, two})
-    with storage.connect(crew.settings).connection_context():
-        until(lambda: len({wallet.watcher for wallet in Wallet.select()} - {None}) == 2)
-        holders = [wallet.watcher for wallet in Wallet.select()]
-        assert sorted(holders.count(holder) for holder in set(holders)) == [2, 2]
-        crew.kill(one)
-        until(lambda: len({wallet.watcher for wallet in Wallet.select()}) == 1)
-        until(
-            lambda: (
-                Receipt.select().count()
-                == len({row.signature for one in ADDRESSES for row in crew.chain.touching(one)})
-            ),
-            30,
-        )
-    crew.stop()
-    check(crew, truth)
