@@ -37,6 +37,7 @@ function moveLabel(item) {
   const label = one(`[data-post="${CSS.escape(item._candor.post)}"] .trust`);
   if (!label || label.classList.contains(`trust-${item._candor.trust}`)) return;
   const post = label.closest(".post");
+  post.style.minHeight = `${post.offsetHeight}px`;
   label.className = `trust trust-${item._candor.trust}`;
   post.className = `post post-${item._candor.trust}`;
   label.title = item._candor.detail;

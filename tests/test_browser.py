@@ -318,6 +318,7 @@ def full(site):
         "/docs",
         "/docs/errors",
         "/docs/fields",
+        "/docs/fields/paper",
     ]
 
 

@@ -30,6 +30,7 @@ READ = {  # path -> what each caller's GET is answered
             "/docs",
             "/docs/errors",
             "/docs/fields",
+            "/docs/fields/{group}",
             "/create",
             "/connect",
             "/connect/preview",
@@ -49,6 +50,9 @@ READ = {  # path -> what each caller's GET is answered
             "/favicon.ico",
             "/manifest.webmanifest",
             "/static/{file}",
+            "/robots.txt",
+            "/favicon.ico",
+            "/manifest.webmanifest",
             "/api/health",
             "/api/traders",
             "/api/traders/{trader}",
@@ -121,6 +125,7 @@ def place(service):
         "mint": address("mint"),
         "key": Key.get(Key.bot == Bot.get(Bot.uid == bot)).uid,
         "file": "candor.css",
+        "group": "posts",
     }, callers
 
 

@@ -11,6 +11,7 @@ from service import NOW, Service, address, signature
 
 from accounts import influencers, posts, traders
 from models import Post, Token, Wallet
+from web.site.reference import GROUPS
 from web.site.words import ADVICE
 
 WALLET, MINT = address("wallet"), address("mint")
@@ -361,6 +362,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         "/docs",
         "/docs/errors",
         "/docs/fields",
+        *(f"/docs/fields/{group}" for group in GROUPS),
         "/connect",
         f"/tokens/{MINT}",
     ],
@@ -386,6 +388,7 @@ def test_every_page_is_whole_on_an_empty_instance(service, path):
         "/posts/post_none",
         "/traders/trader_none",
         "/tokens/short",
+        "/docs/fields/none",
         "/bots/bot_none/feed.json",
     ],
 )

@@ -12,6 +12,7 @@ from service import Service, address
 
 from accounts.problem import CODES
 from web.api import openapi
+from web.site import reference
 
 EXAMPLE = re.compile(r'<pre id="(curl|python)-(\w+)"><code>(.*?)</code></pre>', re.S)
 
@@ -25,8 +26,9 @@ def test_it_names_every_request_field_refusal_and_limit(tmp_path):
         "failed_auth_per_minute": 27,
     }
     service = Service(tmp_path / "data", **limits)
+    fields = {group: service.get(f"/docs/fields/{group}").text for group in reference.GROUPS}
     page, document = (
-        service.get("/docs").text + service.get("/docs/fields").text,
+        service.get("/docs").text + "".join(fields.values()),
         openapi.build_document("http://127.0.0.1:8000"),
     )
     words = set(re.findall(r"[\w/{}-]+", html.unescape(re.sub(r"<[^>]+>", " ", page))))
@@ -58,10 +60,11 @@ def test_it_names_every_request_field_refusal_and_limit(tmp_path):
             "20 active keys",
         )
     )
-    assert all(
-        f'id="{anchor}"' in page
-        for anchor in re.findall(r'href="(?:/docs/fields)?#([\w-]+)"', page)
-    )
+    assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([\w-]+)"', page))
+    linked = re.findall(r'href="/docs/fields/(\w+)#(\w+)"', page)
+    assert linked and all(f'id="{anchor}"' in fields[group] for group, anchor in linked)
+    index = service.get("/docs/fields").text
+    assert all(f'id="{name}"' in index for name in document["components"]["schemas"])
     errors = service.get("/docs/errors").text
     assert all(f'id="{code}"' in errors for code in CODES) and all(
         f'id="{code}"' in errors for code in re.findall(r'href="/docs/errors#(\w+)"', page)

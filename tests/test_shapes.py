@@ -131,7 +131,7 @@ def document():
 
 def add_rare_things(show, now):  # noqa: F811
     """What a demonstration has no occasion for: a gap, a receipt nothing could be derived from,
-    orders that wait, a pause and a lesson."""
+    a wallet in trouble, orders that wait, a pause and a lesson."""
     with show.database.connection_context():
         wallet = (
             models.Wallet.select()
@@ -141,9 +141,12 @@ def add_rare_things(show, now):  # noqa: F811
         )
         coverage = orjson.loads(wallet.coverage)
         coverage["gaps"] = [{"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}]
-        models.Wallet.update(coverage=orjson.dumps(coverage).decode()).where(
-            models.Wallet.id == wallet.id
-        ).execute()
+        models.Wallet.update(
+            coverage=orjson.dumps(coverage).decode(),
+            trouble="the node does not answer",
+            trouble_at=now,
+            trouble_tries=1,
+        ).where(models.Wallet.id == wallet.id).execute()
         models.WalletSignature.create(
             wallet=wallet,
             signature=signature("rare"),

@@ -28,8 +28,8 @@ blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 UNKEPT = {"Cache-Control": "no-store"}
 MINUTE = 60_000
-# of some 1 KB
-WRITTEN_POSTS = 1024
+# of some 1 KB each
+MAX_RENDERED_POSTS = 1024
 # trades and posts in the detail of a bot
 LATEST = 20
 
@@ -52,19 +52,20 @@ def show_list(data, limit, next_cursor=None, **more):
 @dataclass(frozen=True)
 class Asked:
     """What a list is made from, beside the database: the query's arguments, the time in ms, the
-    secret of cursors, the instance's address.
+    secret of cursors, the instance's address, and posts as JSON that were written before.
     """
 
     args: Mapping
     now: int
     secret: str
     base_url: str
+    posts: RenderedPosts
 
     @classmethod
     def by(cls, app, request, now, args=None):
         """`args`: what is known of the query; None for all of it."""
         known = request.args if args is None else args
-        return cls(known, now, app.secret_key, app.config["CANDOR"].base_url)
+        return cls(known, now, app.secret_key, app.config["CANDOR"].base_url, app.rendered_posts)
 
 
 # path -> (names its query may have, what makes its list of an Asked)
@@ -225,7 +226,7 @@ def list_feed(asked):
         queries.list_post_states(limit + 1, position[0] if position else last + 1), limit
     )
     return show_list(
-        written_posts.list(states),
+        asked.posts.list(states),
         limit,
         write_cursor(asked, scope, states[-1][:1]) if more else None,
         newestCursor=write_cursor(asked, ("since", *scope), (newest,)),
@@ -240,7 +241,10 @@ def write_posts(ids):
     }
 
 
-written_posts = RenderedPosts(WRITTEN_POSTS, write_posts)
+@blueprint.record
+def keep_rendered_posts(state):
+    """Give each application its own: the state of a post does not say which database it is in."""
+    state.app.rendered_posts = RenderedPosts(MAX_RENDERED_POSTS, write_posts)
 
 
 @blueprint.get("/posts/<uid>")

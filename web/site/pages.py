@@ -43,6 +43,7 @@ def init_app(app):
         root=app.config["CANDOR"].base_path,
         asset=asset,
         explorer_url=explorer_url,
+        find_group=reference.find_group,
         KINDS=words.KINDS,
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
@@ -53,7 +54,7 @@ def init_app(app):
         functools.lru_cache(most)(draw)
         for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart))
     )
-    app.draw_manual = functools.lru_cache(16)(draw_manual)
+    app.draw_manual = functools.lru_cache(32)(draw_manual)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
 
@@ -478,6 +479,13 @@ def show_fields():
     return draw_once("shapes.html")
 
 
+@blueprint.get("/docs/fields/<group>")
+def show_fields_of(group):
+    if group not in reference.GROUPS:
+        raise Problem("not_found", "there is no such group of fields")
+    return draw_once("shape_group.html", group)
+
+
 @blueprint.get("/docs/errors")
 def show_errors():
     return draw_once("errors.html")
@@ -491,7 +499,7 @@ def draw_once(template, *ids):
     return draw(template, "creator" in session, ids)
 
 
-def draw_manual(template, _signed_in, _ids):
+def draw_manual(template, _signed_in, ids):
     config = current_app.config["CANDOR"]
     shown = {
         "docs.html": lambda: {
@@ -499,7 +507,11 @@ def draw_manual(template, _signed_in, _ids):
             "routes": reference.list_routes(config.base_url),
             "trust": words.TRUST,
         },
-        "shapes.html": lambda: {"shapes": reference.list_shapes(config.base_url)},
+        "shapes.html": lambda: {"groups": reference.list_shapes(config.base_url)},
+        "shape_group.html": lambda: {
+            "group": ids[0],
+            "shapes": reference.list_shapes(config.base_url)[ids[0]],
+        },
         "errors.html": lambda: {"codes": CODES, "advice": words.ADVICE},
     }
     return render_template(template, **shown[template]())

@@ -1,4 +1,4 @@
-"""What /docs and /docs/fields say of every request, field and refusal: read from the OpenAPI
+"""What /docs and /docs/fields/... say of every request, field and refusal: read from the OpenAPI
 document, so that neither can say what the other does not.
 
 The examples are made from the same document; with a key in CANDOR_KEY each works as it stands.
@@ -9,9 +9,21 @@ import json
 from dataclasses import dataclass
 
 from web.api import openapi, queries
+from web.api.schemas import bots, health, market, paper, posts, problems, trades, wallets
 
 SECTION = "#/components/schemas/"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
+# A page of fields for each module of shapes, under this name.
+GROUPS = {
+    "bots": bots,
+    "wallets": wallets,
+    "posts": posts,
+    "trades": trades,
+    "market": market,
+    "health": health,
+    "paper": paper,
+    "problems": problems,
+}
 POSTED = {"eventId": "docs-1", "body": "Hello from the documentation."}
 
 
@@ -60,21 +72,38 @@ def _list_routes(base_url, ids):
     ]
 
 
+@dataclass(frozen=True)
+class ShapeText:
+    """A shape of the document: its name, what it is, its members."""
+
+    name: str
+    said: str
+    fields: list[Field]
+
+
 @functools.lru_cache(2)
-def list_shapes(base_url):
-    """[(name, what it is, [Field, ...]), ...] by name."""
+def list_shapes(base_url: str) -> dict[str, list[ShapeText]]:
+    """Return {group: shapes by name} of the document of this address, all groups in order."""
     document = openapi.build_document(base_url, False)
-    return [
-        (
-            name,
-            shape.get("description", ""),
-            [
-                read_field(field, schema, field in shape.get("required", ()))
-                for field, schema in shape.get("properties", {}).items()
-            ],
-        )
-        for name, shape in sorted(document["components"]["schemas"].items())
-    ]
+    groups: dict[str, list[ShapeText]] = {group: [] for group in GROUPS}
+    for name, shape in sorted(document["components"]["schemas"].items()):
+        required = shape.get("required", ())
+        fields = [
+            read_field(field, schema, field in required)
+            for field, schema in shape.get("properties", {}).items()
+        ]
+        groups[find_group(name)].append(ShapeText(name, shape.get("description", ""), fields))
+    return groups
+
+
+@functools.cache
+def find_group(shape: str) -> str:
+    """Return the page of fields a shape stands on. What is posted stands with the posts."""
+    for group, module in GROUPS.items():
+        found = vars(module).get(shape)
+        if found is not None and found.__module__ == module.__name__:
+            return group
+    return "posts"
 
 
 def find_ids():

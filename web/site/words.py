@@ -145,9 +145,6 @@ ADVICE = {
         "The trader’s record is under review, or a review of it was upheld: that has to be decided"
         " first."
     ),
-    "positions_open": (
-        "A reset waits until the trader holds nothing: the outcome of what is open would be lost."
-    ),
     "no_review": "No review of this trader is open.",
     "positions_open": (
         "A reset or a retirement waits until the trader has closed its positions, so that no"

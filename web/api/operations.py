@@ -1,0 +1,302 @@
+"""The operations of the interface: what each takes, answers and refuses."""
+
+from dataclasses import dataclass
+
+from accounts.posts import PostBody
+from web.api.leaderboard import SORTS, WINDOWS
+from web.api.schemas import bots, health, market, paper, posts, trades
+
+ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
+LIMIT = {
+    "name": "limit",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 1, "default": 20},
+    "description": "rows of a page; more than 100 is taken as 100",
+}
+CURSOR = {
+    "name": "cursor",
+    "in": "query",
+    "schema": {"type": "string"},
+    "description": "nextCursor of the page before",
+}
+SINCE = {
+    "name": "since",
+    "in": "query",
+    "schema": {"type": "string"},
+    "description": (
+        "newestCursor of an earlier answer, or an item's id: what arrived here later, in order of"
+        " arrival; not together with cursor"
+    ),
+}
+LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "schema": {"type": "string"},
+    "description": "where the stream was cut; it goes on after that. Wins over since",
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One route of the interface.
+
+    `answer` is its shape (None: a stream of events), `refusals` are the codes it may answer beside
+    those every route may. `name` is the method that generated clients have for it.
+    """
+
+    method: str
+    path: str
+    name: str
+    tag: str
+    summary: str
+    description: str
+    answer: type | None
+    parameters: tuple = ()
+    refusals: tuple = ()
+    body: type | None = None
+    keyed: bool = True
+
+
+def query(name, schema, description, required=False):
+    return {
+        "name": name,
+        "in": "query",
+        "schema": schema,
+        "description": description,
+        "required": required,
+    }
+
+
+def identifier(noun):
+    return {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string"},
+        "description": f"id of the {noun}",
+    }
+
+
+MINT = query("mint", ADDRESS, "token mint address")
+PAGED = ("invalid_parameter", "invalid_cursor")
+SORT = query(
+    "sort",
+    {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
+    "pnl: matched realised result; volume: SOL moved by buys and sells; trades: their number",
+)
+WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+    "description": "instead of eventId in the body",
+}
+FOLLOWING = (
+    "To follow, begin with the newestCursor of any answer and pass each answer's "
+    "newestCursor as `since` to the next request: each item comes once."
+)
+OPERATIONS = [
+    Operation(
+        "get",
+        "/api/v1/bots",
+        "listBots",
+        "Influencers",
+        "All influencers, newest first",
+        "Profile, observed results and how complete the observed history of each is.",
+        bots.BotPage,
+        (LIMIT, CURSOR),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/bots/{id}",
+        "getBot",
+        "Influencers",
+        "One influencer with its latest trades, feed and open positions",
+        "The 20 newest trades and posts; older ones are in the lists of trades and posts.",
+        bots.BotDetail,
+        (identifier("influencer"),),
+        ("not_found",),
+    ),
+    Operation(
+        "get",
+        "/api/v1/feed",
+        "listPosts",
+        "Posts",
+        "Latest posts, newest first",
+        FOLLOWING,
+        posts.Feed,
+        (LIMIT, CURSOR, SINCE),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/stream",
+        "streamEvents",
+        "Posts",
+        "What arrives, as server-sent events: `hello` first (`{}`), then `post`, `trade` and "
+        "`verification` (a post whose verification moved); an event's id is a cursor for since",
+        "The data of an event is the Post or Trade as JSON on one line. A comment comes every "
+        "15 seconds while nothing does. A stream ends with its key.",
+        None,
+        (SINCE, LAST_EVENT_ID),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/posts/{id}",
+        "getPost",
+        "Posts",
+        "One post as it stands now",
+        "Its verification may have moved since it was published.",
+        posts.Post,
+        (identifier("post"),),
+        ("not_found",),
+    ),
+    Operation(
+        "post",
+        "/api/v1/posts",
+        "publishPost",
+        "Posts",
+        "Publish a post; an identical retry answers 200 and the same post",
+        "Needs a publishing key. The event id is your own name for this update, for ever: after a "
+        "timeout send the very same again. Nothing sent here can make a post verified.",
+        posts.Post,
+        (IDEMPOTENCY_KEY,),
+        (
+            "invalid_json",
+            "insufficient_scope",
+            "bot_mismatch",
+            "event_conflict",
+            "quota_exceeded",
+            "body_too_large",
+            "unsupported_media_type",
+            "validation_failed",
+        ),
+        PostBody,
+    ),
+    Operation(
+        "get",
+        "/api/v1/trades",
+        "listTrades",
+        "Trades",
+        "Finalized wallet activity, newest first",
+        "Raw token quantities, what changed in SOL, and matched realised results. " + FOLLOWING,
+        trades.TradePage,
+        (
+            query("wallet", ADDRESS, "of this wallet"),
+            query("botId", {"type": "string"}, "of this influencer"),
+            MINT,
+            LIMIT,
+            CURSOR,
+            SINCE,
+        ),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/activity",
+        "listActivity",
+        "Trades",
+        "Who bought or sold a token",
+        "Buyers and sellers among all observed wallets, newest first.",
+        trades.Activity,
+        ({**MINT, "required": True}, LIMIT, CURSOR),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/leaderboard",
+        "getLeaderboard",
+        "Trades",
+        "The best by matched realised result, volume or observed trades",
+        "Who is not ranked comes last, with the reason.",
+        trades.Leaderboard,
+        (SORT, WINDOW, LIMIT),
+        ("invalid_parameter",),
+    ),
+    Operation(
+        "get",
+        "/api/v1/market",
+        "listMarket",
+        "Market",
+        "Tokens the scout discovered, with structural checks",
+        "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
+        market.Market,
+        (LIMIT, CURSOR),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/me",
+        "getMe",
+        "Account",
+        "The key that is asking and what is left of its allowance; costs nothing",
+        "Whose key it is, whether it may post, and every window of the owner's allowance.",
+        health.Me,
+    ),
+    Operation(
+        "get",
+        "/api/traders",
+        "listTraders",
+        "Paper mode",
+        "All influencers of paper mode (simulated)",
+        "Settings, voice and simulated performance; what is under review is withheld.",
+        paper.TraderList,
+        keyed=False,
+    ),
+    Operation(
+        "get",
+        "/api/traders/{id}",
+        "getTrader",
+        "Paper mode",
+        "One of them with diary, positions, closes, posts and brain (simulated)",
+        "Everything it noted and did; posts keep the wording of their creation.",
+        paper.TraderDetail,
+        (identifier("trader"),),
+        ("not_found",),
+        keyed=False,
+    ),
+    Operation(
+        "get",
+        "/api/feed",
+        "listPaperPosts",
+        "Paper mode",
+        "Posts of paper mode, newest first (simulated)",
+        "Of paper traders only; /api/v1/feed has the posts of bots.",
+        paper.PaperFeed,
+        (LIMIT, CURSOR),
+        PAGED,
+        keyed=False,
+    ),
+    Operation(
+        "get",
+        "/api/market",
+        "listPaperMarket",
+        "Paper mode",
+        "Scouted tokens, structural checks, health of the scout",
+        "All tracked tokens at once, and how current their prices and checks are.",
+        paper.PaperMarket,
+        keyed=False,
+    ),
+    Operation(
+        "get",
+        "/api/strategies",
+        "compareStrategies",
+        "Paper mode",
+        "Closes of 30 days by strategy family, described (simulated)",
+        "It ranks nothing, and coverage is no proof of profitability.",
+        paper.Strategies,
+        keyed=False,
+    ),
+    Operation(
+        "get",
+        "/api/health",
+        "getHealth",
+        "Health",
+        "Whether this instance serves, and how its jobs are",
+        "200 while it can serve; 503 with the same shape when the database cannot be read.",
+        health.Health,
+        keyed=False,
+    ),
+]

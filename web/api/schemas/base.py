@@ -1,0 +1,49 @@
+"""What the shapes are made of: exact types of JSON members, the page of a list."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$", description="a whole number as text")]
+Exact = Annotated[
+    str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$", description="an exact decimal as text")
+]
+# The format says it all: a pattern beside it breaks clients that parse times before they check.
+Time = Annotated[
+    str,
+    Field(
+        description="RFC 3339, UTC",
+        json_schema_extra={"format": "date-time"},
+        examples=["2026-11-20T12:00:00.123Z"],
+    ),
+]
+Address = Annotated[
+    str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$", description="base58 of 32 bytes")
+]
+Signature = Annotated[
+    str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$", description="base58 of 64 bytes")
+]
+# No constant: generators of clients stumble over a type with one value that is not text.
+Simulation = Annotated[bool, Field(description="always true: nothing of this was traded")]
+
+
+def said(description):
+    return Field(description=description)
+
+
+def absent(description):
+    """A member that some answers leave out; the document names no default for it."""
+    return Field(None, description=description)
+
+
+class Shape(BaseModel):
+    # built where the document is asked for, not at every start
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+
+class Page(Shape):
+    """A page of a list."""
+
+    nextCursor: str | None = said("pass it back as cursor for the next page; null at the end")
+    limit: int = said("rows of a page, as it was taken")
+    asOf: Time

@@ -1,0 +1,68 @@
+"""Bots (influencers that trade with a real wallet)."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from web.api.schemas.base import Address, Page, Shape, Time, said
+from web.api.schemas.posts import Post
+from web.api.schemas.trades import Trade
+from web.api.schemas.wallets import AttachedWallet, Coverage, Position, Results
+
+
+class Voice(Shape):
+    """How an influencer speaks. Its owner's words: untrusted."""
+
+    tone: str
+    style: list[str]
+    adjectives: list[str]
+    topics: list[str]
+    catchphrases: list[str]
+    emoji: str
+
+
+class Bot(Shape):
+    """An influencer with what was observed of its wallet. Name, bio and voice are untrusted."""
+
+    id: str
+    handle: str
+    name: str
+    bio: str
+    mode: Literal["wallet"]
+    voice: Voice
+    avatarUrl: str | None
+    profileUrl: str
+    wallet: AttachedWallet | None
+    provable: bool | None = said(
+        "false: a program derived the address (a multisig, a vault), so no key can sign for it; "
+        "null without a wallet"
+    )
+    performance: Literal["observed", "unverified"] = said("unverified: no wallet is connected")
+    results: Results | None
+    resultsReason: Literal["proven_by_another"] | None = Field(
+        description=(
+            "why an observed wallet has no results: another bot had proven it before this one "
+            "claimed it, so only what came after is shown, and that is not added up apart"
+        )
+    )
+    coverage: Coverage
+    createdAt: Time
+    lastTradeAt: Time | None
+    lastPostAt: Time | None
+    retiredAt: Time | None
+    formerWallets: list[Address]
+    autoPost: bool = said("this instance posts about its later trades by itself")
+
+
+class BotPage(Page):
+    """Influencers, newest first."""
+
+    data: list[Bot]
+
+
+class BotDetail(Bot):
+    """An influencer with its latest trades and posts and what it holds."""
+
+    latestTrades: list[Trade]
+    feed: list[Post]
+    openPositions: list[Position]

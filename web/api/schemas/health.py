@@ -1,0 +1,181 @@
+"""The key that is asking, and the health of the instance."""
+
+from typing import Literal
+
+from web.api.schemas.base import Address, Shape, Signature, Simulation, Time, absent, said
+
+JobState = Literal["ok", "failing", "late", "off", "unknown"]
+
+
+class AllowanceWindow(Shape):
+    """What is left in one window of the owner's allowance."""
+
+    window: Literal["minute", "hour", "day", "posts_minute"]
+    limit: int
+    remaining: int
+    resetSeconds: int
+
+
+class Me(Shape):
+    """The key that is asking."""
+
+    kind: Literal["read", "publish"]
+    keyId: str
+    ownerId: str
+    botId: str | None = said("the influencer a publishing key posts for")
+    windows: list[AllowanceWindow]
+
+
+class JobHealth(Shape):
+    """A background job."""
+
+    state: JobState
+    heartbeatAt: Time | None
+    ageSeconds: int | None = said("since the heartbeat")
+    lastSuccessAt: Time | None
+    lastError: str | None
+
+
+class EngineHealth(Shape):
+    """The heartbeat of the paper engine."""
+
+    heartbeatAt: Time | None
+    ageSeconds: int | None
+    state: JobState
+
+
+class WalletLag(Shape):
+    """How far behind one wallet is."""
+
+    wallet: Address
+    lagSeconds: int | None = said("since it was looked at; null while it never was")
+    pending: int
+
+
+class TroubledWallet(Shape):
+    """A wallet that observing fails for at present; the others are observed all the same."""
+
+    wallet: Address
+    reason: str
+    since: Time
+    tries: int = said("failures in a row; each makes the pause before the next try longer")
+
+
+class RefusedReceipt(Shape):
+    """A receipt nothing could be derived from."""
+
+    wallet: Address
+    signature: Signature
+    slot: int
+    reason: str
+
+
+class ObserverHealth(JobHealth):
+    """The job that observes wallets, and what it is behind with."""
+
+    wallets: int
+    lagSeconds: int | None = said("of the wallet looked at longest ago")
+    pending: int
+    byWallet: list[WalletLag] = said("the ones looked at longest ago")
+    refused: list[RefusedReceipt]
+    troubled: list[TroubledWallet] = said("wallets that observing fails for at present")
+    troubledWallets: int
+    requestsLastMinute: int | None = said("that nodes were asked; null before the first pass")
+    endpoints: int | None
+    resting: dict[str, float] | None = said("seconds that a node is left alone, by its name")
+    waitingFor: str | None
+
+
+class FeedHealth(Shape):
+    """A part of the scout's work; waiting: it was not asked for yet."""
+
+    state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
+    lastSuccessAt: Time | None
+    ageSeconds: int | None = said("since the last success")
+    lastAttemptAt: Time | None
+    lastError: str | None
+    droppedRows: int = said("rows of the last answers that made no sense and were left out")
+
+
+class DiscoveryHealth(FeedHealth):
+    """Finding and pricing tokens."""
+
+    feeds: dict[str, FeedHealth] = said("by question and provider")
+
+
+class ScoutHealth(JobHealth):
+    """The job that looks at the market."""
+
+    discovery: DiscoveryHealth
+    safety: FeedHealth
+
+
+class DatabaseHealth(Shape):
+    """The database: the version of what it is, and how it keeps its journal."""
+
+    ok: bool
+    sqlite: str = absent("the version, where it is SQLite")
+    postgresql: str | None = absent("the version, where it is PostgreSQL")
+    journal: str | None
+    writable: bool = said(
+        "false where the last write failed or one would: the disk is full, or somebody keeps it"
+        " locked"
+    )
+    problem: str | None = said("why it is not writable, in a sentence")
+
+
+class AllowanceHealth(Shape):
+    """The counters of the allowance: without them no keyed request is served."""
+
+    ok: bool
+    store: Literal["file", "redis"]
+
+
+class QuotaUse(Shape):
+    """A quota of owners, none of whom is named."""
+
+    quota: str
+    setting: str = said("the operator's setting of it")
+    limit: int
+    mostUsed: int = said("by the owner who uses most of it")
+    ownersAtLimit: int
+
+
+class UseHealth(Shape):
+    """How much of the instance is used."""
+
+    databaseBytes: int
+    quotas: list[QuotaUse]
+
+
+class ConnectionsHealth(Shape):
+    """Connections of clients, in all workers."""
+
+    maxPerAddress: int | None = said(
+        "open at once from one address, in each worker; null behind a proxy"
+    )
+    closed: int = said("closed since the start, for an address that had too many")
+
+
+class Health(Shape):
+    """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
+
+    status: Literal["ok", "degraded", "down"]
+    mode: Literal["simulated"] = said("of the engine: it never trades")
+    simulated: Simulation
+    engine: EngineHealth = absent("the engine's heartbeat")
+    strategyEngine: JobHealth = absent("the job that plays paper mode")
+    walletObserver: ObserverHealth = absent("the job that observes wallets")
+    scout: ScoutHealth = absent("the job that looks at the market")
+    database: DatabaseHealth
+    allowance: AllowanceHealth
+    connections: ConnectionsHealth
+    use: UseHealth = absent("how much of the instance is used")
+    version: str
+
+
+class MarketHealth(Shape):
+    """How the scout's work goes."""
+
+    discovery: DiscoveryHealth
+    safety: FeedHealth

@@ -1,0 +1,42 @@
+"""Tokens the scout discovered."""
+
+from typing import Literal
+
+from web.api.schemas.base import Address, Exact, Page, Shape, Time, absent, said
+
+
+class MarketCheck(Shape):
+    """A structural check of a token's mint account."""
+
+    key: str
+    label: str
+    status: Literal["pass", "warn", "fail", "unknown"]
+    detail: str
+    checkedAt: Time | None
+
+
+class MarketEntry(Shape):
+    """A token the scout discovered. Symbol and name are its maker's words: untrusted."""
+
+    mint: Address
+    symbol: str | None = said("untrusted")
+    name: str | None = said("untrusted")
+    source: str
+    discoveredAt: Time
+    priceSol: Exact | None
+    priceUsd: Exact | None
+    priceDoubt: str | None = said("why the last price was not taken over")
+    liquidityUsd: Exact | None
+    volume24hUsd: Exact | None
+    pairUrl: str | None = said("null in a demonstration")
+    checks: list[MarketCheck]
+    notChecked: list[str] = said("what nobody looked at, whatever the checks say")
+    asOf: Time = said("when the prices were taken")
+    stale: bool = said("the prices are older than they should be")
+
+
+class Market(Page):
+    """Tokens the scout discovered, newest first."""
+
+    data: list[MarketEntry]
+    note: str = absent("why there is none")

@@ -1,0 +1,370 @@
+"""Paper mode: everything simulated."""
+
+from dataclasses import fields
+from typing import Literal
+
+from pydantic import create_model
+
+from paper.strategies import FAMILIES, public_name
+from web.api.schemas.base import (
+    Address,
+    Exact,
+    Page,
+    Shape,
+    Signature,
+    Simulation,
+    Time,
+    Whole,
+    absent,
+    said,
+)
+from web.api.schemas.bots import Voice
+from web.api.schemas.health import MarketHealth
+from web.api.schemas.market import MarketEntry
+from web.api.schemas.posts import Provenance, Verification
+
+FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
+
+
+class Simulated(Shape):
+    """Of paper mode: nothing was traded."""
+
+    simulated: Simulation
+
+
+class Phase(Shape):
+    """Where a trader is between Guarded Start and standard."""
+
+    name: str
+    closes: int
+    closesNeeded: int
+    days: int
+    daysNeeded: int
+    since: Time
+    note: str
+
+
+class StrategyBase(Shape):
+    """What a trader plays by. Each family has some settings of its own."""
+
+    family: FamilyName
+    startMode: Literal["guarded", "standard"]
+    phase: Phase
+    adaptive: Literal["off", "observe", "on"]
+    pipeline: str = said("version of what feeds the engine")
+    model: str = said("version of the model of fills")
+
+
+def list_settings():
+    """{name: (type, field)} of the settings of all families; each trader has its family's."""
+    names = dict.fromkeys(one.name for family in FAMILIES.values() for one in fields(family))
+    return {public_name(name): (int, absent("a setting of the family")) for name in names}
+
+
+Strategy = create_model(
+    "Strategy",
+    __base__=StrategyBase,
+    __doc__=StrategyBase.__doc__,
+    __module__=__name__,
+    **list_settings(),
+)
+
+
+class PaperPerformance(Shape):
+    """Simulated results; null while they are withheld."""
+
+    headlineSuppressed: bool = said("the account is under review or was held up")
+    warning: str | None
+    returnPct: float | None = said("a percentage, no money")
+    realizedSol: Exact | None
+    cashSol: Exact
+    equitySol: Exact | None
+    closes: int
+    winRate: float | None = said("0 to 1")
+    startingCashSol: Exact
+    period: int = said("number of the account period; a reset begins another")
+    since: Time = said("when the period began")
+
+
+class ReviewReason(Shape):
+    """Something that was seen and opened a review."""
+
+    code: str
+    detail: str
+    symbol: str | None = said("untrusted")
+    at: Time
+
+
+class Review(Shape):
+    """Whether a trader's record is doubted."""
+
+    state: Literal["clean", "under_review", "cleared", "upheld"]
+    reasons: list[ReviewReason]
+    openedAt: Time | None
+    decidedAt: Time | None
+    decision: str | None
+
+
+class Trader(Simulated):
+    """An influencer of paper mode: virtual money, simulated fills."""
+
+    id: str
+    handle: str
+    name: str
+    bio: str
+    mode: Literal["paper"]
+    voice: Voice
+    strategy: Strategy
+    performance: PaperPerformance
+    review: Review
+    createdAt: Time
+    retiredAt: Time | None
+
+
+class PaperFill(Simulated):
+    """An attempt to fill an order."""
+
+    side: Literal["buy", "sell"]
+    decidedAt: Time
+    filledAt: Time
+    decidedSnapshotId: str
+    filledSnapshotId: str
+    amountRaw: Whole
+    solLamports: Whole = said("into or out of the pool, before its fee")
+    slippageLamports: Whole
+    feesLamports: Whole
+    rentLamports: Whole
+    failed: bool
+    reason: str
+    model: str
+
+
+class PaperClose(Simulated):
+    """A position that was closed, with everything it cost."""
+
+    id: str
+    mint: Address
+    symbol: str | None = said("untrusted")
+    decimals: int
+    period: int
+    openedAt: Time
+    closedAt: Time
+    reason: str
+    grossLamports: Whole = said("what prices moved")
+    slippageLamports: Whole
+    feesLamports: Whole
+    rentLamports: Whole
+    netLamports: Whole
+    returnPct: float | None = said("a percentage, no money; null where nothing was spent")
+    latencyMs: int
+    model: str
+    pipeline: str
+    assumptions: list[str]
+    fills: list[PaperFill]
+    eligible: bool = said("it counts in comparisons")
+    excludedReason: str | None
+    reviewOpenedAt: Time | None = said("while this is a time the close counts nowhere")
+
+
+class PaperPosition(Simulated):
+    """A position that is open."""
+
+    id: str
+    mint: Address
+    symbol: str | None = said("untrusted")
+    openedAt: Time
+    amountRaw: Whole
+    amount: Exact
+    decimals: int
+    spentLamports: Whole
+    cashFlowLamports: Whole
+    valueLamports: Whole
+    markPriceSol: Exact
+    markedAt: Time
+    markAgeSeconds: int
+    heldSnapshots: int
+    assumptions: list[str]
+    model: str
+    pipeline: str
+
+
+class PaperOrder(Simulated):
+    """An order that is not done. A buy is in lamports, a sale in raw units of the token."""
+
+    side: Literal["buy", "sell"]
+    mint: Address
+    symbol: str | None = said("untrusted")
+    decimals: int
+    amountRaw: Whole = absent("of a sale")
+    filledRaw: Whole = absent("of a sale")
+    solLamports: Whole = absent("of a buy")
+    filledLamports: Whole = absent("of a buy")
+    reason: str
+    decidedAt: Time
+    expiresAt: Time
+
+
+class AccountPeriod(Simulated):
+    """A stretch of a trader's account; a reset ends one and begins another."""
+
+    number: int
+    startingCashLamports: Whole
+    cashLamports: Whole
+    openedAt: Time
+    closedAt: Time | None
+    reason: str | None = said("why it was closed")
+
+
+class DiaryLine(Simulated):
+    """What a trader noted."""
+
+    id: str
+    at: Time
+    kind: str
+    mint: Address | None
+    symbol: str | None = said("untrusted")
+    text: str
+    facts: dict[str, object] = said("the figures the line is made from; they differ by kind")
+    period: int
+
+
+class Reviewed(Simulated):
+    """What a trader's eligible closes add up to; null where there are none."""
+
+    closes: int
+    eligibleCloses: int
+    excluded: dict[str, int] = said("how many, by reason")
+    wins: int | None
+    netLamports: Whole | None
+
+
+class Lesson(Simulated):
+    """What a trader's own closes show, until it expires."""
+
+    text: str
+    n: int = said("closes it rests on")
+    window: str
+    closeIds: list[str]
+    createdAt: Time
+    expiresAt: Time
+
+
+class Pause(Simulated):
+    """A rule that keeps a trader from entering for a while."""
+
+    rule: str
+    effect: str
+    mint: Address | None
+    applied: bool = said("false: it is only observed")
+    n: int
+    window: str
+    text: str
+    createdAt: Time
+    expiresAt: Time
+
+
+class Brain(Simulated):
+    """A read-only look at what a trader has learned."""
+
+    asOf: Time
+    reviewed: Reviewed
+    patterns: list[Lesson]
+    pauses: list[Pause]
+    lessons: list[Lesson]
+
+
+class PaperProvenance(Provenance):
+    """Where a post of paper mode comes from."""
+
+    writer: str = said("who wrote the words")
+
+
+class PaperPost(Simulated):
+    """A post of a paper trader, about simulated trades."""
+
+    id: str
+    botId: str
+    botName: str
+    eventId: str
+    body: str
+    mint: Address | None
+    symbol: str | None = said("untrusted")
+    signature: Signature | None = said("always null: there is no transaction")
+    reason: str | None = said("always null")
+    kind: str = said("what it is about")
+    source: Literal["paper"]
+    verified: bool = said("always false: no chain has seen any of it")
+    verification: Verification
+    eventAt: Time
+    createdAt: Time
+    tokenAddresses: list[Address]
+    provenance: PaperProvenance
+    headlineSuppressed: bool
+    warning: str | None
+
+
+class TraderDetail(Trader):
+    """A paper trader with everything it noted and did."""
+
+    asOf: Time
+    periods: list[AccountPeriod]
+    diary: list[DiaryLine]
+    positions: list[PaperPosition]
+    orders: list[PaperOrder]
+    closes: list[PaperClose]
+    posts: list[PaperPost]
+    brain: Brain
+
+
+class TraderList(Simulated):
+    """All paper traders that play, oldest first."""
+
+    data: list[Trader]
+    asOf: Time
+
+
+class PaperFeed(Page, Simulated):
+    """Posts of paper traders, newest first."""
+
+    data: list[PaperPost]
+
+
+class PaperMarketEntry(MarketEntry, Simulated):
+    """A token as paper mode sees it."""
+
+
+class PaperMarket(Simulated):
+    """All tracked tokens, and how current they are."""
+
+    data: list[PaperMarketEntry]
+    health: MarketHealth
+    asOf: Time
+
+
+class Family(Simulated):
+    """The closes of one strategy family, described; null where there are none."""
+
+    family: FamilyName
+    eligibleCloses: int
+    excluded: dict[str, int] = said("how many, by reason")
+    traders: int
+    tradersUnderReview: int
+    daysCovered: int
+    meanReturnPct: float | None
+    medianReturnPct: float | None
+    winRate: float | None
+    winRateInterval: list[float] | None = said("95 %, low and high")
+    worstCloseReturnPct: float | None
+    costShare: float | None = said("what costs took of what prices moved")
+    sample: Literal["none", "thin", "some", "enough"]
+
+
+class Strategies(Simulated):
+    """Closes by strategy family. Coverage is no proof of profitability."""
+
+    windowDays: int
+    pipeline: str
+    families: list[Family]
+    note: str
+    suggestedStartMode: Literal["guarded"]
+    asOf: Time

@@ -1,0 +1,165 @@
+"""Trades, who traded a token, and the leaderboard."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from web.api.schemas.base import Address, Exact, Page, Shape, Signature, Time, Whole, said
+from web.api.schemas.wallets import Coverage
+
+
+class TokenChange(Shape):
+    """What a transaction changed of one token in the wallet's own accounts."""
+
+    mint: Address
+    symbol: str | None = said("untrusted")
+    changeRaw: Whole
+    change: Exact
+    decimals: int
+
+
+class Lot(Shape):
+    """A part of what was sold, and the trade it was bought in."""
+
+    tradeId: str | None = said("null: opening or unobserved inventory")
+    amountRaw: Whole
+    costLamports: Whole | None
+
+
+class Realized(Shape):
+    """What a sale earned: first in, first out, after the wallet's transaction costs."""
+
+    status: Literal["matched", "partial", "unmatched", "not_applicable"]
+    method: Literal["fifo"]
+    resultLamports: Whole | None
+    resultSol: Exact | None
+    proceedsLamports: Whole | None
+    costLamports: Whole | None
+    matchedRaw: Whole
+    unmatchedRaw: Whole
+    lots: list[Lot]
+
+
+class Trade(Shape):
+    """A finalized transaction of an observed wallet."""
+
+    id: str
+    botId: str
+    wallet: Address
+    signature: Signature
+    slot: int
+    transactionIndex: int | None
+    blockTime: int | None = said("Unix seconds, as the chain gives it")
+    eventAt: Time | None
+    status: Literal["finalized"]
+    kind: Literal[
+        "buy",
+        "sell",
+        "swap",
+        "transfer_in",
+        "transfer_out",
+        "transfer_self",
+        "native_transfer",
+        "order_open",
+        "order_fill",
+        "order_cancel",
+        "liquidity",
+        "lending",
+        "stake",
+        "bridge",
+        "nft",
+        "account_open",
+        "account_close",
+        "failed",
+        "other",
+    ]
+    venue: str | None
+    mint: Address | None
+    symbol: str | None = said("untrusted")
+    tokenChanges: list[TokenChange]
+    solChangeLamports: Whole
+    solChange: Exact
+    feeLamports: Whole
+    tipLamports: Whole
+    rentLamports: Whole
+    realized: Realized
+    flags: list[str] = said("what to know before relying on its numbers")
+    source: Literal["chain"]
+    verified: bool = said("always true: it is finalized on the chain")
+    explorerUrl: str | None = said("null in a demonstration")
+
+
+class ActivityRow(Shape):
+    """A buy or a sale of one token."""
+
+    side: Literal["buy", "sell"]
+    botId: str
+    botName: str = said("untrusted")
+    wallet: Address
+    amountRaw: Whole
+    amount: Exact
+    decimals: int
+    solChangeLamports: Whole
+    solChange: Exact
+    eventAt: Time | None
+    slot: int
+    signature: Signature
+    tradeId: str
+    explorerUrl: str | None = said("null in a demonstration")
+
+
+class LeaderboardRow(Shape):
+    """An influencer on the board; numbers are null where no wallet was observed."""
+
+    rank: int | None
+    botId: str
+    name: str = said("untrusted")
+    handle: str
+    wallet: Address | None
+    ownership: Literal["claimed", "proven"] | None = Field(
+        description=(
+            "null without a wallet; proven and claimed wallets are ranked apart, each from 1"
+        )
+    )
+    realizedLamports: Whole | None
+    realizedSol: Exact | None
+    volumeLamports: Whole | None
+    volumeSol: Exact | None
+    observedTrades: int | None
+    matchedSells: int | None
+    partialSells: int | None
+    unmatchedSells: int | None
+    winRate: float | None = said("a share of the sells whose cost was observed, 0 to 1")
+    ranked: bool
+    unrankedReason: (
+        Literal["no_wallet", "not_observed", "too_few_sells", "open_gap", "proven_by_another"]
+        | None
+    )
+    coverage: Coverage
+
+
+class TradePage(Page):
+    """Trades: newest first; with `since` those that arrived later, in order of arrival."""
+
+    data: list[Trade]
+    newestCursor: str = said("pass it back as since for what arrives later")
+    coverage: Coverage | None = said("of the wallet, where the filters name one")
+
+
+class Activity(Page):
+    """Who of the observed wallets bought or sold one token."""
+
+    mint: Address
+    symbol: str | None = said("untrusted")
+    data: list[ActivityRow]
+    buyers: int
+    sellers: int
+    walletsTracked: int = said("how many wallets this instance observes")
+
+
+class Leaderboard(Page):
+    """The best, those without a rank last."""
+
+    data: list[LeaderboardRow]
+    sort: Literal["pnl", "volume", "trades"]
+    window: Literal["24h", "7d", "30d", "all"]

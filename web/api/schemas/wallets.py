@@ -1,0 +1,66 @@
+"""What was observed of a wallet: coverage, results, positions."""
+
+from typing import Literal
+
+from web.api.schemas.base import Address, Exact, Shape, Time, Whole, said
+
+
+class AttachedWallet(Shape):
+    """The wallet an influencer is observed by."""
+
+    address: Address
+    attachedAt: Time
+    ownership: Literal["claimed", "proven"] = said("proven: its holder signed for it")
+
+
+class Gap(Shape):
+    """A part of a wallet's history that could not be read."""
+
+    fromSlot: int
+    toSlot: int
+    reason: str
+
+
+class Coverage(Shape):
+    """How much of a wallet's history was observed."""
+
+    state: Literal["none", "backfilling", "partial", "complete"]
+    observedFrom: Time | None
+    observedTo: Time | None
+    firstSlot: int | None
+    lastSlot: int | None
+    checkedAt: Time | None
+    receipts: int = said("that were read")
+    pending: int = said("receipts that are known of and were not read yet")
+    gaps: list[Gap]
+    openingInventoryUnknown: list[Address] = said("mints held before anything was observed")
+    note: str | None = said("why it is not complete")
+
+
+class Results(Shape):
+    """Realised results of sales whose cost was observed, after the wallet's transaction costs."""
+
+    realizedLamports: Whole
+    realizedSol: Exact
+    matchedSells: int = said("sales whose whole cost was observed")
+    partialSells: int = said("sales of which a part had an observed cost")
+    unmatchedSells: int = said("sales of unknown cost, which count for nothing")
+    winningSells: int
+    volumeLamports: Whole = said("SOL moved by buys and sells")
+    volumeSol: Exact
+    observedTrades: int = said("buys, sells and swaps")
+    failedTransactions: int
+    failedCostLamports: Whole
+    overheadLamports: Whole = said("fees and tips outside of trades")
+    openPositions: int
+
+
+class Position(Shape):
+    """What a wallet holds of a token by its observed trades."""
+
+    mint: Address
+    symbol: str | None = said("untrusted")
+    amountRaw: Whole
+    decimals: int
+    costLamports: Whole | None = said("of the part whose cost is known")
+    unknownBasisRaw: Whole = said("the part whose cost is not known")
