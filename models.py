@@ -1,9 +1,9 @@
-"""Tables and constraints.
+"""Tables and constraints. Those of the market and of paper mode are in the rooms' `tables.py`.
 
 Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are
 integers (they fit a signed 64-bit column); raw token amounts are u64 and do not, so they are
-decimal text inside JSON or zero-padded text columns. JSON columns hold text made by `orjson`; who
-writes a column names its shape beside the field.
+decimal text inside JSON or zero-padded text columns. JSON columns hold text made by `orjson`; the
+class that writes a column names its shape. Hashes are SHA-256, in hex.
 """
 
 from peewee import (
@@ -30,178 +30,167 @@ class Base(Model):
         strict_tables = True
 
 
-# ---- people, personas, keys ----------------------------------------------------------------------
+# ---- people, influencers, keys -------------------------------------------------------------------
 class Owner(Base):
+    """Who created influencers. `recovery_hash` is of the recovery code; `posts_bytes` is what the
+    owner's posts take together (accounts.posts.measure_post).
+    """
+
     id = AutoField()
     uid = TextField(unique=True)
-    # SHA-256 of the recovery code
     recovery_hash = TextField(null=True, unique=True)
     created_at = BigIntegerField()
-    # what its posts take, as accounts.posts.measure_post says
     posts_bytes = BigIntegerField(default=0)
 
 
 class Bot(Base):
-    """An influencer of wallet mode."""
+    """An influencer of wallet mode.
+
+    The handle is lower case and derived from the name; names that look alike share `likeness`
+    (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
+    Only trades that happened after `auto_post_since` are posted by the observer.
+    """
 
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="bots")
-    # lower case, derived from the name
     handle = TextField(unique=True)
     name = TextField()
-    # What it shares with names that look like it; see web.names.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    # JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}
     voice = TextField()
     avatar_url = TextField(null=True)
     auto_post = BooleanField(default=False)
-    # only trades that happened later are posted
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
 
 
 class Key(Base):
-    """An API key: only its hash is kept. A publishing key (scope `publish`) is bound to one bot."""
+    """An API key, of which only the hash is stored. A publishing key is bound to one bot.
+
+    `scope`: read | publish; `prefix`: cnd_read_ | cnd_pub_. `last_used_at` is of the first edition:
+    later uses are kept with the rate-limit counters, so that a use changes no cached list.
+    """
 
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="keys")
     bot = ForeignKeyField(Bot, null=True, backref="keys")
-    # read | publish
     scope = TextField()
     name = TextField(default="")
-    # cnd_read_ | cnd_pub_
     prefix = TextField()
     last4 = TextField()
-    # SHA-256, hex
     hash = TextField(unique=True)
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
-    # Of the first edition: later uses are kept where requests are counted (ratelimit.Allowance),
-    # which changes no list.
     last_used_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
 
 
 class Session(Base):
-    """A creator's browser. The signed cookie carries a random id, this table its hash: a row that
-    is gone has ended.
+    """A logged-in browser: its signed cookie carries a random id, this table the id's hash. Deleting
+    the row ends the session.
+
+    `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
+    JSON {text, bot, wallet, endsAt}; it works once.
     """
 
     id = AutoField()
     owner = ForeignKeyField(Owner, backref="sessions")
-    # SHA-256, hex
     hash = TextField(unique=True)
     created_at = BigIntegerField()
-    # coarse: written at most once an hour
     seen_at = BigIntegerField()
-    # JSON {text, bot, wallet, endsAt} of a proof under way; works once
     challenge = TextField(null=True)
 
 
-# ---- what is watched -----------------------------------------------------------------------------
+# ---- what is observed ----------------------------------------------------------------------------
 class Wallet(Base):
-    """A public address that is or was observed, and what observation made of it. The five columns
-    before the last are derived by the fold.
+    """A public address that is or was observed, and what observation derived from it.
+
+    `bot` holds it now, else held it last; whose its trades are, BOT_OF_TRADE decides. Where `bot`
+    merely claimed it after another bot had proven it, `prover` is that other, and trades are `bot`'s
+    since `bot_since` (ms). Else both are null and all trades are `bot`'s.
     """
 
     id = AutoField()
     address = TextField(unique=True)
-    # Who holds it now, else who held it last. See BOT_OF_TRADE for whose its trades are.
     bot = ForeignKeyField(Bot, backref="wallets")
-    # Where `bot` merely claimed it after another had proven it: that other, and since when (ms)
-    # trades are `bot`'s. Else both null, and all trades are `bot`'s.
     prover = ForeignKeyField(Bot, null=True, backref="proven_wallets")
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # when a node last told of it, and when the next look is due
+    # When a node last told of it, when it is polled next, when its token accounts were last listed.
     looked_at = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
-    # when its token accounts were last listed
     accounts_at = BigIntegerField(null=True)
-    # every address was walked to its end at least once
+    # Backfilled: every address was scanned to its end at least once.
     whole = BooleanField(default=False)
-    # not before: walk and fetch again around a gap
+    # A gap is repaired no earlier than this.
     heal_at = BigIntegerField(default=0)
-    # of the program table its entries were read with
+    # Digest of the program table that its entries were read with.
     rules = TextField(default="")
-    # block time up to which the node's view was seen
+    # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
-    # JSON, the Coverage object of the interface
+    # Derived from the ledger. JSON: Coverage, and the results and openPositions of Bot in the API;
+    # `last_trade_at` (ms) counts buys, sells and swaps; `realized` (lamports) sorts the leaderboard.
     coverage = TextField(null=True)
-    # JSON, the results object of Bot
     results = TextField(null=True)
-    # JSON, the openPositions list of Bot
     positions = TextField(null=True)
-    # ms; buys, sells and swaps
     last_trade_at = BigIntegerField(null=True)
-    # lamports; the leaderboard sorts by it
     realized = BigIntegerField(null=True)
-    # Why observing it fails now (a sentence; null: it does not), since when, how often in a row.
+    # Why observing it fails now (a sentence, or null), since when, how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # How many token accounts the last list of them named beyond MAX_ADDRESSES_PER_WALLET.
+    # Token accounts beyond MAX_ADDRESSES_PER_WALLET in the last list of them.
     accounts_left_out = IntegerField(default=0)
 
 
-# Whose a trade `t` of a wallet `w` is, as SQL: the one place that decides. What a bot had proven
-# stays with it until another proof; a trade without a block time is not given to a claim.
+# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What a bot
+# had proven stays with it until another proof; a trade without a block time is not given to a claim.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
                   ELSE w.prover_id END"""
 
 
 class Attachment(Base):
-    """Which bot held which wallet from when to when. At most one open row per wallet and per bot."""
+    """Which bot held which wallet from when to when. At most one open row per wallet and per bot.
+    `ownership`: claimed | proven.
+    """
 
     id = AutoField()
     bot = ForeignKeyField(Bot, backref="attachments")
     wallet = ForeignKeyField(Wallet, backref="attachments")
-    # claimed | proven
     ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)
 
-    class Meta:
-        indexes = ()
 
-
+OPEN = SQL("detached_at IS NULL")
 Attachment.add_index(
-    Attachment.index(
-        Attachment.wallet,
-        unique=True,
-        where=SQL("detached_at IS NULL"),
-        name="attachment_open_wallet",
-    )
+    Attachment.index(Attachment.wallet, unique=True, where=OPEN, name="attachment_open_wallet")
 )
 Attachment.add_index(
-    Attachment.index(
-        Attachment.bot, unique=True, where=SQL("detached_at IS NULL"), name="attachment_open_bot"
-    )
+    Attachment.index(Attachment.bot, unique=True, where=OPEN, name="attachment_open_bot")
 )
 
 
 class Address(Base):
-    """One watched address of a wallet: itself or a token account it ever owned. The coverage ledger
-    of accounting.md section 4.
+    """A watched address of a wallet: itself, or a token account it ever owned. Its coverage, as
+    docs/observing.md defines it.
+
+    Everything listed up to `head_slot` was seen at least once. `walks` counts full scans, `walk_new`
+    what the last one listed that was unknown, `walk_cursor` (JSON) is one under way, so that a
+    restart resumes it; `endpoint` labels the node that served it.
     """
 
     id = AutoField()
     wallet = ForeignKeyField(Wallet, backref="addresses")
     address = TextField()
-    # everything listed up to here has been seen at least once
     head_slot = BigIntegerField(null=True)
-    # full walks ended so far
     walks = IntegerField(default=0)
-    # what the last full walk listed that was not known
     walk_new = IntegerField(null=True)
     walked_at = BigIntegerField(null=True)
-    # JSON of a full walk under way, so that a restart goes on
     walk_cursor = TextField(null=True)
-    # label of the endpoint that served the last walk
     endpoint = TextField(null=True)
 
     class Meta:
@@ -209,14 +198,13 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized receipt as the node gave it (zlib of the JSON), stored once for all wallets it
-    names.
+    """A finalized transaction as the node gave it (zlib of the JSON), stored once for all wallets it
+    names. `tx_index` is its place in the block.
     """
 
     id = AutoField()
     signature = TextField(unique=True)
     slot = BigIntegerField()
-    # place in the block
     tx_index = IntegerField(null=True)
     block_time = BigIntegerField(null=True)
     body = BlobField()
@@ -225,20 +213,20 @@ class Receipt(Base):
 
 
 class WalletSignature(Base):
-    """A signature listed for a wallet. `pending` until its receipt is stored; `refused` says why it
-    could not be taken in.
+    """A signature listed for a wallet. `state` is pending until its transaction is stored, then
+    stored; `problem` says why it could not be taken in.
+
+    `head`: arrived after the first full scan, so fetched before the backfill. `entry`: JSON of
+    chain.entries.Entry, once stored.
     """
 
     id = AutoField()
-    wallet = ForeignKeyField(Wallet, backref="sightings", index=False)
+    wallet = ForeignKeyField(Wallet, backref="signatures", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
-    # arrived after the first walk: fetched before the back-fill
     head = BooleanField(default=False)
-    # pending | stored
     state = TextField(default="pending")
-    # JSON of chain.entries.Entry, once stored
     entry = TextField(null=True)
     tries = IntegerField(default=0)
     due_at = BigIntegerField(default=0)
@@ -246,7 +234,7 @@ class WalletSignature(Base):
     seen_at = BigIntegerField()
 
     class Meta:
-        # The name it had in the first edition.
+        # Its name since the first edition; a rename would lock the largest table for no reader.
         table_name = "sighting"
         indexes = (
             (("wallet", "signature"), True),
@@ -255,21 +243,21 @@ class WalletSignature(Base):
         )
 
 
-# ---- what was derived ----------------------------------------------------------------------------
+# ---- what is derived -----------------------------------------------------------------------------
 class Trade(Base):
-    """One receipt as it concerns one wallet. Derived: `rebuild` makes the same rows from the stored
-    receipts.
+    """A transaction as it concerns one wallet. Derived: `rebuild` makes the same rows again from the
+    stored transactions.
+
+    `id` is the order of arrival, by which followers page; `uid` is made from wallet and signature
+    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in lamports.
     """
 
-    # order of arrival: followers page by it
     id = AutoField()
-    # from wallet and signature: survives every refold
     uid = TextField(unique=True)
     wallet = ForeignKeyField(Wallet, backref="trades", index=False)
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
-    # sorts inside a slot: tx_index, or 0
     place = IntegerField(default=0)
     block_time = BigIntegerField(null=True)
     kind = TextField()
@@ -277,7 +265,6 @@ class Trade(Base):
     mint = TextField(null=True)
     # JSON [[mint, raw change, decimals]...], by mint
     token_changes = TextField()
-    # lamports
     sol_change = BigIntegerField()
     fee = BigIntegerField()
     tip = BigIntegerField()
@@ -293,7 +280,7 @@ class Trade(Base):
     lots = TextField()
     # JSON list of words, sorted
     flags = TextField()
-    # of all derived columns: a refold writes only what differs
+    # of all derived columns: a rebuild writes only the rows that differ
     digest = TextField()
 
     class Meta:
@@ -307,14 +294,14 @@ class Trade(Base):
 
 
 class TradeMint(Base):
-    """Which tokens a trade moved: the filter by mint and the activity of a token read this."""
+    """A token that a trade moved, for the filter by mint and the activity of a token. `wallet`,
+    `slot` and `place` are the trade's; `side` is buy or sell, null where it was no trade.
+    """
 
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
-    # the trade's own
     wallet = ForeignKeyField(Wallet, index=False)
     mint = TextField()
-    # buy | sell, for buys, sells and swaps
     side = TextField(null=True)
     slot = BigIntegerField()
     place = IntegerField(default=0)
@@ -330,14 +317,15 @@ class TradeMint(Base):
 
 
 class HourTotal(Base):
-    """A wallet's running totals at the end of each hour in which something was booked: what a span
-    of time saw is a difference of two. Derived.
+    """A wallet's running totals at the end of each hour that saw a transaction: a span of time is
+    the difference of two rows. Derived.
+
+    `hour` counts from 1970 and never falls below that of the transaction before. `realized` and
+    `volume` are in lamports.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
-    # since 1970; never before that of the receipt before
     hour = IntegerField()
-    # lamports, as volume
     realized = BigIntegerField()
     volume = BigIntegerField()
     trades = IntegerField()
@@ -351,16 +339,18 @@ class HourTotal(Base):
 
 
 class Post(Base):
-    """What an influencer said. The words stay as they were; only `status` and what belongs to it
-    moves, by observation alone.
+    """What an influencer said. The words never change; `status` and what belongs to it are moved by
+    observation alone, and `hide` takes the words away.
+
+    `source`: bot | observer; `channel`: api | studio | observer; `wallet`: the one it is judged
+    against, for ever; `status`: none | pending | verified | mismatch | not_found; `hidden_hash`:
+    what a retry is compared with once the words are gone.
     """
 
     id = AutoField()
     uid = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="posts")
-    # bot | observer
     source = TextField()
-    # api | studio | observer
     channel = TextField()
     key = ForeignKeyField(Key, null=True)
     event_id = TextField()
@@ -370,9 +360,7 @@ class Post(Base):
     signature = TextField(null=True)
     reason = TextField(null=True)
     sanitized = BooleanField(default=False)
-    # the wallet it is judged against, for ever
     wallet = ForeignKeyField(Wallet, null=True)
-    # none | pending | verified | mismatch | not_found
     status = TextField(default="none")
     status_reason = TextField(null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
@@ -380,7 +368,6 @@ class Post(Base):
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
-    # SHA-256 of what a retry is compared with, once the words are gone
     hidden_hash = TextField(null=True)
 
     class Meta:
@@ -396,18 +383,16 @@ class Post(Base):
 
 class Arrival(Base):
     """What followers are told, in the order it became true here: a post, a trade, a post whose
-    verification moved.
+    verification moved. Written by storage.arrivals, in the transaction of what it tells.
 
-    A row is written in the transaction of what it tells and stays for ever, so that no id is used
-    twice; a follower's cursor is one of them. There is one writer at a time, on every engine: so
-    ids appear in their order.
+    Rows stay for ever, so that no id is used twice; a follower's cursor is an id. Every engine has
+    one writer at a time, so ids appear in their order. `kind`: post | trade | verification |
+    restore (nothing to tell, but ids go on above it). `trade` is null where a rebuild took it back.
     """
 
     id = AutoField()
-    # post | trade | verification | restore (nothing to tell, but numbers begin anew above it)
     kind = TextField()
     post = ForeignKeyField(Post, null=True)
-    # null: a refold took the trade back
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
 
     class Meta:
@@ -421,119 +406,26 @@ Arrival.add_index(
 )
 
 
-# ---- the market ----------------------------------------------------------------------------------
-class Quote(Base):
-    """What a provider said about a token at one moment. Amounts are exact decimal text, null where
-    it said nothing.
-    """
-
-    # dexscreener | geckoterminal
-    source = TextField(null=True)
-    # DexScreener: only of pairs quoted in SOL
-    price_sol = TextField(null=True)
-    price_usd = TextField(null=True)
-    liquidity_usd = TextField(null=True)
-    # the SOL side of the pool, in SOL
-    pool_sol = TextField(null=True)
-    volume24h_usd = TextField(null=True)
-    # why not to believe the price: not_positive | jump
-    absurd = TextField(null=True)
-
-
-class Token(Quote):
-    """A mint that was discovered or that an observed wallet moved, with its last quote. Symbol and
-    name are hostile text.
-    """
-
-    id = AutoField()
-    mint = TextField(unique=True)
-    symbol = TextField(null=True)
-    name = TextField(null=True)
-    decimals = IntegerField(null=True)
-    # dexscreener | geckoterminal | wallets; null: known only because a trade moved it
-    found_by = TextField(null=True)
-    discovered_at = BigIntegerField(null=True)
-    # priced and listed since then; null: not any more, or never
-    tracked_at = BigIntegerField(null=True)
-    # a paper position is open in it: it stays tracked
-    held = BooleanField(default=False)
-    # when a price provider was last asked about it
-    asked_at = BigIntegerField(default=0)
-    # when the quote above was taken
-    quoted_at = BigIntegerField(null=True)
-    pair_url = TextField(null=True)
-    pair_created_at = BigIntegerField(null=True)
-    # JSON [{key, label, status, detail, checkedAt}...]
-    checks = TextField(null=True)
-    checked_at = BigIntegerField(null=True)
-
-    class Meta:
-        indexes = ((("tracked_at",), False),)
-
-
-Token.add_index(
-    Token.index(
-        Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"
-    )
-)
-
-
-class Snapshot(Quote):
-    """One quote, kept for paper mode until `expires_at`, which is decided when it is taken; see
-    scout.keep_until.
-    """
-
-    # rises with taken_at
-    id = AutoField()
-    token = ForeignKeyField(Token, backref="snapshots", index=False)
-    taken_at = BigIntegerField()
-    # null: pinned, a decision or a fill names it, never thinned
-    expires_at = BigIntegerField(null=True, index=True)
-
-    class Meta:
-        indexes = ((("token", "taken_at"), False),)
-
-
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """One row per background job: what health tells about it."""
+    """What health tells of a background job. `name`: observer | scout | paper; `state`: ok | failing
+    | off; `details`: JSON, the job's own.
+    """
 
-    # observer | scout | paper
     name = TextField(primary_key=True)
-    # ok | failing | off
     state = TextField()
     heartbeat_at = BigIntegerField(null=True)
     last_success_at = BigIntegerField(null=True)
     last_error = TextField(null=True)
-    # JSON, the job's own
     details = TextField(default="{}")
 
 
 TABLES = (
-    Owner,
-    Bot,
-    Key,
-    Session,
-    Wallet,
-    Attachment,
-    Address,
-    Receipt,
-    WalletSignature,
-    Trade,
-    TradeMint,
-    HourTotal,
-    Post,
-    Arrival,
+    *(Owner, Bot, Key, Session),
+    *(Wallet, Attachment, Address, Receipt, WalletSignature),
+    *(Trade, TradeMint, HourTotal, Post, Arrival),
     Job,
-    Token,
-    Snapshot,
 )
-
-
-# ---- lists in statements ---------------------------------------------------------------------
-
-
-# ---- short named writes --------------------------------------------------------------------------
 
 
 def store_trades(rows):

@@ -34,7 +34,8 @@ from market.providers import (
     parse_pools,
     parse_text,
 )
-from models import Job, Post, Snapshot, Token, Trade, TradeMint
+from market.tables import Snapshot, Token
+from models import Job, Post, Trade, TradeMint
 
 TRACKED_TOKENS = 1000
 # getMultipleAccounts

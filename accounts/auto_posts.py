@@ -8,7 +8,8 @@ from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
 from chain.kinds import TRADES
-from models import Attachment, Bot, Post, Token, Trade, WalletSignature
+from market.tables import Token
+from models import Attachment, Bot, Post, Trade, WalletSignature
 from voice import builtin
 
 

@@ -17,9 +17,9 @@ import time
 import orjson
 
 import config
-import models
 import papertrade
 import storage
+from market import tables as market_tables
 from paper import tables as paper_tables
 from paper.strategies import FAMILIES
 
@@ -107,9 +107,9 @@ def prepare(args, now):
         for number in range(args.tokens)
     ]
     for at in range(0, len(rows), 500):
-        models.Token.insert_many(rows[at : at + 500]).execute()
+        market_tables.Token.insert_many(rows[at : at + 500]).execute()
     chance = random.Random(1)
-    return {token.id: chance.uniform(1e-6, 1e-4) for token in models.Token.select()}
+    return {token.id: chance.uniform(1e-6, 1e-4) for token in market_tables.Token.select()}
 
 
 def store_snapshots(market, at, number):
@@ -131,7 +131,7 @@ def store_snapshots(market, at, number):
         )
     with storage.writing():
         for at in range(0, len(rows), 500):
-            models.Snapshot.insert_many(rows[at : at + 500]).execute()
+            market_tables.Snapshot.insert_many(rows[at : at + 500]).execute()
 
 
 class Reader:

@@ -27,7 +27,8 @@ from chain.entries import Entry
 from chain.receipts import Balance
 from chain.store import Books
 from chain.verify import judge
-from models import Address, Bot, Key, Token, Trade, Wallet, WalletSignature
+from market.tables import Token
+from models import Address, Bot, Key, Trade, Wallet, WalletSignature
 from observer import Observer
 
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400

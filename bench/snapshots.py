@@ -19,7 +19,7 @@ import models
 import scout
 import storage
 from market.providers import ADDRESSES_PER_CALL, Quote
-from models import Snapshot, Token
+from market.tables import Snapshot, Token
 
 MEGABYTES, MILLISECONDS = 300, 50
 END = 1_800_000_000_000

@@ -13,12 +13,12 @@ import apsw
 import requests
 
 import config as settings
-import models
 import papertrade
 import scout
 import storage
 from accounts import influencers, posts, traders
 from demo import cast
+from market import tables as market_tables
 from market.providers import parse_pairs, parse_pools
 from operate import backups
 from storage import locks
@@ -134,7 +134,7 @@ def play_past(config, mint_accounts, market):
         now = (market.start + at) * 1000
         _discover(market, at, now)
         if at == -PAST:
-            tokens = list(models.Token.select())
+            tokens = list(market_tables.Token.select())
             scout.store_checks(tokens, [mint_accounts[token.mint] for token in tokens], now)
         mints = scout.list_unpriced(now)
         scout.store_quotes(parse_pairs(_as_received(market.show_pairs(mints, at)))[0], mints, now)

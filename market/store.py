@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from models import Snapshot, Token
+from market.tables import Snapshot, Token
 from storage import in_parts
 
 

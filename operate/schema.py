@@ -1,7 +1,8 @@
 """Every table of the database."""
 
 import models
+from market import tables as market_tables
 from paper import tables as paper_tables
 
 # In this order rows can be inserted: what a row names stands in a table before it.
-TABLES = (*models.TABLES, *paper_tables.TABLES)
+TABLES = (*models.TABLES, *market_tables.TABLES, *paper_tables.TABLES)

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, fields
 import orjson
 from peewee import fn
 
-import models
 import storage
 from market import store as market_store
+from market import tables as market_tables
 from models import BOT_OF_TRADE
 from paper import tables as paper_tables
 from paper.book import Book, Close, Position, find_exclusion, public_id
@@ -123,7 +123,7 @@ def find_cursor():
 
 
 def find_newest():
-    return models.Snapshot.select(fn.MAX(models.Snapshot.id)).scalar() or 0
+    return market_tables.Snapshot.select(fn.MAX(market_tables.Snapshot.id)).scalar() or 0
 
 
 def find_first_new(after_id, since):

@@ -11,7 +11,8 @@ from service import NOW, address, signature
 
 import storage
 from accounts import influencers, posts
-from models import Bot, Post, Token, Trade, Wallet
+from market.tables import Token
+from models import Bot, Post, Trade, Wallet
 from web.server import cache
 
 WALLET, MINT = address("wallet"), address("mint")

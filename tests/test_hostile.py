@@ -17,7 +17,8 @@ from test_studio import Browser
 import models
 from accounts import traders
 from accounts.fields import clean_text, has_control
-from models import Bot, Job, Key, Post, Token, Wallet
+from market.tables import Token
+from models import Bot, Job, Key, Post, Wallet
 from observer import Observer
 from paper import tables as paper_tables
 from paper.tables import PaperPost, Review, Trader

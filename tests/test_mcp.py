@@ -13,7 +13,7 @@ from mcp import Client, StdioServerParameters
 from service import address, signature
 
 from cli import mcp as agents
-from models import Token
+from market.tables import Token
 
 READS = {
     "list_bots",

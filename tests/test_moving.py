@@ -14,7 +14,9 @@ import config
 import models
 import storage
 from accounts import influencers, posts, traders
-from models import Arrival, Token, Trade
+from market import tables as market_tables
+from market.tables import Token
+from models import Arrival, Trade
 from operate import backups, copy, schema
 from operate.backups import Refused
 from storage import locks
@@ -57,7 +59,7 @@ def file(tmp_path):
         models.Receipt.create(
             signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW
         )
-        models.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
+        market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
     leave()
     return settings
 

@@ -10,7 +10,8 @@ import pytest
 from service import NOW, Service, address, signature
 
 from accounts import influencers, posts, traders
-from models import Post, Token, Wallet
+from market.tables import Token
+from models import Post, Wallet
 from web.site.reference import GROUPS
 from web.site.words import ADVICE
 

@@ -19,7 +19,7 @@ import storage
 from accounts import traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
-from models import Snapshot, Token
+from market.tables import Snapshot, Token
 from paper import engine, store
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell

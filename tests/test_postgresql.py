@@ -32,6 +32,7 @@ import jobs
 import models
 import storage
 from accounts import influencers
+from market import tables as market_tables
 from models import Arrival, Job, Receipt, WalletSignature
 from operate import backups, doctor
 from storage import arrivals, database
@@ -79,8 +80,10 @@ def test_texts_compare_by_their_bytes(db):
     )
     assert elsewhere.fetchall() == []
     for name in ("b", "B", "_", "Ä"):
-        models.Token.create(mint=name)
-    assert [token.mint for token in models.Token.select().order_by(models.Token.mint)] == [
+        market_tables.Token.create(mint=name)
+    assert [
+        token.mint for token in market_tables.Token.select().order_by(market_tables.Token.mint)
+    ] == [
         "B",
         "_",
         "b",
@@ -94,19 +97,19 @@ def test_integers_have_64_bits(db):
         " 'public' AND data_type IN ('integer', 'smallint') AND table_name <> 'schema_migration'"
     )
     assert narrow.fetchall() == []
-    models.Token.create(mint="m", asked_at=2**63 - 1)
+    market_tables.Token.create(mint="m", asked_at=2**63 - 1)
     assert db.execute_sql("SELECT SUM(asked_at) * 2 FROM token").fetchone() == (2**64 - 2,)
 
 
 def test_values_and_letters_are_told_apart(db):
-    models.Token.create(mint="m", name="100 % ?", symbol="a\0b")
+    market_tables.Token.create(mint="m", name="100 % ?", symbol="a\0b")
     assert db.execute_sql(
         "SELECT name FROM token WHERE name LIKE '%\\% ?' AND mint = ?".replace("\\% ?", "%"), ("m",)
     ).fetchone() == ("100 % ?",)
     assert db.execute_sql("SELECT COUNT(*) FROM token WHERE name LIKE '100 %'").fetchone() == (1,)
     assert (
         db.execute_sql("SELECT COUNT(*) FROM token WHERE symbol = ?", ("a\0b",)).fetchone() == (1,)
-        and models.Token.get().symbol == "a\N{REPLACEMENT CHARACTER}b"
+        and market_tables.Token.get().symbol == "a\N{REPLACEMENT CHARACTER}b"
     )
 
 

@@ -14,7 +14,8 @@ import scout
 from chain.rpc import Unavailable
 from market import providers
 from market import store as market_store
-from models import Job, Snapshot, Token, Trade, TradeMint
+from market.tables import Snapshot, Token
+from models import Job, Trade, TradeMint
 from scout import DAY, HOUR, MINUTE, PROBATION, Scout, choose_dropped, keep_until, mark_absurd
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, mint_account

@@ -8,7 +8,8 @@ import pytest
 from service import NOW, address, signature
 
 from accounts import influencers
-from models import Token, Wallet
+from market.tables import Token
+from models import Wallet
 from storage import database
 from web.api import queries
 

@@ -1,0 +1,84 @@
+"""Tables of the market: tokens, and snapshots of what providers said about them."""
+
+from peewee import (
+    SQL,
+    AutoField,
+    BigIntegerField,
+    BooleanField,
+    ForeignKeyField,
+    IntegerField,
+    TextField,
+)
+
+from models import Base
+
+
+class Quote(Base):
+    """What a provider said about a token at one moment. Amounts are exact decimal text, null where
+    it said nothing.
+
+    `source`: dexscreener | geckoterminal; `price_sol`: from DexScreener only of pairs quoted in
+    SOL; `pool_sol`: the SOL side of the pool; `absurd`: why not to believe the price, not_positive
+    | jump.
+    """
+
+    source = TextField(null=True)
+    price_sol = TextField(null=True)
+    price_usd = TextField(null=True)
+    liquidity_usd = TextField(null=True)
+    pool_sol = TextField(null=True)
+    volume24h_usd = TextField(null=True)
+    absurd = TextField(null=True)
+
+
+class Token(Quote):
+    """A mint that was discovered or that an observed wallet moved, with its last quote, taken at
+    `quoted_at`. Symbol and name are hostile text.
+
+    `found_by`: dexscreener | geckoterminal | wallets, null where only a trade moved it. Priced and
+    listed while `tracked_at` is set. `held`: a paper position is open in it, so it stays tracked.
+    `checks`: JSON [{key, label, status, detail, checkedAt}...].
+    """
+
+    id = AutoField()
+    mint = TextField(unique=True)
+    symbol = TextField(null=True)
+    name = TextField(null=True)
+    decimals = IntegerField(null=True)
+    found_by = TextField(null=True)
+    discovered_at = BigIntegerField(null=True)
+    tracked_at = BigIntegerField(null=True)
+    held = BooleanField(default=False)
+    asked_at = BigIntegerField(default=0)
+    quoted_at = BigIntegerField(null=True)
+    pair_url = TextField(null=True)
+    pair_created_at = BigIntegerField(null=True)
+    checks = TextField(null=True)
+    checked_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ((("tracked_at",), False),)
+
+
+Token.add_index(
+    Token.index(
+        Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"
+    )
+)
+
+
+class Snapshot(Quote):
+    """A quote kept for paper mode until `expires_at` (scout.keep_until); null where a decision or a
+    fill names it, which keeps it for ever. Ids rise with `taken_at`.
+    """
+
+    id = AutoField()
+    token = ForeignKeyField(Token, backref="snapshots", index=False)
+    taken_at = BigIntegerField()
+    expires_at = BigIntegerField(null=True, index=True)
+
+    class Meta:
+        indexes = ((("token", "taken_at"), False),)
+
+
+TABLES = (Token, Snapshot)
