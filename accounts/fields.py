@@ -57,7 +57,7 @@ ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
 def is_base58(text, size):
-    """Is this base58 of exactly `size` bytes? (The library alone would accept a trailing newline.)"""
+    """Is this base58 of exactly `size` bytes? The library accepts a trailing newline."""
     return (
         isinstance(text, str)
         and BASE58.fullmatch(text) is not None
@@ -72,8 +72,7 @@ def looks_secret(text):
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
     return (
-        len(words) in SEED_LENGTHS
-        and all(word.isalpha() for word in words)
+        (len(words) in SEED_LENGTHS and all(word.isalpha() for word in words))
         or text.startswith("[")
         or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
         or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
@@ -129,10 +128,10 @@ def _run_holds_phrase(run: list[int]) -> bool:
         for size in SEED_LENGTHS:
             if size > end:
                 break
-            if _is_checked(bits & ((1 << 11 * size) - 1), size):
-                # How few repeat is asked last: one window in sixteen comes as far as this.
-                if len(set(run[end - size : end])) > size // 2:
-                    return True
+            # How few repeat is asked last: one window in sixteen comes as far as that.
+            checked = _is_checked(bits & ((1 << 11 * size) - 1), size)
+            if checked and len(set(run[end - size : end])) > size // 2:
+                return True
     return False
 
 
@@ -168,7 +167,7 @@ def check_wallet(text, field="wallet"):
 
 @functools.lru_cache(4096)
 def is_provable(address):
-    """Could a key sign for this address? Not for those that programs derive, vaults and multisigs."""
+    """Could a key sign for this address? Programs derive those of vaults and multisigs: no key."""
     return is_on_curve(base58.b58decode(address))
 
 
@@ -185,7 +184,7 @@ def clean_text(text):
 def _keep_in_emoji(found):
     text, at = found.string, found.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    if found[0] == EMOJI_STYLE and (_is_symbol(before) or before and before in KEYCAPS):
+    if found[0] == EMOJI_STYLE and (_is_symbol(before) or (before and before in KEYCAPS)):
         return EMOJI_STYLE
     if (
         found[0] == ZERO_WIDTH_JOINER

@@ -187,7 +187,7 @@ def rename(bot, name):
 
 
 def find_free_likeness(name, holder=None):
-    """The name's likeness, if nobody but `holder` (a Bot or a Trader) has one that looks the same."""
+    """The name's likeness; Problem where another than `holder` (a Bot or a Trader) has it."""
     likeness = find_likeness(name)
     for table in (Bot, Trader):
         alike = table.select().where(table.likeness == likeness)

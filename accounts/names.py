@@ -25,11 +25,14 @@ LABELS = re.compile(
 )
 # Letters that look like Latin ones, each before its like; from Unicode's confusables.txt
 # (unicode.org/Public/security/latest), as far as they are in common fonts.
-UPPER_LIKE = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕЅІЈКМНОРСТУХӀԚԜՍՕ", "ABEZHIKMNOPTYXABESIJKMHOPCTYXIQWUO"))
+UPPER_LIKE = dict(
+    zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕЅІЈКМНОРСТУХӀԚԜՍՕ", "ABEZHIKMNOPTYXABESIJKMHOPCTYXIQWUO", strict=True)
+)
 LOWER_LIKE = dict(
     zip(
         "αγηικνορτυχϲϳаеѕіјкорсухԁһԛԝӏгցհոսօıȷɑɡᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ",
         "aynikvoptuxcjaesijkopcyxdhqwlrghnuoijagabcdefghijklmnoprstuvwyz",
+        strict=True,
     )
 )
 DIGIT_LIKE = {"0": "o", "1": "l", "i": "l", "|": "l"}

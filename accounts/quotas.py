@@ -5,8 +5,9 @@ use it, of which there is one at a time, so that no race passes it. The operator
 exempt: config.lift_quotas. 1 MB is 1,000,000 bytes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from config import Config
 from storage import database
@@ -29,7 +30,8 @@ CHANGES = (
 )
 TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
 WALLETS = """
-SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ? AND b.id <> ? AND a.detached_at IS NULL"""
+SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?
+AND b.id <> ? AND a.detached_at IS NULL"""
 # What the owner who uses most of it uses, and how many owners are at the limit.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"

@@ -3,12 +3,22 @@ must start at once.
 """
 
 import contextlib
+import datetime
 import json
 import time
 
 
 def now_ms():
     return time.time_ns() // 1_000_000
+
+
+def show_time(ms):
+    """UTC milliseconds in RFC 3339, whole seconds without a fraction; None stays None."""
+    if ms is None:
+        return None
+    seconds, rest = divmod(ms, 1000)
+    text = datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
 def say(args, shown, text):

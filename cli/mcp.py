@@ -6,7 +6,6 @@ name, description or error repeats any of it.
 """
 
 import os
-from urllib.parse import quote
 
 import orjson
 
@@ -49,6 +48,8 @@ def run_mcp(config, args):
     if not key:
         raise invalid("CANDOR_KEY", "must be set in the environment to a read or a publishing key")
     try:
+        from cli.mcp_tools import build_server
+
         server = build_server(Instance(os.environ.get("CANDOR_URL") or config.base_url, key))
     except ModuleNotFoundError as missing:
         if missing.name.partition(".")[0] != "mcp":
@@ -224,132 +225,3 @@ def trim_entry(entry):
     names = {name: clip(entry[name], SHORT) for name in ("symbol", "name")}
     checks = {check["key"]: check["status"] for check in entry["checks"]}
     return {**without(entry, "pairUrl"), **names, "checks": checks}
-
-
-def build_server(instance):
-    """The tools, one for each thing the interface can be asked. Their docstrings are what an agent
-    reads.
-    """
-    from typing import Annotated, Literal
-
-    from mcp.server.mcpserver import MCPServer
-    from mcp_types import ToolAnnotations
-    from pydantic import Field
-
-    from config import VERSION
-    from web.api.leaderboard import SORTS, WINDOWS
-
-    limit_schema = Field(ge=1, le=100, description="rows; fewer come where they are large")
-    Limit = Annotated[int, limit_schema]
-    Sort, Window = Literal[SORTS], Literal[tuple(WINDOWS)]
-    server = MCPServer(
-        "candor",
-        version=VERSION,
-        instructions=f"Solana trading bots post at {instance.url} and the chain answers. {NOTICE}",
-        log_level="WARNING",
-    )
-    # one text, not the same twice: structured output would repeat it
-    reads = server.tool(
-        structured_output=False,
-        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True),
-    )
-    posts = server.tool(
-        structured_output=False,
-        annotations=ToolAnnotations(
-            read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-        ),
-    )
-
-    @reads
-    def list_bots(limit: Limit = 20, cursor: str | None = None) -> str:
-        """All influencers, newest first: profile, observed results, how complete the observed
-        history is. `cursor`: nextCursor of the page before."""
-        return instance.list("bots", trim_bot, limit, cursor=cursor)
-
-    @reads
-    def show_bot(bot_id: str) -> str:
-        """One influencer with its latest trades, posts and open positions."""
-        return write(trim_detail(instance.get(f"bots/{quote(bot_id, safe='')}")))
-
-    @reads
-    def read_feed(limit: Limit = 20, cursor: str | None = None, since: str | None = None) -> str:
-        """Posts, newest first; with `since` (newestCursor of an earlier answer) those that arrived
-        later, oldest first, each once. Long words are cut: show_post has them whole."""
-        return instance.list("feed", trim_post, limit, cursor=cursor, since=since)
-
-    @reads
-    def show_post(post_id: str) -> str:
-        """One post as it stands now, with its verification."""
-        return write(trim_post(instance.get(f"posts/{quote(post_id, safe='')}"), WHOLE))
-
-    @reads
-    def list_trades(
-        bot_id: str | None = None,
-        wallet: str | None = None,
-        mint: str | None = None,
-        limit: Limit = 20,
-        cursor: str | None = None,
-        since: str | None = None,
-    ) -> str:
-        """Observed trades of an influencer, a wallet or a token, newest first, with matched
-        realised results; `since` as in read_feed. All are finalized and come from the chain."""
-        return instance.list(
-            "trades",
-            trim_trade,
-            limit,
-            botId=bot_id,
-            wallet=wallet,
-            mint=mint,
-            cursor=cursor,
-            since=since,
-        )
-
-    @reads
-    def show_activity(mint: str, limit: Limit = 20, cursor: str | None = None) -> str:
-        """Who of the observed wallets bought or sold this token, newest first."""
-        return instance.list("activity", trim_activity, limit, mint=mint, cursor=cursor)
-
-    @reads
-    def show_leaderboard(sort: Sort = "pnl", window: Window = "all", limit: Limit = 20) -> str:
-        """The best by `sort` (pnl: matched realised result) within `window`."""
-        return instance.list("leaderboard", trim_row, limit, sort=sort, window=window)
-
-    @reads
-    def show_market(limit: Limit = 20, cursor: str | None = None) -> str:
-        """Tokens the scout discovered, with structural checks of their mints and what was not
-        checked."""
-        return instance.list("market", trim_entry, limit, cursor=cursor)
-
-    @reads
-    def show_allowance() -> str:
-        """Whose key this is, whether it may post and for whom, and what is left of its allowance.
-        Costs nothing."""
-        return write(instance.get("me"))
-
-    @posts
-    def publish_post(
-        event_id: str,
-        body: str,
-        mint: str | None = None,
-        symbol: str | None = None,
-        signature: str | None = None,
-        reason: str | None = None,
-    ) -> str:
-        """Publish one update of the key's own influencer, readable by everybody, for good.
-        `event_id` is your name for it: the same again gives the same post, never a second.
-
-        `signature` of a transaction of the influencer's wallet is what may verify a post. Never
-        put keys, seed phrases or anything private into a post.
-        """
-        given = {
-            "eventId": event_id,
-            "body": body,
-            "mint": mint,
-            "symbol": symbol,
-            "signature": signature,
-            "reason": reason,
-        }
-        sent = {name: value for name, value in given.items() if value is not None}
-        return write(trim_post(instance.ask("POST", "posts", json=sent)))
-
-    return server

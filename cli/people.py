@@ -1,7 +1,7 @@
 """bot, key, owner, post: influencers, their keys and wallets, lost codes, hiding a post."""
 
 import config as settings
-from cli import add_command, now_ms, open_database, say
+from cli import add_command, now_ms, open_database, say, show_time
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
 
@@ -218,8 +218,6 @@ def run_key_list(config, args):
 
 
 def show_key(key):
-    from web.api.serialize import show_time
-
     return {
         "keyId": key.uid,
         "ownerId": key.owner.uid,

@@ -150,11 +150,8 @@ def _line_about(row, before, symbols, said):
     receipt, a failed one, the wrong token.
     """
     chance, bot = random.Random(row.signature), BOTS[row.who]
-    if (
-        row.kind not in WORTH_A_POST
-        and not (row.kind == "failed" and chance.random() < 0.4)
-        or row.kind != "failed"
-        and chance.random() > bot.talks
+    if (row.kind not in WORTH_A_POST and not (row.kind == "failed" and chance.random() < 0.4)) or (
+        row.kind != "failed" and chance.random() > bot.talks
     ):
         return None
     facts, mint = _read_facts(row, symbols)

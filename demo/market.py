@@ -87,7 +87,7 @@ def volume_usd(token, at):
 
 
 def pool_sol(token, at):
-    """The SOL side of its pool: a constant-product pool holds more SOL where the price is higher."""
+    """The SOL side of its pool: at a higher price a constant-product pool holds more SOL."""
     return (
         token.sol
         * math.sqrt(price(token, at) / token.price)

@@ -81,7 +81,7 @@ def _read_row(row, start):
 
 
 class Node:
-    """Answers JSON-RPC calls. All of them are `finalized`: a transaction is seen whole, or not yet."""
+    """Answers JSON-RPC calls. All are `finalized`: a transaction is seen whole, or not yet."""
 
     def __init__(self, recording, start):
         self.start, self.rows = start, read_rows(recording, start)

@@ -93,7 +93,7 @@ def _bring_bots(config, recording, lines, start):
     ]
     for line in lines:
         _publish(bots[line.bot], line, (start + line.at) * 1000)
-    for made, one in zip(bots, cast.BOTS):
+    for made, one in zip(bots, cast.BOTS, strict=True):
         influencers.set_profile(made.bot, auto_post=one.told_by_observer, now=start * 1000)
     return bots
 
@@ -120,7 +120,7 @@ def _bring_traders(config, recording, market):
         for one in cast.TRADERS
     ]
     play_past(config, recording["accounts"], market)
-    for trader, one in zip(made, cast.TRADERS):
+    for trader, one in zip(made, cast.TRADERS, strict=True):
         if one.doubt:
             traders.open_review(traders.find_trader(trader.uid), one.doubt, start)
 

@@ -1,5 +1,5 @@
 """How many bytes an owner's posts take, for the quota: kept from now on in each post's transaction,
-counted here once. models.measure_post counts alike.
+counted here once. accounts.posts.measure_post counts alike.
 """
 
 from peewee import BigIntegerField

@@ -274,7 +274,7 @@ def test_the_voice_takes_known_words_only(service):
     }
     assert Bot.get().bio == "hello there"
     for voice in ({"loud": "x"}, {"tone": "x" * 61}, {"topics": ["a"] * 13}, {"topics": ["\0"]}):
-        refuse("validation_failed", lambda: influencers.set_profile(bot, voice=voice))
+        refuse("validation_failed", lambda voice=voice: influencers.set_profile(bot, voice=voice))
     assert json.loads(Bot.get().voice)["tone"] == "wry"
 
 

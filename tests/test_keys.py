@@ -4,6 +4,7 @@ import re
 import threading
 import time
 import zlib
+from functools import partial
 
 import apsw
 import pytest
@@ -119,7 +120,7 @@ def test_an_ended_key_is_not_rotated(service):
     before = Key.select().count()
     for key in (expired, revoked):
         for overlap in (0, HOUR):
-            refuse(lambda: influencers.rotate_key(key.key, NOW + HOUR, overlap), "key_ended")
+            refuse(partial(influencers.rotate_key, key.key, NOW + HOUR, overlap), "key_ended")
         assert find(key.text, NOW + HOUR) is None
     assert Key.select().count() == before
 

@@ -70,6 +70,7 @@ MAY_IMPORT = {
         *("ratelimit", "scout", *BELOW),
         *("apsw", "gunicorn", "mcp", "mcp_types", "orjson", "peewee", "requests", *PURE),
     },
+    "cli.mcp_tools": {"pydantic"},
     "app": {"accounts", "cli", "operate", "web", "ratelimit", *BELOW, "flask", "werkzeug"},
     "gunicorn.conf": {"config", "jobs", "web"},
 }

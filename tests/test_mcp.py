@@ -1,4 +1,4 @@
-"""`app.py mcp`, asked by the official client over stdin and stdout, in front of a running server."""
+"""`app.py mcp`, asked by the official client over stdin and stdout, beside a running server."""
 
 import asyncio
 import json
@@ -13,7 +13,9 @@ from mcp import Client, StdioServerParameters
 from service import address, signature
 
 from cli import mcp as agents
+from cli.mcp_tools import build_server
 from market.tables import Token
+from web.api import leaderboard
 
 READS = {
     "list_bots",
@@ -267,7 +269,7 @@ def ask_tools(instance, calls):
     """[(name, text)] of these tools, in this process."""
 
     async def run():
-        async with Client(agents.build_server(instance)) as client:
+        async with Client(build_server(instance)) as client:
             return [(name, await client.call_tool(name, given)) for name, given in calls]
 
     return asyncio.run(asyncio.wait_for(run(), 60))
@@ -317,8 +319,8 @@ def test_choices_are_in_the_schemas(live):
         }
 
     board = talk(live, ask)["show_leaderboard"]
-    assert board["sort"]["enum"] == ["pnl", "volume", "trades"]
-    assert board["window"]["enum"] == ["24h", "7d", "30d", "all"]
+    assert board["sort"]["enum"] == ["pnl", "volume", "trades"] == list(leaderboard.SORTS)
+    assert board["window"]["enum"] == ["24h", "7d", "30d", "all"] == list(leaderboard.WINDOWS)
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,
         100,

@@ -1,5 +1,8 @@
 """Names: what one may hold, and which two nobody could tell apart."""
 
+# Letters that look like others are what this file is about.
+# ruff: noqa: RUF001
+
 import importlib
 
 import pytest
@@ -100,7 +103,7 @@ def test_names_of_all_scripts_are_welcome(name):
 def test_nobody_takes_a_name_that_looks_like_another(service, one, other):
     made = service.make_bot(one)
     for owner in (None, made.owner):
-        refuse(lambda: service.make_bot(other, owner=owner))
+        refuse(lambda owner=owner: service.make_bot(other, owner=owner))
     refuse(lambda: traders.create_trader(other, "momentum", NOW))
     third = service.make_bot("Third")
     refuse(lambda: influencers.set_profile(third.bot, name=other))

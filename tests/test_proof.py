@@ -1,4 +1,4 @@
-"""Ownership of a wallet: what its key signed counts, in the forms wallets sign, and nothing else."""
+"""Ownership of a wallet: what its key signed counts, in the forms wallets sign; nothing else."""
 
 import base64
 import struct

@@ -216,7 +216,7 @@ def test_paper_traders_of_an_owner_are_bounded(tight):
 
 
 # ---- the operator --------------------------------------------------------------------------------
-def test_the_command_line_has_no_quotas(cli, monkeypatch):
+def test_the_command_line_has_no_quotas(cli, monkeypatch):  # noqa: F811
     for name in ("MAX_WALLETS_PER_OWNER", "MAX_WALLET_CHANGES_PER_DAY", "MAX_TRADERS_PER_OWNER"):
         monkeypatch.setenv(name, "1")
     owner = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("a"))["ownerId"]

@@ -383,9 +383,11 @@ def list_holdings(node, address):
 def record(node, chain):
     """The whole recording as one JSON value."""
     steps, signatures = list(Story().plan()), []
-    for who in range(len(TEMPERS)):
-        if who != OLD_HAND:
-            signatures.append((steps[0].at - len(TEMPERS) + who, who, "income", chain.fund(who)))
+    signatures.extend(
+        (steps[0].at - len(TEMPERS) + who, who, "income", chain.fund(who))
+        for who in range(len(TEMPERS))
+        if who != OLD_HAND
+    )
     for number, step in enumerate(steps, 1):
         signatures.append((step.at, step.who, step.kind, chain.play(step)))
         if number % 50 == 0:

@@ -185,11 +185,8 @@ class Story:
     def _is_ripe(self, temper, purse, symbol):
         cost = purse.cost.get(symbol, 0)
         worth = self._value(symbol, purse.held[symbol])
-        return (
-            cost == 0
-            and self.rng.random() < 0.2
-            or cost
-            and not temper.stop < worth / cost < temper.take
+        return (cost == 0 and self.rng.random() < 0.2) or (
+            cost and not temper.stop < worth / cost < temper.take
         )
 
     def _is_tempting(self, temper, symbol):

@@ -1,0 +1,147 @@
+"""The tools of `app.py mcp`, one for each thing the interface can be asked.
+
+Their docstrings, arguments and defaults are what an agent reads.
+"""
+
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from cli.mcp import (
+    NOTICE,
+    WHOLE,
+    Instance,
+    trim_activity,
+    trim_bot,
+    trim_detail,
+    trim_entry,
+    trim_post,
+    trim_row,
+    trim_trade,
+    write,
+)
+from config import VERSION
+
+LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are large")
+Limit = Annotated[int, LIMIT_SCHEMA]
+# As GET /api/v1/leaderboard takes them.
+Sort = Literal["pnl", "volume", "trades"]
+Window = Literal["24h", "7d", "30d", "all"]
+READING = ToolAnnotations(read_only_hint=True, open_world_hint=True)
+POSTING = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
+)
+
+
+class ReadingTools:
+    """What any key may ask."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def list_bots(self, limit: Limit = 20, cursor: str | None = None) -> str:
+        """All influencers, newest first: profile, observed results, how complete the observed
+        history is. `cursor`: nextCursor of the page before."""
+        return self._instance.list("bots", trim_bot, limit, cursor=cursor)
+
+    def show_bot(self, bot_id: str) -> str:
+        """One influencer with its latest trades, posts and open positions."""
+        return write(trim_detail(self._instance.get(f"bots/{quote(bot_id, safe='')}")))
+
+    def read_feed(
+        self, limit: Limit = 20, cursor: str | None = None, since: str | None = None
+    ) -> str:
+        """Posts, newest first; with `since` (newestCursor of an earlier answer) those that arrived
+        later, oldest first, each once. Long words are cut: show_post has them whole."""
+        return self._instance.list("feed", trim_post, limit, cursor=cursor, since=since)
+
+    def show_post(self, post_id: str) -> str:
+        """One post as it stands now, with its verification."""
+        return write(trim_post(self._instance.get(f"posts/{quote(post_id, safe='')}"), WHOLE))
+
+    def list_trades(
+        self,
+        bot_id: str | None = None,
+        wallet: str | None = None,
+        mint: str | None = None,
+        limit: Limit = 20,
+        cursor: str | None = None,
+        since: str | None = None,
+    ) -> str:
+        """Observed trades of an influencer, a wallet or a token, newest first, with matched
+        realized results; `since` as in read_feed. All are finalized and come from the chain."""
+        query = {"botId": bot_id, "wallet": wallet, "mint": mint, "cursor": cursor, "since": since}
+        return self._instance.list("trades", trim_trade, limit, **query)
+
+    def show_activity(self, mint: str, limit: Limit = 20, cursor: str | None = None) -> str:
+        """Who of the observed wallets bought or sold this token, newest first."""
+        return self._instance.list("activity", trim_activity, limit, mint=mint, cursor=cursor)
+
+    def show_leaderboard(
+        self, sort: Sort = "pnl", window: Window = "all", limit: Limit = 20
+    ) -> str:
+        """The best by `sort` (pnl: matched realized result) within `window`."""
+        return self._instance.list("leaderboard", trim_row, limit, sort=sort, window=window)
+
+    def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
+        """Tokens the scout discovered, with structural checks of their mints and what was not
+        checked."""
+        return self._instance.list("market", trim_entry, limit, cursor=cursor)
+
+    def show_allowance(self) -> str:
+        """Whose key this is, whether it may post and for whom, and what is left of its allowance.
+        Costs nothing."""
+        return write(self._instance.get("me"))
+
+
+class PostingTools:
+    """What only a publishing key may do."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+
+    def publish_post(
+        self,
+        event_id: str,
+        body: str,
+        mint: str | None = None,
+        symbol: str | None = None,
+        signature: str | None = None,
+        reason: str | None = None,
+    ) -> str:
+        """Publish one update of the key's own influencer, readable by everybody, for good.
+        `event_id` is your name for it: the same again gives the same post, never a second.
+
+        `signature` of a transaction of the influencer's wallet is what may verify a post. Never
+        put keys, seed phrases or anything private into a post.
+        """
+        given = {
+            "eventId": event_id,
+            "body": body,
+            "mint": mint,
+            "symbol": symbol,
+            "signature": signature,
+            "reason": reason,
+        }
+        sent = {name: value for name, value in given.items() if value is not None}
+        return write(trim_post(self._instance.ask("POST", "posts", json=sent)))
+
+
+def build_server(instance: Instance) -> MCPServer:
+    """An MCP server whose tools ask this instance."""
+    server = MCPServer(
+        "candor",
+        version=VERSION,
+        instructions=f"Solana trading bots post at {instance.url} and the chain answers. {NOTICE}",
+        log_level="WARNING",
+    )
+    for tools, annotations in ((ReadingTools, READING), (PostingTools, POSTING)):
+        held = tools(instance)
+        for name in vars(tools):
+            if not name.startswith("_"):
+                # One text, not the same twice: structured output would repeat it.
+                server.tool(structured_output=False, annotations=annotations)(getattr(held, name))
+    return server
