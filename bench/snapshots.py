@@ -16,8 +16,8 @@ from pathlib import Path
 
 import config
 import models
-import scout
 import storage
+from market import rules, store
 from market.providers import ADDRESSES_PER_CALL, Quote
 from market.tables import Snapshot, Token
 
@@ -55,17 +55,17 @@ def main(arguments):
 
 def fill(tokens, days, interval):
     """Tokens as if tracked all the time, `days` of their snapshots up to END."""
-    chance, start = random.Random(1), END - int(days * scout.DAY)
+    chance, start = random.Random(1), END - int(days * rules.DAY)
     Token.insert_many(
         [
-            {"mint": f"mint{n}", "tracked_at": start - scout.DAY, "quoted_at": END}
+            {"mint": f"mint{n}", "tracked_at": start - rules.DAY, "quoted_at": END}
             for n in range(tokens)
         ]
     ).execute()
     storage.database.execute_sql("PRAGMA synchronous = OFF")
     prices = [_quote(chance) for _ in range(997)]
     for n, now in enumerate(range(start, END, interval)):
-        until = scout.keep_until(now, now - interval, 0)
+        until = rules.keep_until(now, now - interval, 0)
         with storage.database.atomic():
             storage.database.connection().executemany(
                 INSERT, ((*prices[(n + one) % 997], one + 1, now, until) for one in range(tokens))
@@ -76,7 +76,7 @@ def fill(tokens, days, interval):
 
 
 def _quote(chance):
-    """Texts as long as the providers': four to nine digits behind some zeros, dollars to the cent."""
+    """Texts as long as the providers': four to nine digits behind zeros, dollars to the cent."""
     price = f"0.{'0' * chance.randint(0, 7)}{chance.randint(1000, 10**9)}"
     return (
         price,
@@ -93,8 +93,8 @@ def measure_waiting(tokens):
     for label, work in (
         ("nothing else", lambda: time.sleep(2)),
         ("a tick's quotes", lambda: store_tick(tokens)),
-        ("one minute's thinning", lambda: scout.prune(END + scout.MINUTE)),
-        ("an hour's backlog", lambda: scout.prune(END + scout.HOUR)),
+        ("one minute's thinning", lambda: store.prune(END + rules.MINUTE)),
+        ("an hour's backlog", lambda: store.prune(END + rules.HOUR)),
     ):
         before, began = Snapshot.select().count(), time.perf_counter()
         waits = _write_during(work)
@@ -125,7 +125,7 @@ def store_tick(tokens):
             None,
             None,
         )
-        scout.store_quotes({mint: Quote(mint, *told) for mint in mints}, mints, END)
+        store.store_quotes({mint: Quote(mint, *told) for mint in mints}, mints, END)
 
 
 def _write_during(work):

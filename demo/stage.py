@@ -14,12 +14,12 @@ import requests
 
 import config as settings
 import papertrade
-import scout
 import storage
 from accounts import influencers, posts, traders
 from demo import cast
-from market import tables as market_tables
+from market import store as market_store
 from market.providers import parse_pairs, parse_pools
+from market.tables import Token
 from operate import backups
 from storage import locks
 
@@ -134,10 +134,12 @@ def play_past(config, mint_accounts, market):
         now = (market.start + at) * 1000
         _discover(market, at, now)
         if at == -PAST:
-            tokens = list(market_tables.Token.select())
-            scout.store_checks(tokens, [mint_accounts[token.mint] for token in tokens], now)
-        mints = scout.list_unpriced(now)
-        scout.store_quotes(parse_pairs(_as_received(market.show_pairs(mints, at)))[0], mints, now)
+            tokens = list(Token.select())
+            market_store.store_checks(tokens, [mint_accounts[token.mint] for token in tokens], now)
+        mints = market_store.list_unpriced(now)
+        market_store.store_quotes(
+            parse_pairs(_as_received(market.show_pairs(mints, at)))[0], mints, now
+        )
         desk.run_tick(now)
 
 
@@ -145,9 +147,9 @@ def _discover(market, at, now):
     listed = [
         row["tokenAddress"] for kind in ("profiles", "boosts") for row in market.show_list(kind, at)
     ]
-    scout.store_discoveries(dict.fromkeys(listed, (None, None)), "dexscreener", now)
+    market_store.store_discoveries(dict.fromkeys(listed, (None, None)), "dexscreener", now)
     pools, _ = parse_pools(_as_received(market.show_pools(at)))
-    scout.store_discoveries(
+    market_store.store_discoveries(
         {mint: (quote.symbol, quote.name) for mint, quote in pools.items()}, "geckoterminal", now
     )
 

@@ -1,21 +1,320 @@
-"""What paper mode writes into the market's tables."""
+"""The market in the database: what is due to be asked, what was answered, what is forgotten.
 
-from collections.abc import Iterable
+Every write is one short transaction, its statements compiled before it begins.
+"""
 
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from peewee import fn
+
+import storage
+from chain.mints import NotAMint, check_mint, parse_mint
+from market.providers import (
+    ADDRESSES_PER_CALL,
+    MAX_NAME,
+    MAX_SYMBOL,
+    WRAPPED_SOL,
+    Quote,
+    parse_text,
+)
+from market.rules import DAY, MINUTE, choose_dropped, keep_until, mark_absurd
 from market.tables import Snapshot, Token
-from storage import in_parts
+from models import Post, Trade, TradeMint
+
+TRACKED_TOKENS = 1000
+MOVED_ROWS = 500
+# mint accounts read in one tick
+MAX_UNCHECKED = 500
+# ms after which a mint account is read again
+RECHECK = 10 * MINUTE
+# 10,000 rows a tick, with pauses for other writers in between
+PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
+
+
+class MovedRow(NamedTuple):
+    """A token that an observed wallet moved. `side`: buy, sell or None; `block_time` in seconds."""
+
+    id: int
+    mint: str
+    side: str | None
+    block_time: int | None
+
+
+def list_unpriced(now_ms: int) -> list[str]:
+    """The mints to ask prices for: all tracked ones, longest unasked first, then a few without a
+    symbol, each at most once a day.
+    """
+    tracked = (
+        Token.select(Token.mint)
+        .where(Token.tracked_at.is_null(False))
+        .order_by(Token.asked_at, Token.id)
+    )
+    nameless = Token.select(Token.mint).where(
+        Token.tracked_at.is_null(), Token.symbol.is_null(), Token.asked_at < now_ms - DAY
+    )
+    nameless = nameless.order_by(Token.asked_at, Token.id).limit(ADDRESSES_PER_CALL)
+    return [token.mint for token in (*tracked, *nameless)]
+
+
+def list_unchecked(now_ms: int) -> list[Token]:
+    """The tokens whose mint account is due: never read, or tracked and read more than RECHECK ago;
+    tracked ones first.
+    """
+    again = Token.tracked_at.is_null(False) & (Token.checked_at < now_ms - RECHECK)
+    order = Token.tracked_at.is_null(), fn.COALESCE(Token.checked_at, 0), Token.id
+    return list(
+        Token.select()
+        .where(Token.checked_at.is_null() | again)
+        .order_by(*order)
+        .limit(MAX_UNCHECKED)
+    )
+
+
+def list_moved(after: int) -> list[MovedRow]:
+    """What observed wallets moved, in the order of ids, from the first one after `after`;
+    MOVED_ROWS at most.
+    """
+    rows: Any = (
+        TradeMint.select(TradeMint.id, TradeMint.mint, TradeMint.side, Trade.block_time)
+        .join(Trade)
+        .where(TradeMint.id > after)
+        .order_by(TradeMint.id)
+        .limit(MOVED_ROWS)
+        .tuples()
+    )
+    return [MovedRow._make(row) for row in rows]
+
+
+def list_expired(now_ms: int) -> list[int]:
+    """Ids of snapshots whose time is over, PRUNE_ROWS at most."""
+    return [
+        row.id
+        for row in Snapshot.select(Snapshot.id)
+        .where(Snapshot.expires_at < now_ms)
+        .order_by(Snapshot.expires_at)
+        .limit(PRUNE_ROWS)
+    ]
+
+
+def list_forgettable() -> list[int]:
+    """Ids of discovered tokens that are tracked no more and that no snapshot, trade or post names,
+    PRUNE_ROWS at most.
+    """
+    named = [
+        fn.EXISTS(model.select(model.id).where(condition))
+        for model, condition in (
+            (Snapshot, Snapshot.token == Token.id),
+            (TradeMint, TradeMint.mint == Token.mint),
+            (Post, Post.mint == Token.mint),
+        )
+    ]
+    tokens = Token.select(Token.id).where(
+        Token.tracked_at.is_null(),
+        Token.found_by.is_null(False),
+        ~Token.held,
+        *(~one for one in named),
+    )
+    return [token.id for token in tokens.limit(PRUNE_ROWS)]
+
+
+def write(statements: Iterable[Any]) -> None:
+    """Execute peewee statements in one short transaction. They are compiled before it begins: the
+    lock is held for the writing alone.
+    """
+    compiled = [statement.sql() for statement in statements]
+    if compiled:
+        with storage.writing():
+            for sql, values in compiled:
+                storage.database.execute_sql(sql, values)
+
+
+def _insert(model: Any, rows: Sequence[dict[str, Any]]) -> list[Any]:
+    """Statements that insert rows of equal shape."""
+    return [model.insert_many(part) for part in storage.in_parts(rows)]
+
+
+def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
+    """{mint: Token} of those that are known."""
+    return {
+        token.mint: token
+        for part in storage.in_parts(addresses)
+        for token in Token.select().where(Token.mint.in_(part))
+    }
+
+
+def store_discoveries(
+    found: Mapping[str, tuple[str | None, str | None]], found_by: str, now_ms: int
+) -> None:
+    """Track these mints, {mint: (symbol, name)}. One that was dropped is tracked again and keeps
+    the time and source of its first discovery.
+    """
+    known = find_tokens(found)
+    fresh = [
+        {
+            "mint": mint,
+            "symbol": symbol,
+            "name": name,
+            "found_by": found_by,
+            "discovered_at": now_ms,
+            "tracked_at": now_ms,
+        }
+        for mint, (symbol, name) in found.items()
+        if mint not in known and mint != WRAPPED_SOL
+    ]
+    back = [
+        Token.update(
+            tracked_at=now_ms,
+            found_by=token.found_by or found_by,
+            discovered_at=token.discovered_at or now_ms,
+        ).where(Token.id == token.id)
+        for token in known.values()
+        if token.tracked_at is None
+    ]
+    write([*_insert(Token, fresh), *back])
+
+
+def store_moved(addresses: Collection[str]) -> None:
+    """Insert unknown tokens that observed wallets moved: they are not tracked, they wait for a
+    name.
+    """
+    known = find_tokens(addresses)
+    fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
+    write(_insert(Token, fresh))
+
+
+def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: int) -> None:
+    """Store the last quotes of known tokens, {mint: Quote}, a snapshot of each tracked one, and
+    when the mints `asked` were asked about, in one transaction.
+    """
+    tokens = find_tokens(quotes)
+    told = [
+        (tokens[mint], quote, _columns(quote, tokens[mint]))
+        for mint, quote in quotes.items()
+        if mint in tokens
+    ]
+    snapshots = [
+        {
+            "token": token,
+            "taken_at": taken_at,
+            "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
+            **columns,
+        }
+        for token, _, columns in told
+        if token.tracked_at is not None
+    ]
+    renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in told]
+    noted = [
+        Token.update(asked_at=taken_at).where(Token.mint.in_(part))
+        for part in storage.in_parts(asked)
+    ]
+    write([*renewed, *_insert(Snapshot, snapshots), *noted])
+
+
+def _renew(token: Token, quote: Quote, columns: dict[str, str | None], taken_at: int) -> Any:
+    """The statement that makes this the token's last quote."""
+    return Token.update(
+        symbol=quote.symbol or token.symbol,
+        name=quote.name or token.name,
+        quoted_at=taken_at,
+        pair_url=quote.pair_url,
+        pair_created_at=quote.pair_created_at,
+        **columns,
+    ).where(Token.id == token.id)
+
+
+def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
+    return {
+        "source": quote.source,
+        "price_sol": quote.price_sol,
+        "price_usd": quote.price_usd,
+        "liquidity_usd": quote.liquidity_usd,
+        "pool_sol": quote.pool_sol,
+        "volume24h_usd": quote.volume24h_usd,
+        "absurd": mark_absurd(quote, before),
+    }
+
+
+def store_checks(
+    tokens: Sequence[Token], accounts: Sequence[dict[str, Any] | None], now_ms: int
+) -> None:
+    """Store what the mint accounts of `tokens` allow and the names they give. Each account is the
+    node's value, or None where the node knows none.
+    """
+    judged = [
+        (token, orjson.dumps(check_mint(account, now_ms)).decode(), *_read_account(account))
+        for token, account in zip(tokens, accounts, strict=True)
+    ]
+    write(
+        [
+            Token.update(
+                checks=checks,
+                checked_at=now_ms,
+                decimals=token.decimals if decimals is None else decimals,
+                symbol=token.symbol or symbol,
+                name=token.name or name,
+            ).where(Token.id == token.id)
+            for token, checks, decimals, symbol, name in judged
+        ]
+    )
+
+
+def _read_account(
+    account: dict[str, Any] | None,
+) -> tuple[int | None, str | None, str | None]:
+    """(decimals, symbol, name) of a mint account; None each where it is no mint."""
+    try:
+        mint = parse_mint(account or {})
+    except NotAMint:
+        return None, None, None
+    symbol, name = mint.metadata
+    return mint.decimals, parse_text(symbol, MAX_SYMBOL), parse_text(name, MAX_NAME)
+
+
+def store_dropped(now_ms: int) -> None:
+    """Stop tracking the tokens beyond TRACKED_TOKENS, see choose_dropped."""
+    tracked: Any = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(
+        Token.tracked_at.is_null(False)
+    )
+    dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
+    write(
+        [
+            Token.update(tracked_at=None).where(Token.id.in_(part))
+            for part in storage.in_parts(dropped)
+        ]
+    )
 
 
 def pin_snapshots(ids: Iterable[int]) -> None:
-    """Keep these snapshots for ever."""
-    for part in in_parts(ids):
+    """Keep these snapshots forever. In the caller's transaction."""
+    for part in storage.in_parts(ids):
         Snapshot.update(expires_at=None).where(Snapshot.id.in_(part)).execute()
 
 
 def replace_held(mints: Iterable[str]) -> None:
-    """Exactly these mints have an open paper position; they stay tracked whatever their volume."""
-    held = {mint for (mint,) in Token.select(Token.mint).where(Token.held).tuples()}
-    for part in in_parts(sorted(held - set(mints))):
+    """Note that exactly these mints have an open paper position or order: they stay tracked
+    whatever their volume. In the caller's transaction.
+    """
+    wanted = set(mints)
+    held = {token.mint for token in Token.select(Token.mint).where(Token.held)}
+    for part in storage.in_parts(sorted(held - wanted)):
         Token.update(held=False).where(Token.mint.in_(part)).execute()
-    for part in in_parts(sorted(set(mints) - held)):
+    for part in storage.in_parts(sorted(wanted - held)):
         Token.update(held=True).where(Token.mint.in_(part)).execute()
+
+
+def prune(now_ms: int) -> None:
+    """Delete expired snapshots, and tokens that nothing names any more, in chunks so small that no
+    other writer waits for long.
+    """
+    for _ in range(PRUNE_CHUNKS):
+        expired = list_expired(now_ms)
+        if not expired:
+            break
+        # asked again: one may have been pinned since
+        write([Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms)])
+        time.sleep(PRUNE_PAUSE_SECONDS)
+    forgettable = list_forgettable()
+    write([Token.delete().where(Token.id.in_(forgettable))] if forgettable else ())

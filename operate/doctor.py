@@ -22,7 +22,7 @@ import config as settings
 import storage
 from accounts import quotas
 from chain.rpc import Rpc, RpcError
-from market.providers import ProviderError, fetch_json, open_session
+from market.fetch import FetchError, fetch_json, open_session
 from operate import backups, inspection
 from storage import counters, locks
 
@@ -572,7 +572,7 @@ def check_providers(config):
         try:
             fetch_json(open_session(), url)
             yield fine(f"{name} answers")
-        except ProviderError as error:
+        except FetchError as error:
             yield look(
                 f"{name} {error}",
                 "the market keeps what it had, marked stale; it is asked again by itself",

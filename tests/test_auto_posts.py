@@ -12,7 +12,7 @@ from chain.entries import Entry
 from chain.receipts import Balance
 from chain.store import Books
 from models import Address, Attachment, Bot, Owner, Post, Wallet, WalletSignature
-from voice import builtin
+from voice.facts import find_foreign_numbers
 
 MINT = "Mint1111111111111111111111111111111111111111"
 NOW = 1_800_000_000_000
@@ -97,9 +97,7 @@ def test_a_later_trade_is_told_with_its_result(wallet):
     bought, sold = posts
     assert "2.5" in bought.body and "1.25" in bought.body
     # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and brought 0.75 SOL
-    assert not builtin.find_foreign_numbers(
-        sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"}
-    )
+    assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"})
     assert "0.25" in sold.body
     assert sold.event_at == SELL.block_time * 1000
 

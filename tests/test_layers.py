@@ -28,11 +28,12 @@ MAY_IMPORT = {
     "paper": {"paper", "chain", *PURE},
     "paper.store": {*BELOW, "market", "orjson", "peewee"},
     "paper.tables": {"models", "peewee"},
-    "market": {"market", "chain", "config", "requests", "urllib3"},
-    "market.store": {"storage"},
+    "market": {"market", "chain"},
+    "market.fetch": {"config", "requests", "urllib3"},
+    "market.store": {*BELOW, "orjson", "peewee"},
     "market.tables": {"models", "peewee"},
     "voice": {"voice", "chain"},
-    "voice.language_model": {"config", "requests"},
+    "voice.language_model": {"config", "market"},
     "ratelimit": {"config", "storage", "limits"},
     "accounts": {
         *("accounts", "chain", "market", "paper", "voice", *BELOW),
@@ -75,7 +76,7 @@ MAY_IMPORT = {
     "gunicorn.conf": {"config", "jobs", "web"},
 }
 # Reading never asks a node or a price service.
-NEVER = {"web": {"chain.rpc", "market.providers"}}
+NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers"}}
 
 
 def modules():

@@ -3,6 +3,7 @@
 import gzip
 import json
 import time
+from dataclasses import replace
 from decimal import Decimal
 from email.utils import formatdate
 from fractions import Fraction
@@ -12,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.mints import is_address
-from market import providers
+from market.fetch import PROVIDER_LIMITS, FetchError, Pace, fetch_json, open_session
 from market.providers import (
-    ProviderError,
-    fetch_json,
-    open_session,
     parse_amount,
     parse_list,
     parse_pairs,
@@ -260,7 +258,7 @@ def test_of_several_pairs_the_deepest_in_sol_counts():
     ],
 )
 def test_answers_of_another_shape_are_refused(parse, value):
-    with pytest.raises(ProviderError, match="unexpected shape"):
+    with pytest.raises(FetchError, match="unexpected shape"):
         parse(value)
 
 
@@ -350,7 +348,7 @@ def test_whatever_is_sent_is_read_or_refused(value):
     for parse in (parse_list, parse_pairs, parse_pools):
         try:
             found, rows = parse(value)
-        except ProviderError:
+        except FetchError:
             continue
         assert rows.unreadable >= 0 and all(is_address(mint) for mint in found)
 
@@ -388,18 +386,16 @@ def test_compressed_answers_are_read(market, session):
         ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "broke off"),
     ],
 )
-def test_bad_answers_are_told_in_words_without_the_address(
-    market, session, monkeypatch, how, words
-):
-    monkeypatch.setattr(providers, "READ_SECONDS", 0.3)
+def test_bad_answers_are_told_in_words_without_the_address(market, session, how, words):
+    limits = replace(PROVIDER_LIMITS, read_seconds=0.3)
     market.answer(PROFILES, **how)
-    with pytest.raises(ProviderError, match=words) as raised:
-        fetch_json(session, market.url + PROFILES)
+    with pytest.raises(FetchError, match=words) as raised:
+        fetch_json(session, market.url + PROFILES, limits=limits)
     assert "127.0.0.1" not in str(raised.value) and raised.value.wait is None
 
 
 def test_nobody_there(session):
-    with pytest.raises(ProviderError, match="could not be reached"):
+    with pytest.raises(FetchError, match="could not be reached"):
         fetch_json(session, "http://127.0.0.1:9/")
 
 
@@ -414,28 +410,28 @@ def test_a_refusal_says_how_long_to_wait(market, session, status):
         (None, 30, 30),
     ):
         market.answer(PROFILES, status=status, headers={"Retry-After": header} if header else {})
-        with pytest.raises(ProviderError) as raised:
+        with pytest.raises(FetchError) as raised:
             fetch_json(session, market.url + PROFILES)
         assert low <= raised.value.wait <= high, header
 
 
-def test_an_answer_too_large_is_left(market, session, monkeypatch):
-    monkeypatch.setattr(providers, "MAX_BYTES", 1000)
+def test_an_answer_too_large_is_left(market, session):
+    limits = replace(PROVIDER_LIMITS, max_bytes=1000)
     market.answer(
         PROFILES,
         body=gzip.compress(b"[" + b"1," * 50_000 + b"1]"),
         headers={"Content-Encoding": "gzip"},
     )
-    with pytest.raises(ProviderError, match="more than it ever should"):
-        fetch_json(session, market.url + PROFILES)
+    with pytest.raises(FetchError, match="more than it ever should"):
+        fetch_json(session, market.url + PROFILES, limits=limits)
 
 
-def test_an_answer_that_trickles_in_ends_at_the_deadline(market, session, monkeypatch):
-    monkeypatch.setattr(providers, "ANSWER_SECONDS", 0.2)
+def test_an_answer_that_trickles_in_ends_at_the_deadline(market, session):
+    limits = replace(PROVIDER_LIMITS, answer_seconds=0.2)
     # The whole answer would take forty seconds.
     market.answer(PROFILES, body=b"[" + b"1," * 2000 + b"1]", drip=0.02)
-    with pytest.raises(ProviderError, match="in time"):
-        fetch_json(session, market.url + PROFILES)
+    with pytest.raises(FetchError, match="in time"):
+        fetch_json(session, market.url + PROFILES, limits=limits)
 
 
 def test_the_environment_steers_no_request(market, session, monkeypatch):
@@ -449,7 +445,7 @@ def test_the_environment_steers_no_request(market, session, monkeypatch):
 @pytest.mark.parametrize("burst, refill", [(10, 50), (5, 25), (100, 200)])
 def test_no_minute_has_more_questions_than_the_limit(burst, refill):
     now = [0.0]
-    pace, asked = providers.Pace(burst, refill, lambda: now[0]), []
+    pace, asked = Pace(burst, refill, lambda: now[0]), []
     while now[0] < 240:
         now[0] += 0.05
         if pace.take():
@@ -460,7 +456,7 @@ def test_no_minute_has_more_questions_than_the_limit(burst, refill):
 
 def test_a_pause_is_kept():
     now = [100.0]
-    pace = providers.Pace(5, 60, lambda: now[0])
+    pace = Pace(5, 60, lambda: now[0])
     assert pace.take()
     pace.pause(7)
     now[0] += 6.9

@@ -3,6 +3,7 @@ cannot do to it.
 """
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import ground
@@ -10,13 +11,13 @@ import pytest
 from peewee import fn
 
 import models
-import scout
 from chain.rpc import Unavailable
-from market import providers
-from market import store as market_store
+from market import providers, store
+from market.fetch import PROVIDER_LIMITS
+from market.rules import DAY, HOUR, MINUTE, PROBATION, choose_dropped, keep_until, mark_absurd
 from market.tables import Snapshot, Token
 from models import Job, Trade, TradeMint
-from scout import DAY, HOUR, MINUTE, PROBATION, Scout, choose_dropped, keep_until, mark_absurd
+from scout import Scout
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, mint_account
 from web.api import market as shown
@@ -493,8 +494,8 @@ def test_a_provider_that_asks_for_silence_gets_it(world):
     assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
 
 
-def test_a_slow_provider_costs_one_wait_a_question(world, monkeypatch):
-    monkeypatch.setattr(providers, "READ_SECONDS", 0.1)
+def test_a_slow_provider_costs_one_wait_a_question(world):
+    world.scout.limits = replace(PROVIDER_LIMITS, read_seconds=0.1)
     discover(world, *(address(n) for n in range(1, 100)))
     world.tick()
     world.market.break_all(body=b"[" + b"1," * 100, headers={"Content-Length": 10_000})
@@ -647,7 +648,7 @@ def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(worl
     world.market.price(TWO, volume=99999)
     world.tick()
     assert set(entries(world)) == {ONE, TWO}
-    monkeypatch.setattr(scout, "TRACKED_TOKENS", 1)
+    monkeypatch.setattr(store, "TRACKED_TOKENS", 1)
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE
@@ -665,12 +666,12 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
     discover(world, ONE, TWO)
     world.market.price(ONE, volume=0)
     world.tick()
-    monkeypatch.setattr(scout, "TRACKED_TOKENS", 1)
-    market_store.replace_held([ONE])
+    monkeypatch.setattr(store, "TRACKED_TOKENS", 1)
+    store.replace_held([ONE])
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {ONE}
-    market_store.replace_held([])
+    store.replace_held([])
     assert not Token.get(mint=ONE).held
 
 
@@ -690,10 +691,10 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     world.tick()
     start = world.now
     pinned = Snapshot.get().id
-    market_store.pin_snapshots([pinned])
+    store.pin_snapshots([pinned])
     for _ in range(30 * 60):
         world.now += MINUTE
-        scout.store_quotes(
+        store.store_quotes(
             {
                 ONE: providers.Quote(
                     ONE, "dexscreener", "C", "C", "1", "1", None, None, None, None, None
@@ -702,16 +703,17 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
             [ONE],
             world.now,
         )
-    scout.prune(world.now)
+    store.prune(world.now)
     taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
     assert taken[0] == start and Snapshot.get_by_id(pinned).expires_at is None
     ages = [(world.now - at) // MINUTE for at in taken[1:]]
     assert sum(age <= 120 for age in ages) == 121 and all(
-        later - earlier == MINUTE for earlier, later in zip(taken[-121:], taken[-120:])
+        later - earlier == MINUTE
+        for earlier, later in zip(taken[-121:-1], taken[-120:], strict=True)
     )
-    day = [at for at, age in zip(taken[1:], ages) if 120 < age <= 24 * 60]
+    day = [at for at, age in zip(taken[1:], ages, strict=True) if 120 < age <= 24 * 60]
     assert all(at % (5 * MINUTE) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
-    rest = [at for at, age in zip(taken[1:], ages) if age > 24 * 60]
+    rest = [at for at, age in zip(taken[1:], ages, strict=True) if age > 24 * 60]
     assert (
         all(at % HOUR == 0 for at in rest) and len(rest) == 6
     )  # 30 hours of history: six full hours beyond the day
@@ -721,13 +723,13 @@ def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
     discover(world, ONE)
     world.tick()
     late = world.now + DAY
-    expired = scout.list_expired(late)
+    expired = store.list_expired(late)
     assert expired == [1]
-    market_store.pin_snapshots(expired)
+    store.pin_snapshots(expired)
     monkeypatch.setattr(
-        scout, "list_expired", lambda now, answers=[[], expired]: answers.pop()
+        store, "list_expired", lambda now, answers=[[], expired]: answers.pop()
     )  # what was read just before the pin
-    scout.prune(late)
+    store.prune(late)
     assert Snapshot.select().count() == 1
 
 

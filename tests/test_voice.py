@@ -8,6 +8,8 @@ import re
 import pytest
 
 from voice import builtin, language_model
+from voice.facts import find_foreign_numbers
+from voice.words import REGISTERS
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "sol": "0.25"},
@@ -125,7 +127,7 @@ def sentences(post):
 
 
 # ---- nothing repeated ----------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", [*builtin.REGISTERS, "sardonic pirate"])
+@pytest.mark.parametrize("tone", [*REGISTERS, "sardonic pirate"])
 @pytest.mark.parametrize(
     "facts",
     [[one] for one in (WALLET[0], PAPER[0], PAPER[3], PAPER[5], PAPER[12])] + [PAPER + WALLET],
@@ -183,7 +185,7 @@ def classify(trained, post):
     [
         *[
             ({**BARE, "tone": a}, {**BARE, "tone": b})
-            for a, b in itertools.combinations(builtin.REGISTERS, 2)
+            for a, b in itertools.combinations(REGISTERS, 2)
         ],
         (
             {**BARE, "adjectives": ["golden", "wide"], "topics": ["harvest"]},
@@ -214,7 +216,7 @@ def test_two_personas_are_told_apart(one, other):
 
 
 # ---- numbers -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", builtin.REGISTERS)
+@pytest.mark.parametrize("tone", REGISTERS)
 def test_no_number_that_is_not_a_fact(tone):
     persona = {
         **BARE,
@@ -226,7 +228,7 @@ def test_no_number_that_is_not_a_fact(tone):
     }
     for number, facts in enumerate((PAPER + WALLET) * 10):
         post = builtin.write(persona, facts, number)
-        assert builtin.find_foreign_numbers(post, facts) == [], post
+        assert find_foreign_numbers(post, facts) == [], post
         digits = re.findall(r"\d+(?:\.\d+)?", post)  # and by a plain reading of the digits
         assert set(digits) <= set(
             re.findall(r"\d+(?:\.\d+)?", " ".join(map(str, facts.values())))
@@ -265,7 +267,7 @@ FACTS = {"kind": "close", "symbol": "C98 2x", "resultSol": "-1250.5", "returnPct
     ],
 )
 def test_foreign_numbers(text, foreign):
-    found = builtin.find_foreign_numbers(text, FACTS)
+    found = find_foreign_numbers(text, FACTS)
     assert bool(found) == bool(foreign), found
 
 
@@ -275,9 +277,9 @@ def test_hostile_names_are_kept_short_and_lend_no_number():
     assert (
         "\n" not in post
         and len(post) < 300
-        and builtin.find_foreign_numbers("it will do 100 for you", facts)
+        and find_foreign_numbers("it will do 100 for you", facts)
     )
-    assert builtin.find_foreign_numbers("{x} {0}", {**facts, "symbol": "{0}"}) == []
+    assert find_foreign_numbers("{x} {0}", {**facts, "symbol": "{0}"}) == []
     assert "{0}" in builtin.write(BARE, {**PAPER[0], "symbol": "{0}"}, 1)
 
 

@@ -1,0 +1,151 @@
+"""HTTP answers within bounds: no redirects, nothing of the environment, a size cap and a deadline.
+The texts of errors never repeat a URL, a key or what came.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import requests
+import urllib3
+
+from config import VERSION
+
+# Seconds to keep quiet after a refusal; a longer wish is taken for a mistake.
+MAX_WAIT_SECONDS = 3600
+USUAL_WAIT_SECONDS = 30
+READ_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one answer. It can outlast `answer_seconds` by one read, `read_seconds` at most."""
+
+    connect_seconds: float
+    read_seconds: float
+    answer_seconds: float
+    max_bytes: int
+
+
+PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, max_bytes=8_000_000)
+
+
+class FetchError(Exception):
+    """No usable answer; the text says why in words that follow a name ("answered HTTP 500").
+    `wait` are the seconds the other side asked for, if it did.
+    """
+
+    def __init__(self, text: str, wait: float | None = None) -> None:
+        super().__init__(text)
+        self.wait = wait
+
+
+class Pace:
+    """The limit of one group of questions: at most `burst` at once and `burst + refill` in any
+    minute; pauses when the provider asks for it.
+    """
+
+    def __init__(self, burst: int, refill: int, monotonic: Callable[[], float]) -> None:
+        self.burst, self.refill, self.monotonic = burst, refill, monotonic
+        self.left: float = burst
+        self.since = monotonic()
+        self.resume_at = 0.0
+
+    def take(self) -> bool:
+        """May one question be asked now? Then it is counted."""
+        now = self.monotonic()
+        refilled = self.left + (now - self.since) * self.refill / 60
+        self.left, self.since = min(self.burst, refilled), now
+        if now < self.resume_at or self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+    def pause(self, seconds: float) -> None:
+        self.resume_at = self.monotonic() + seconds
+
+
+def open_session() -> requests.Session:
+    """Open a session without the environment's proxies and netrc, and without retries."""
+    session = requests.Session()
+    session.trust_env = False
+    session.headers.update({"User-Agent": f"candor/{VERSION}", "Accept": "application/json"})
+    return session
+
+
+def fetch(
+    session: requests.Session, method: str, url: str, limits: Limits, **options: Any
+) -> bytes:
+    """Send one request and return the body of its 200; `options` are those of `requests`. Raises
+    FetchError.
+    """
+    deadline = time.monotonic() + limits.answer_seconds
+    try:
+        with session.request(
+            method,
+            url,
+            timeout=(limits.connect_seconds, limits.read_seconds),
+            stream=True,
+            allow_redirects=False,
+            **options,
+        ) as response:
+            if response.status_code != 200:
+                raise FetchError(f"answered HTTP {response.status_code}", _read_wait(response))
+            return _read_body(response.raw, deadline, limits.max_bytes)
+    except (requests.Timeout, urllib3.exceptions.TimeoutError):
+        raise FetchError("did not answer in time") from None
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+        raise FetchError("could not be reached, or broke off") from None
+
+
+def fetch_json(
+    session: requests.Session,
+    url: str,
+    params: dict[str, Any] | None = None,
+    limits: Limits = PROVIDER_LIMITS,
+) -> Any:
+    """Get the JSON value at `url`, its numbers exact (int or Decimal). Raises FetchError."""
+    body = fetch(session, "GET", url, limits, params=params)
+    try:
+        return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
+    # ArithmeticError: an exponent that no Decimal holds
+    except (ValueError, ArithmeticError, RecursionError):
+        raise FetchError("sent something that is not JSON") from None
+
+
+def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
+    """The whole body. Each read returns what is there, so that a trickle meets the deadline."""
+    chunks, size = [], 0
+    while chunk := raw.read1(READ_BYTES, decode_content=True):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise FetchError("sent more than it ever should")
+        if time.monotonic() > deadline:
+            raise FetchError("did not answer in time")
+    return b"".join(chunks)
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def _read_wait(response: requests.Response) -> float | None:
+    """Seconds to keep quiet after this refusal (Retry-After in both its forms), None where the
+    refusal is not about too many questions.
+    """
+    if response.status_code not in (429, 503):
+        return None
+    asked = response.headers.get("Retry-After", "")
+    if re.fullmatch(r"\d{1,9}", asked):
+        return min(int(asked), MAX_WAIT_SECONDS)
+    try:
+        until = parsedate_to_datetime(asked).timestamp()
+    except ValueError:
+        return USUAL_WAIT_SECONDS
+    return min(max(0, until - time.time()), MAX_WAIT_SECONDS)
