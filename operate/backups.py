@@ -265,7 +265,7 @@ def _name_object(row):
     return (
         f"the {kind} {shown}"
         if kind in ("table", "view")
-        else f"the {kind} {shown} on {ascii(table[:60])}"
+        else f"the {kind} {shown} on {table[:60]!a}"
     )
 
 

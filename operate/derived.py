@@ -1,0 +1,273 @@
+"""A wallet's ledger, derived again from its stored transactions and compared with what is stored."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain import store
+from chain.coverage import order_entries
+from chain.entries import Entry
+from chain.kinds import TRADES
+from chain.ledger import Book
+from models import Trade
+from operate.differences import UNREADABLE, Difference
+from operate.readers import Reader
+
+# Differing trades of a wallet whose fields are named.
+MAX_NAMED = 50
+# What is compared of a wallet's coverage.
+TOLD = (
+    *("state", "receipts", "firstSlot", "lastSlot"),
+    *("observedFrom", "openingInventoryUnknown", "gaps"),
+)
+
+
+@dataclass
+class Rebuilt:
+    """What a rebuild of a wallet's stored entries makes. `digests`: signature -> digest of its trade
+    row; `rows`: the rows that were wanted.
+    """
+
+    kept: Any
+    digests: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    last_trade_at: int | None = None
+
+
+class NamedTrade(NamedTuple):
+    """What a post that names a trade is judged by."""
+
+    id: int
+    kind: str
+    flags: list[str]
+    mints: set[str]
+    block_time: int | None
+
+
+def rebuild(
+    reader: Reader, wallet: Any, reread: dict[str, Entry], wanted: frozenset[str] = frozenset()
+) -> Rebuilt:
+    """The wallet's ledger from the start, holding no more than a digest of each trade and the rows
+    that are `wanted`.
+    """
+    rebuilt = _rebuild_once(reader, wallet, Book(whole=bool(wallet.whole)), reread, wanted)
+    return (
+        _rebuild_once(reader, wallet, rebuilt.kept.book.again(), reread, wanted)
+        if rebuilt.kept.book.stale
+        else rebuilt
+    )
+
+
+def _rebuild_once(
+    reader: Reader, wallet: Any, book: Any, reread: dict[str, Entry], wanted: frozenset[str]
+) -> Rebuilt:
+    rebuilt = Rebuilt(store.PendingLedger(book))
+    for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
+        for entry in order_entries(group, book.seen):
+            row = store.take_entry(wallet, rebuilt.kept, entry)
+            rebuilt.digests[entry.signature] = row["digest"]
+            if entry.signature in wanted:
+                rebuilt.rows[entry.signature] = row
+            if entry.kind in TRADES:
+                rebuilt.last_trade_at = (
+                    None if entry.block_time is None else entry.block_time * 1000
+                )
+    return rebuilt
+
+
+def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
+    rows = reader.rows(
+        f"SELECT signature, entry, tx_index FROM sighting WHERE wallet_id = {number} AND state ="
+        " 'stored' AND entry IS NOT NULL ORDER BY slot"
+    )
+    for signature, text, tx_index in rows:
+        if signature in reread:
+            yield reread[signature]
+            continue
+        with contextlib.suppress(*UNREADABLE):
+            # one that cannot be read was said to differ above
+            yield Entry.load(text, tx_index)
+
+
+def check_trades(
+    reader: Reader,
+    wallet: Any,
+    rebuilt: Rebuilt,
+    reread: dict[str, Entry],
+    signed: set[str],
+    trades: dict[str, NamedTrade],
+) -> Iterator[Difference]:
+    """Trade rows against the rebuilt ledger. Those that posts name (`signed`) go into `trades`."""
+    mints = _list_moved(reader, wallet.id)
+    differing: dict[str, dict[str, Any]] = {}
+    missing = set(rebuilt.digests)
+    names = list(Trade._meta.fields)
+    columns = ", ".join(f'"{one.column_name}"' for one in Trade._meta.fields.values())
+    for values in reader.rows(
+        f"SELECT {columns} FROM trade WHERE wallet_id = {wallet.id} ORDER BY id"
+    ):
+        row = dict(zip(names, values, strict=True))
+        signature = row["signature"]
+        missing.discard(signature)
+        if signature not in rebuilt.digests:
+            yield Difference("trade", "no stored receipt makes it", wallet.address, signature)
+            continue
+        digest = store.digest_trade(row)
+        if digest != rebuilt.digests[signature]:
+            differing[signature] = row
+        elif row["digest"] != digest:
+            yield Difference("trade", "is not that of the row", wallet.address, signature, "digest")
+        if row["uid"] != store.trade_uid(wallet.address, signature):
+            yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
+        yield from _check_moved(wallet, row, mints.pop(row["id"], []))
+        if signature in signed:
+            with contextlib.suppress(*UNREADABLE):
+                trades[signature] = NamedTrade(
+                    row["id"],
+                    row["kind"],
+                    orjson.loads(row["flags"]),
+                    {mint for mint, _, _ in orjson.loads(row["token_changes"])},
+                    row["block_time"],
+                )
+    for signature in sorted(missing):
+        yield Difference("trade", "is missing", wallet.address, signature)
+    yield from _name_fields(reader, wallet, reread, differing)
+
+
+def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:
+    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    sql = (
+        "SELECT m.trade_id, m.wallet_id, m.mint, m.side, m.slot, m.place FROM trade_mint m JOIN"
+        f" trade t ON t.id = m.trade_id WHERE t.wallet_id = {number} ORDER BY m.id"
+    )
+    for trade, *rest in reader.rows(sql):
+        found[trade].append(tuple(rest))
+    return found
+
+
+def _check_moved(
+    wallet: Any, row: dict[str, Any], stored: list[tuple[Any, ...]]
+) -> Iterator[Difference]:
+    try:
+        right = [(wallet.id, *one) for one in store.list_moved(row)]
+    except UNREADABLE:
+        # the row itself was said to differ
+        return
+    if stored != right:
+        yield Difference(
+            "trade_mint",
+            f"{len(stored)} rows are not the {len(right)} of the trade",
+            wallet.address,
+            row["signature"],
+        )
+
+
+def _name_fields(
+    reader: Reader, wallet: Any, reread: dict[str, Entry], differing: dict[str, dict[str, Any]]
+) -> Iterator[Difference]:
+    wanted = frozenset(sorted(differing)[:MAX_NAMED])
+    rows = rebuild(reader, wallet, reread, wanted).rows if wanted else {}
+    for signature, stored in differing.items():
+        if signature not in rows:
+            yield Difference("trade", "differs", wallet.address, signature)
+        for name, right in rows.get(signature, {}).items():
+            if name not in ("uid", "wallet", "digest") and stored[name] != right:
+                yield Difference(
+                    "trade",
+                    f"is {stored[name]!r:.80}, a fresh rebuild says {right!r:.80}",
+                    wallet.address,
+                    signature,
+                    name,
+                )
+
+
+def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    names = ", ".join(f'"{name}"' for name in store.RUNNING)
+    stored = {
+        hour: tuple(totals)
+        for hour, *totals in reader.rows(
+            f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
+        )
+    }
+    right = rebuilt.kept.hours
+    for hour in sorted(stored.keys() | right.keys()):
+        if stored.get(hour) != right.get(hour):
+            yield Difference(
+                "hour_total",
+                f"is {stored.get(hour)}, a fresh rebuild says {right.get(hour)}",
+                wallet.address,
+                field=f"hour {hour}",
+            )
+
+
+def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """The wallet's derived columns. Before its first publication nothing stands there."""
+    book = rebuilt.kept.book
+    if wallet.coverage is None and not book.count:
+        return
+    right = {
+        "results": store.to_json(store.show_results(book)),
+        "positions": store.to_json(store.show_positions(book)),
+        "realized": book.totals.realized,
+        "last_trade_at": rebuilt.last_trade_at,
+    }
+    for name, value in right.items():
+        if getattr(wallet, name) != value:
+            yield Difference(
+                "wallet",
+                f"is {getattr(wallet, name)!r:.200}, a fresh rebuild says {value!r:.200}",
+                wallet.address,
+                field=name,
+            )
+    try:
+        said = orjson.loads(wallet.coverage or "{}")
+        told = {name: said[name] for name in TOLD}
+    except UNREADABLE:
+        yield Difference("wallet", "it cannot be read", wallet.address, field="coverage")
+        return
+    yield from _check_coverage(wallet, told, rebuilt)
+
+
+def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:
+    """What coverage says, as far as the ledger knows it: not whether the node agreed."""
+    book = rebuilt.kept.book
+    right = {
+        "receipts": book.count,
+        "firstSlot": book.first_slot,
+        "lastSlot": book.last_slot,
+        "observedFrom": store.show_time(rebuilt.kept.first_time),
+        "openingInventoryUnknown": sorted(book.openings),
+    }
+    for name, value in right.items():
+        if told[name] != value:
+            yield Difference(
+                "wallet",
+                f"is {told[name]!r:.80}, a fresh rebuild says {value!r:.80}",
+                wallet.address,
+                field=f"coverage.{name}",
+            )
+    if told["state"] not in ("none", "backfilling", "partial", "complete"):
+        yield Difference(
+            "wallet", f"is {told['state']!r:.40}", wallet.address, field="coverage.state"
+        )
+    if told["state"] == "complete" and (book.gaps or book.opened or told["gaps"]):
+        yield Difference(
+            "wallet",
+            "says complete, a fresh rebuild has gaps or begins late",
+            wallet.address,
+            field="coverage.state",
+        )
+    said = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in told["gaps"]}
+    if (
+        told["state"] == "partial"
+        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in book.gaps} <= said
+    ):
+        yield Difference(
+            "wallet", "lacks gaps that a fresh rebuild finds", wallet.address, field="coverage.gaps"
+        )

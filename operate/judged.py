@@ -1,0 +1,62 @@
+"""Posts against the trades that they name."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from chain.verify import judge
+from operate.derived import NamedTrade
+from operate.differences import Difference
+from operate.readers import Reader
+
+
+class JudgedPost(NamedTuple):
+    """A post that names a signature, and how it was judged."""
+
+    uid: str
+    signature: str
+    mint: str | None
+    status: str
+    status_reason: str | None
+    trade_id: int | None
+    event_at: int
+    created_at: int
+    checked_at: int | None
+
+
+POSTS = """
+SELECT uid, signature, mint, status, status_reason, trade_id, event_at, created_at, checked_at
+FROM post WHERE wallet_id = {wallet} AND signature IS NOT NULL ORDER BY id"""
+JUDGED = ("status", "status_reason", "trade_id")
+
+
+def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> Iterator[Difference]:
+    """Each post that names a signature stands where its trade puts it; without a trade nothing is
+    verified.
+    """
+    for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
+        if post.status == "pending" and post.checked_at is None:
+            # made since the last publication
+            continue
+        trade = trades.get(post.signature)
+        right = _judge(post, trade)
+        for name, value in zip(JUDGED, right, strict=True):
+            stored = getattr(post, name)
+            if stored != value:
+                what = f"of {post.uid} is {stored}, its trade says {value}"
+                yield Difference("post", what, wallet.address, post.signature, name)
+        block_time = trade.block_time if trade else None
+        at = block_time * 1000 if post.status == "verified" and block_time else post.created_at
+        if post.status == right[0] == "verified" and post.event_at != at:
+            what = f"of {post.uid} is {post.event_at}, its trade says {at}"
+            yield Difference("post", what, wallet.address, post.signature, "event_at")
+
+
+def _judge(post: JudgedPost, trade: NamedTrade | None) -> tuple[str, str | None, int | None]:
+    """The three columns of JUDGED as they have to be."""
+    if trade is not None:
+        status, reason = judge(trade.kind, trade.flags, trade.mints, post.mint)
+        return status, reason, trade.id
+    undecided = post.status in ("pending", "not_found")
+    if undecided or (post.status, post.status_reason) == ("mismatch", "other_wallet"):
+        return post.status, post.status_reason, None
+    return "pending", None, None
