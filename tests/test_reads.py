@@ -252,16 +252,16 @@ def test_another_spelling_of_a_query_is_answered_from_what_is_kept(service, bot,
     ):
         answer = service.get(f"/api/v1/trades?{query}", key)
         assert answer.json["data"] == wanted and answer.json["limit"] == 100, query
-    assert len(service.app.kept._kept) == 1
+    assert len(service.app.list_cache._kept) == 1
 
 
 def test_what_is_refused_takes_no_place_from_what_is_kept(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
-    kept = [*service.app.kept._kept]
+    kept = [*service.app.list_cache._kept]
     for number in range(80):
         assert service.get(f"/api/v1/feed?cursor=made-up-{number}", key).status_code == 400
         assert service.get(f"/api/v1/bots/bot_{number}", key).status_code == 404
-    assert [*service.app.kept._kept] == kept
+    assert [*service.app.list_cache._kept] == kept
 
 
 def test_documents_are_built_once(service, monkeypatch):

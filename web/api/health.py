@@ -55,7 +55,7 @@ def show_health():
     trying to write cost something.
     """
     now = time.time_ns() // 1_000_000
-    return respond(*current_app.health.find("health", object(), lambda: read_health(now)))
+    return respond(*current_app.health_cache.find("health", object(), lambda: read_health(now)))
 
 
 def read_health(now: int) -> tuple[dict[str, Any], int]:

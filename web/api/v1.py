@@ -97,7 +97,7 @@ def find_list(app, request, visit):
     names, make = LISTS[request.path]
     args = read_known(request.args, names)
     version = visit.version, start_of_minute(visit.now)
-    body = app.kept.find(
+    body = app.list_cache.find(
         (request.path, *args.items()),
         version,
         lambda: orjson.dumps(make(Asked.by(app, request, visit.now, args))),
@@ -180,7 +180,7 @@ def list_bots(asked):
 @blueprint.get("/bots/<uid>")
 def show_one_bot(uid):
     return respond_json(
-        current_app.kept.find(
+        current_app.list_cache.find(
             request.path,
             g.visit.version,
             lambda: orjson.dumps(find_bot(uid, current_app.config["CANDOR"].base_url)),
@@ -274,7 +274,7 @@ def store_post(app, request, visit):
         raise Problem(
             "bot_mismatch", "botId names another influencer than the one this key belongs to"
         )
-    with app.kept.writing():
+    with app.list_cache.writing():
         done = posts.publish(
             caller.bot_id, body, visit.now, "api", caller.key_id, sanitized, app.config["CANDOR"]
         )

@@ -173,7 +173,7 @@ def identify(app, visit, header):
     visit.caller = auth.authenticate(
         header,
         visit.now,
-        lambda text, digest: app.callers.find(
+        lambda text, digest: app.caller_cache.find(
             digest, visit.version, lambda: auth.find_key(text, digest)
         ),
     )

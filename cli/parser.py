@@ -1,0 +1,54 @@
+"""`app.py COMMAND`: the parser of all commands, and how one is run."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import config as settings
+from accounts.problem import Problem
+from operate.backups import Refused
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors never repeat what was typed: it may be a pasted secret."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what is wrong with the arguments; exit with status 2."""
+        message = re.sub(
+            r"(unrecognized arguments|ambiguous option|invalid \w+( value)?|ignored explicit"
+            r" argument)\b.*?(\(choose from .*)?$",
+            r"\1 \3",
+            message,
+            flags=re.S,
+        )
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message.strip()}\n")
+
+
+def build_parser() -> Parser:
+    """Return the parser of all commands.
+
+    Each module of cli/ adds its own; a command is a function `run(config, args) -> exit code`, set
+    as default `run`.
+    """
+    from cli import demo, mcp, operate, people, server, traders
+
+    parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (server, demo, operate, people, traders, mcp):
+        module.add_commands(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage."""
+    args = build_parser().parse_args(argv)
+    os.umask(0o077)
+    try:
+        return args.run(settings.load(), args) or 0
+    except (Problem, settings.BadSetting, Refused) as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
