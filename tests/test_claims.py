@@ -81,7 +81,7 @@ class World:
 
     def told(self, shares):
         rows = queries.list_trades_since(100, 0, shares)
-        return [(arrival, {"id": row[3], "botId": row[4]}) for arrival, row in rows]
+        return [(arrival, {"id": row.uid, "botId": row.bot}) for arrival, row in rows]
 
     def signature_of(self, name):
         return next(

@@ -3,10 +3,10 @@ when the database cannot be read.
 """
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
-from flask import Blueprint, current_app
+from flask import Blueprint, Response, current_app
 from peewee import PeeweeException
 
 from accounts import quotas
@@ -15,42 +15,91 @@ from storage import counters, database
 from storage.trouble import TROUBLES
 from web.api.legacy import respond
 from web.api.market import show_market_health
+from web.api.rows import select, select_value
 from web.api.serialize import show_time
 from web.server import connections
 
 blueprint = Blueprint("health", __name__)
 # a heartbeat is late after four intervals, but never before two minutes
-STALE_INTERVALS, STALE_MS = (
-    4,
-    120_000,
-)
+STALE_INTERVALS, STALE_MS = 4, 120_000
+
+
+class JobRow(NamedTuple):
+    """A background job. Times in ms; `details` is JSON it wrote."""
+
+    name: str
+    state: str
+    heartbeat_at: int | None
+    last_success_at: int | None
+    last_error: str | None
+    details: str
+
+
+class ObservedRow(NamedTuple):
+    """How many wallets are observed, when the longest waiting was polled, how many never were."""
+
+    wallets: int
+    oldest: int | None
+    never: int
+
+
+class LagRow(NamedTuple):
+    """When a wallet was polled, and how many of its transactions are not fetched yet."""
+
+    address: str
+    looked_at: int | None
+    pending: int
+
+
+class RefusedRow(NamedTuple):
+    """A transaction nothing could be derived from, and why."""
+
+    address: str
+    signature: str
+    slot: int
+    problem: str
+
+
+class TroubledRow(NamedTuple):
+    """A wallet that observing fails for."""
+
+    address: str
+    reason: str
+    since: int
+    tries: int
+
+
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # named one by one, the ones looked at longest ago first
 MAX_WALLETS = 50
 WALLETS = """
-SELECT COUNT(*), MIN(w.looked_at), COUNT(*) - COUNT(w.looked_at) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
+SELECT COUNT(*) AS wallets, MIN(w.looked_at) AS oldest, COUNT(*) - COUNT(w.looked_at) AS never
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
 LAGGING = """
-SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s WHERE s.wallet_id = w.id AND s.state = 'pending') FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
-# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all sightings are not pending.
+SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
+       WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
+FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
+ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
+# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all signatures are not pending.
 PENDING = """
-SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
+SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s
+WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
 REFUSED = """
-SELECT w.address, s.signature, s.slot, s.problem FROM attachment a CROSS JOIN wallet w CROSS JOIN sighting s
-WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.detached_at IS NULL AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
-
-
+SELECT w.address, s.signature, s.slot, s.problem
+FROM attachment a CROSS JOIN wallet w CROSS JOIN sighting s
+WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.detached_at IS NULL
+AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
 COUNT_TROUBLED = """
 SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL"""
 TROUBLED = """
-SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries FROM attachment a
-JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL
-ORDER BY w.trouble_at, w.id LIMIT ?"""
+SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS tries
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 
 @blueprint.get("/api/health")
-def show_health():
+def show_health() -> Response:
     """One is made at a time, and who waits for it takes the next: counting what is behind and
     trying to write cost something.
     """
@@ -97,9 +146,9 @@ def show_writing(trouble: str | None) -> dict[str, Any]:
     return {"writable": trouble is None, "problem": trouble and TROUBLES[trouble]}
 
 
-def check_health(config, now):
-    """The health object; `degraded` where a job that is switched on is failing or silent."""
-    jobs = {row[0]: row for row in database.execute_sql(JOBS)}
+def check_health(config: Config, now: int) -> dict[str, Any]:
+    """Make the health object; `degraded` where a job that is switched on is failing or silent."""
+    jobs = {row.name: row for row in select(JobRow, JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
@@ -145,77 +194,87 @@ def show_use(config: Config, now: int) -> dict[str, Any]:
     }
 
 
-def _show_job(row, interval_seconds, now):
+def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
     """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else
     what it said of itself.
     """
-    _, state, heartbeat_at, last_success_at, last_error, _ = row or (
-        None,
-        "unknown",
-        None,
-        None,
-        None,
-        None,
-    )
-    age = None if heartbeat_at is None else max(0, now - heartbeat_at)
+    row = row or JobRow("", "unknown", None, None, None, "{}")
+    state, age = row.state, count_seconds(row.heartbeat_at, now)
     if not interval_seconds:
         state = "off"
-    elif age is not None and age > max(STALE_MS, STALE_INTERVALS * 1000 * interval_seconds):
+    elif row.heartbeat_at is not None and now - row.heartbeat_at > max(
+        STALE_MS, STALE_INTERVALS * 1000 * interval_seconds
+    ):
         state = "late"
     return {
         "state": state,
-        "heartbeatAt": show_time(heartbeat_at),
-        "ageSeconds": None if age is None else age // 1000,
-        "lastSuccessAt": show_time(last_success_at),
-        "lastError": last_error,
+        "heartbeatAt": show_time(row.heartbeat_at),
+        "ageSeconds": age,
+        "lastSuccessAt": show_time(row.last_success_at),
+        "lastError": row.last_error,
     }
 
 
-def _show_backlog(now):
-    """What is observed and how far behind it is: the wallet looked at longest ago, null while one
-    was never looked at; receipts nothing could be derived from.
+def count_seconds(at: int | None, now: int) -> int | None:
+    """Whole seconds since a time, both in ms; 0 for one in the future, None for None."""
+    return None if at is None else max(0, now - at) // 1000
+
+
+def _show_backlog(now: int) -> dict[str, Any]:
+    """What is observed and how far behind it is: the wallet polled longest ago, null while one was
+    never polled; transactions nothing could be derived from.
     """
-    wallets, oldest, never = database.execute_sql(WALLETS).fetchone()
-    lag = None if never or oldest is None else max(0, now - oldest) // 1000
-    each = [
+    observed = select(ObservedRow, WALLETS)[0]
+    return {
+        "wallets": observed.wallets,
+        "lagSeconds": None if observed.never else count_seconds(observed.oldest, now),
+        "pending": select_value(PENDING),
+        "byWallet": [
+            {
+                "wallet": row.address,
+                "lagSeconds": count_seconds(row.looked_at, now),
+                "pending": row.pending,
+            }
+            for row in select(LagRow, LAGGING, (MAX_WALLETS,))
+        ],
+        "refused": [
+            {
+                "wallet": row.address,
+                "signature": row.signature,
+                "slot": row.slot,
+                "reason": row.problem,
+            }
+            for row in select(RefusedRow, REFUSED, (MAX_WALLETS,))
+        ],
+    }
+
+
+def _show_trouble(error: str | None) -> dict[str, Any]:
+    """The wallets that observing fails for at present, longest first, and what was said last."""
+    rows = select(TroubledRow, TROUBLED, (MAX_WALLETS,))
+    if error is None and rows:
+        error = f"{rows[-1].address}: {rows[-1].reason}"
+    troubled = [
         {
-            "wallet": address,
-            "lagSeconds": None if looked_at is None else max(0, now - looked_at) // 1000,
-            "pending": pending,
+            "wallet": row.address,
+            "reason": row.reason,
+            "since": show_time(row.since),
+            "tries": row.tries,
         }
-        for address, looked_at, pending in database.execute_sql(LAGGING, (MAX_WALLETS,))
-    ]
-    refused = [
-        {"wallet": address, "signature": signature, "slot": slot, "reason": problem}
-        for address, signature, slot, problem in database.execute_sql(REFUSED, (MAX_WALLETS,))
+        for row in rows
     ]
     return {
-        "wallets": wallets,
-        "lagSeconds": lag,
-        "pending": database.execute_sql(PENDING).fetchone()[0],
-        "byWallet": each,
-        "refused": refused,
+        "lastError": error,
+        "troubled": troubled,
+        "troubledWallets": select_value(COUNT_TROUBLED),
     }
 
 
-def _show_trouble(error):
-    """The wallets that observing fails for at present, longest first, and what was said last."""
-    rows = database.execute_sql(TROUBLED, (MAX_WALLETS,)).fetchall()
-    count = database.execute_sql(COUNT_TROUBLED).fetchone()[0]
-    troubled = [
-        {"wallet": address, "reason": reason, "since": show_time(since), "tries": tries}
-        for address, reason, since, tries in rows
-    ]
-    if error is None and troubled:
-        error = f"{troubled[-1]['wallet']}: {troubled[-1]['reason']}"
-    return {"lastError": error, "troubled": troubled, "troubledWallets": count}
-
-
-def _show_requests(row):
+def _show_requests(row: JobRow | None) -> dict[str, Any]:
     """What the last pass said of the nodes: requests in a minute, endpoints that rest, what is
     being waited for.
     """
-    details = orjson.loads(row[5]) if row else {}
+    details = orjson.loads(row.details) if row else {}
     return {
         name: details.get(name)
         for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")

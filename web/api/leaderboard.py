@@ -1,17 +1,20 @@
 """Who earned, traded or moved most: the rules of ranking over totals that were observed."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from web.api import queries
 from web.api.serialize import PROVEN_BY_ANOTHER, show_coverage, show_lamports, show_sol
+from web.api.statements import CompetitorRow
 
 SORTS = ("pnl", "volume", "trades")
 # seconds
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
-# below, a realised result is luck
+# below this, a realized result is luck
 MIN_SELLS = 3
 
 
@@ -45,50 +48,49 @@ class Entry:
     ownership: str | None
 
 
-def list_entries(sort, window, now):
-    """Ranked entries, then the others, in both the proven wallets first; each group best first.
+def list_entries(sort: str, window: str, now: int) -> list[Entry]:
+    """Return ranked entries, then the others, in both the proven wallets first; each group best first.
 
     `now` in UTC milliseconds.
     """
     seconds = WINDOWS[window]
     since = None if seconds is None else queries.find_totals_since(now // 1000 - seconds)
-    entries = [book_entry(row, since, sort) for row in queries.list_competitors()]
+    entries = [make_entry(row, since, sort) for row in queries.list_competitors()]
     # stable: then the older bot
     return sorted(
         entries, key=lambda entry: _group(entry) + (entry.totals is None, -score(entry, sort))
     )
 
 
-def _group(entry):
+def _group(entry: Entry) -> tuple[bool, bool]:
     return entry.reason is not None, entry.ownership != "proven"
 
 
-def book_entry(row, since, sort):
-    """`since`: totals of a window by wallet id, or None for all that was ever observed (the
-    wallet's own results).
+def make_entry(row: CompetitorRow, since: dict[int, tuple[int, ...]] | None, sort: str) -> Entry:
+    """Rank one bot. `since`: totals of a window by wallet id, or None for all that was ever
+    observed (the wallet's own results).
     """
-    _, bot, name, handle, wallet_id, address, results, coverage, ownership, bot_since = row
-    if bot_since is not None:
-        return Entry(bot, name, handle, address, None, coverage, PROVEN_BY_ANOTHER, ownership)
-    if results is None:
-        totals = None
-    elif since is None:
-        totals = parse_results(orjson.loads(results))
+    totals, reason = None, None
+    if row.since is not None:
+        reason = PROVEN_BY_ANOTHER
     else:
-        totals = Totals(*since.get(wallet_id, ()))
+        totals = find_totals(row, since)
+        reason = check_rank(sort, row.address, totals, row.coverage)
     return Entry(
-        bot,
-        name,
-        handle,
-        address,
-        totals,
-        coverage,
-        check_rank(sort, address, totals, coverage),
-        ownership,
+        row.uid, row.name, row.handle, row.address, totals, row.coverage, reason, row.ownership
     )
 
 
-def parse_results(results):
+def find_totals(row: CompetitorRow, since: dict[int, tuple[int, ...]] | None) -> Totals | None:
+    """Return what the bot's wallet did, None without an observed wallet."""
+    if row.results is None or row.wallet_id is None:
+        return None
+    if since is None:
+        return parse_results(orjson.loads(row.results))
+    return Totals(*since.get(row.wallet_id, ()))
+
+
+def parse_results(results: dict[str, Any]) -> Totals:
     return Totals(
         int(results["realizedLamports"]),
         int(results["volumeLamports"]),
@@ -100,8 +102,10 @@ def parse_results(results):
     )
 
 
-def check_rank(sort, address, totals, coverage):
-    """Why an entry has no rank, or None."""
+def check_rank(
+    sort: str, address: str | None, totals: Totals | None, coverage: str | None
+) -> str | None:
+    """Tell why an entry has no rank, or None."""
     if address is None:
         return "no_wallet"
     if totals is None:
@@ -113,17 +117,18 @@ def check_rank(sort, address, totals, coverage):
     return None
 
 
-def score(entry, sort):
-    """The number the board is sorted by, in lamports or a count."""
+def score(entry: Entry, sort: str) -> int:
+    """Return the number the board is sorted by, in lamports or a count."""
     totals = entry.totals or Totals()
     return {"pnl": totals.realized, "volume": totals.volume, "trades": totals.trades}[sort]
 
 
-def show_entries(entries, sort):
-    """JSON rows. Proven and claimed wallets are counted apart; ties share the rank of the first."""
+def show_entries(entries: Sequence[Entry], sort: str) -> list[dict[str, Any]]:
+    """Make JSON rows. Proven and claimed wallets are counted apart; ties share the rank of the first."""
     shown = []
     for _, group in itertools.groupby(entries, _group):
-        rank, last = None, None
+        rank: int | None = None
+        last: int | None = None
         for place, entry in enumerate(group, 1):
             if score(entry, sort) != last:
                 rank, last = place, score(entry, sort)
@@ -131,7 +136,7 @@ def show_entries(entries, sort):
     return shown
 
 
-def show_entry(entry, rank):
+def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
     totals = entry.totals
     sells = totals.matched + totals.partial if totals else 0
     return {
@@ -149,12 +154,8 @@ def show_entry(entry, rank):
         "matchedSells": totals and totals.matched,
         "partialSells": totals and totals.partial,
         "unmatchedSells": totals and totals.unmatched,
-        "winRate": (
-            round(totals.winning / sells, 4)
-            if sells
-            # a share, no money: a number
-            else None
-        ),
+        # a share, no money: a number
+        "winRate": round(totals.winning / sells, 4) if totals and sells else None,
         "ranked": entry.reason is None,
         "unrankedReason": entry.reason,
         "coverage": show_coverage(entry.address, entry.coverage),

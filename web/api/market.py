@@ -2,10 +2,13 @@
 provider.
 """
 
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
 import orjson
 
 from chain.mints import CHECKS
-from storage import database
+from web.api.rows import select, select_one, select_value, write_marks
 from web.api.serialize import show_time
 
 NOT_CHECKED = [
@@ -16,9 +19,38 @@ NOT_CHECKED = [
     "sell_simulation",
 ]
 MINUTE = 60_000
+
+
+class TokenRow(NamedTuple):
+    """A token as the scout left it. Times in ms; prices are exact text, `checks` JSON."""
+
+    discovered_at: int
+    id: int
+    mint: str
+    symbol: str | None
+    name: str | None
+    found_by: str
+    price_sol: str | None
+    price_usd: str | None
+    liquidity_usd: str | None
+    volume24h_usd: str | None
+    pair_url: str | None
+    checks: str | None
+    checked_at: int | None
+    quoted_at: int | None
+    absurd: str | None
+
+
+class SymbolRow(NamedTuple):
+    """What the maker of a token calls it."""
+
+    mint: str
+    symbol: str
+
+
 ENTRY = """
-SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd, t.liquidity_usd, t.volume24h_usd,
-       t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
+SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
+       t.liquidity_usd, t.volume24h_usd, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
 LISTED = ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"
 LISTED_AFTER = (
@@ -30,40 +62,41 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
-def list_market(now_ms, limit=100, after=None):
-    """Market entries of the tracked tokens, newest discovery first: ([entry], position of the last
-    one or None where the list ends).
+def list_market(
+    now_ms: int, limit: int = 100, after: tuple[int, int] | None = None
+) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
+    """Return the market entries of the tracked tokens, newest discovery first, and the position of
+    the last one, None where the list ends.
 
     `after`: the position (discovered at in ms, id) that an earlier call gave; both never change, so
     a cursor over them holds its place.
     """
-    rows = database.execute_sql(
-        *((LISTED_AFTER, (after[0], *after, limit + 1)) if after else (LISTED, (limit + 1,)))
-    ).fetchall()
-    current = find_current(now_ms)
-    return [show_entry(row, current) for row in rows[:limit]], (
-        rows[limit - 1][:2] if len(rows) > limit else None
-    )
+    if after:
+        rows = select(TokenRow, LISTED_AFTER, (after[0], *after, limit + 1))
+    else:
+        rows = select(TokenRow, LISTED, (limit + 1,))
+    current, shown = find_current(now_ms), rows[:limit]
+    end = (shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
+    return [show_entry(row, current) for row in shown], end
 
 
-def find_entry(now_ms, mint):
-    """The entry of one mint, tracked or not; None for a mint the scout never saw."""
-    row = database.execute_sql(ENTRY + "WHERE t.mint = ?", (mint,)).fetchone()
+def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:
+    """Return the entry of one mint, tracked or not; None for a mint the scout never saw."""
+    row = select_one(TokenRow, ENTRY + "WHERE t.mint = ?", (mint,))
     return row and show_entry(row, find_current(now_ms))
 
 
-def find_symbols(mints):
-    """{mint: symbol} of those that have one; hostile text."""
-    mints = list(mints)
-    return (
-        dict(database.execute_sql(f"{SYMBOLS}({', '.join('?' * len(mints))})", mints).fetchall())
-        if mints
-        else {}
-    )
+def find_symbols(mints: Collection[str]) -> dict[str, str]:
+    """Return {mint: symbol} of those that have one; hostile text."""
+    if not mints:
+        return {}
+    asked = list(mints)
+    found = select(SymbolRow, f"{SYMBOLS}({write_marks(asked)})", asked)
+    return {row.mint: row.symbol for row in found}
 
 
-def find_current(now_ms):
-    """The time in ms from which on a quote is current; an older one is stale.
+def find_current(now_ms: int) -> int:
+    """Return the time in ms from which on a quote is current; an older one is stale.
 
     A quote is stale after three passes without a new one, and at once where the pass that should
     have renewed it failed.
@@ -74,48 +107,31 @@ def find_current(now_ms):
     return max(oldest, prices["lastAttemptAt"]) if prices.get("lastError") else oldest
 
 
-def show_entry(row, current):
-    """A row of ENTRY as the interface's Market entry. `asOf` is when the prices were taken, before
-    the first ones when the token was discovered.
+def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
+    """Make the MarketEntry. `asOf` is when the prices were taken, before the first ones when the
+    token was discovered.
     """
-    (
-        discovered_at,
-        _,
-        mint,
-        symbol,
-        name,
-        found_by,
-        price_sol,
-        price_usd,
-        liquidity_usd,
-        volume24h_usd,
-        pair_url,
-        checks,
-        checked_at,
-        quoted_at,
-        absurd,
-    ) = row
-    as_of = quoted_at or discovered_at
+    as_of = row.quoted_at or row.discovered_at
     return {
-        "mint": mint,
-        "symbol": symbol,
-        "name": name,
-        "source": found_by,
-        "discoveredAt": show_time(discovered_at),
-        "priceSol": price_sol,
-        "priceUsd": price_usd,
-        "priceDoubt": absurd,
-        "liquidityUsd": liquidity_usd,
-        "volume24hUsd": volume24h_usd,
-        "pairUrl": pair_url,
-        "checks": _show_checks(checks, show_time(checked_at)),
+        "mint": row.mint,
+        "symbol": row.symbol,
+        "name": row.name,
+        "source": row.found_by,
+        "discoveredAt": show_time(row.discovered_at),
+        "priceSol": row.price_sol,
+        "priceUsd": row.price_usd,
+        "priceDoubt": row.absurd,
+        "liquidityUsd": row.liquidity_usd,
+        "volume24hUsd": row.volume24h_usd,
+        "pairUrl": row.pair_url,
+        "checks": _show_checks(row.checks, show_time(row.checked_at)),
         "notChecked": NOT_CHECKED,
         "asOf": show_time(as_of),
         "stale": as_of is None or as_of < current,
     }
 
 
-def _show_checks(stored, checked_at):
+def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
     """All checks of one account were made at once: their time is shown once for all."""
     if stored is None:
         unread = {
@@ -124,14 +140,14 @@ def _show_checks(stored, checked_at):
             "checkedAt": None,
         }
         return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]
-    checks = orjson.loads(stored)
+    checks: list[dict[str, Any]] = orjson.loads(stored)
     for check in checks:
         check["checkedAt"] = checked_at
     return checks
 
 
-def show_market_health(now_ms):
-    """{"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
+def show_market_health(now_ms: int) -> dict[str, Any]:
+    """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
     ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery has `feeds` beside, the same by
     question and provider. `waiting`: not asked yet. Ages are of the last success.
     """
@@ -144,8 +160,8 @@ def show_market_health(now_ms):
     }
 
 
-def explain_empty(now_ms):
-    """Why there is no entry, in a sentence."""
+def explain_empty(now_ms: int) -> str:
+    """Tell why there is no entry, in a sentence."""
     discovery = show_market_health(now_ms)["discovery"]
     if discovery["lastError"]:
         return f"the scout has found nothing yet; {discovery['lastError']}"
@@ -156,7 +172,7 @@ def explain_empty(now_ms):
     )
 
 
-def _show_part(part, now_ms):
+def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
     success_at = part.get("lastSuccessAt")
     age = None if success_at is None else max(0, now_ms - success_at) // 1000
     return {
@@ -169,6 +185,6 @@ def _show_part(part, now_ms):
     }
 
 
-def _read_details():
-    row = database.execute_sql(SCOUT).fetchone()
-    return orjson.loads(row[0]) if row else {}
+def _read_details() -> dict[str, Any]:
+    details = select_value(SCOUT)
+    return orjson.loads(details) if details is not None else {}

@@ -2,16 +2,23 @@
 float appears.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 
 from accounts.fields import is_provable
 from chain.amounts import exact, sol
+from web.api.statements import ActivityRow, BotRow, PostRow, TradeRow
+
+Json = dict[str, Any]
+# a mint, the raw change and the decimals
+TokenChange = tuple[str, str, int]
 
 
-def show_time(ms):
-    """UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction; None
+def show_time(ms: int | None) -> str | None:
+    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction; None
     stays None.
     """
     if ms is None:
@@ -22,11 +29,11 @@ def show_time(ms):
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
-def show_sol(lamports):
+def show_sol(lamports: int | None) -> str | None:
     return None if lamports is None else sol(lamports)
 
 
-def show_lamports(lamports):
+def show_lamports(lamports: int | None) -> str | None:
     return None if lamports is None else str(lamports)
 
 
@@ -34,203 +41,139 @@ def show_lamports(lamports):
 UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
 
 
-def show_post(row):
-    """A row of queries.POST as the interface shows it. A hidden post keeps its record and loses its
-    words.
-    """
-    (
-        _,
-        uid,
-        bot,
-        bot_name,
-        event_id,
-        body,
-        mint,
-        symbol,
-        signature,
-        reason,
-        source,
-        status,
-        trade,
-        checked_at,
-        status_reason,
-        event_at,
-        created_at,
-        channel,
-        key,
-        wallet,
-        sanitized,
-        hidden_at,
-        token_changes,
-        ownership,
-    ) = row
-    if hidden_at is not None:
-        body = symbol = reason = None
-    moved = [change[0] for change in orjson.loads(token_changes)] if token_changes else []
+def show_post(row: PostRow) -> Json:
+    """Make the Post. A hidden post keeps its record and loses its words."""
+    hidden = row.hidden_at is not None
+    moved = [mint for mint, *_ in orjson.loads(row.token_changes)] if row.token_changes else []
     return {
-        "id": uid,
-        "botId": bot,
-        "botName": bot_name,
-        "eventId": event_id,
-        "body": body,
-        "mint": mint,
-        "symbol": symbol,
-        "signature": signature,
-        "reason": reason,
-        "source": source,
+        "id": row.uid,
+        "botId": row.bot,
+        "botName": row.bot_name,
+        "eventId": row.event_id,
+        "body": None if hidden else row.body,
+        "mint": row.mint,
+        "symbol": None if hidden else row.symbol,
+        "signature": row.signature,
+        "reason": None if hidden else row.reason,
+        "source": row.source,
         "simulated": False,
-        "verified": status == "verified",
+        "verified": row.status == "verified",
         "verification": {
-            "status": status,
-            "tradeId": trade,
-            "checkedAt": show_time(checked_at),
-            "reason": status_reason,
+            "status": row.status,
+            "tradeId": row.trade,
+            "checkedAt": show_time(row.checked_at),
+            "reason": row.status_reason,
         },
-        "eventAt": show_time(event_at),
-        "createdAt": show_time(created_at),
-        "tokenAddresses": list(dict.fromkeys(([mint] if mint else []) + moved)),
+        "eventAt": show_time(row.event_at),
+        "createdAt": show_time(row.created_at),
+        "tokenAddresses": list(dict.fromkeys(([row.mint] if row.mint else []) + moved)),
         "provenance": {
-            "channel": channel,
-            "keyId": key,
-            "wallet": wallet,
-            "ownership": ownership,
-            "contentTrust": "generated" if source == "observer" else "untrusted",
+            "channel": row.channel,
+            "keyId": row.key,
+            "wallet": row.wallet,
+            "ownership": row.ownership,
+            "contentTrust": "generated" if row.source == "observer" else "untrusted",
             "untrustedFields": UNTRUSTED_FIELDS,
         },
-        "sanitized": bool(sanitized),
-        "hiddenAt": show_time(hidden_at),
+        "sanitized": bool(row.sanitized),
+        "hiddenAt": show_time(row.hidden_at),
     }
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trade(row, changes, symbols):
-    """A row of queries.TRADE. `changes`: its token changes, [mint, raw, decimals] each; `symbols`:
-    {mint: symbol} of those known.
+def show_trade(
+    row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[str | None, str]
+) -> Json:
+    """Make the Trade. `changes`: its parsed token changes; `symbols`: {mint: symbol}, as far as
+    they are known.
     """
-    (
-        slot,
-        _,
-        _,
-        uid,
-        bot,
-        wallet,
-        signature,
-        tx_index,
-        block_time,
-        kind,
-        venue,
-        mint,
-        _,
-        sol_change,
-        fee,
-        tip,
-        rent,
-        realized,
-        result,
-        proceeds,
-        cost,
-        matched_raw,
-        unmatched_raw,
-        lots,
-        flags,
-    ) = row
     return {
-        "id": uid,
-        "botId": bot,
-        "wallet": wallet,
-        "signature": signature,
-        "slot": slot,
-        "transactionIndex": tx_index,
-        "blockTime": block_time,
-        "eventAt": show_seconds(block_time),
+        "id": row.uid,
+        "botId": row.bot,
+        "wallet": row.wallet,
+        "signature": row.signature,
+        "slot": row.slot,
+        "transactionIndex": row.tx_index,
+        "blockTime": row.block_time,
+        "eventAt": show_seconds(row.block_time),
         "status": "finalized",
-        "kind": kind,
-        "venue": venue,
-        "mint": mint,
-        "symbol": symbols.get(mint),
-        "tokenChanges": [
-            {
-                "mint": moved,
-                "symbol": symbols.get(moved),
-                "changeRaw": raw,
-                "change": exact(int(raw), decimals),
-                "decimals": decimals,
-            }
-            for moved, raw, decimals in changes
-        ],
-        "solChangeLamports": str(sol_change),
-        "solChange": show_sol(sol_change),
-        "feeLamports": str(fee),
-        "tipLamports": str(tip),
-        "rentLamports": str(rent),
-        "realized": {
-            "status": realized,
-            "method": "fifo",
-            "resultLamports": show_lamports(result),
-            "resultSol": show_sol(result),
-            "proceedsLamports": show_lamports(proceeds),
-            "costLamports": show_lamports(cost),
-            "matchedRaw": matched_raw,
-            "unmatchedRaw": unmatched_raw,
-            "lots": [
-                {
-                    "tradeId": trade,
-                    "amountRaw": str(amount),
-                    "costLamports": show_lamports(lamports),
-                }
-                for trade, amount, lamports in orjson.loads(lots)
-            ],
-        },
-        "flags": orjson.Fragment(flags),
+        "kind": row.kind,
+        "venue": row.venue,
+        "mint": row.mint,
+        "symbol": symbols.get(row.mint),
+        "tokenChanges": [_show_change(change, symbols) for change in changes],
+        "solChangeLamports": str(row.sol_change),
+        "solChange": show_sol(row.sol_change),
+        "feeLamports": str(row.fee),
+        "tipLamports": str(row.tip),
+        "rentLamports": str(row.rent),
+        "realized": _show_realized(row),
+        "flags": orjson.Fragment(row.flags),
         "source": "chain",
         "verified": True,
-        "explorerUrl": explorer_url(signature),
+        "explorerUrl": explorer_url(row.signature),
     }
 
 
-def show_seconds(seconds):
+def _show_change(change: TokenChange, symbols: Mapping[str | None, str]) -> Json:
+    mint, raw, decimals = change
+    return {
+        "mint": mint,
+        "symbol": symbols.get(mint),
+        "changeRaw": raw,
+        "change": exact(int(raw), decimals),
+        "decimals": decimals,
+    }
+
+
+def _show_realized(row: TradeRow) -> Json:
+    return {
+        "status": row.realized,
+        "method": "fifo",
+        "resultLamports": show_lamports(row.result),
+        "resultSol": show_sol(row.result),
+        "proceedsLamports": show_lamports(row.proceeds),
+        "costLamports": show_lamports(row.cost),
+        "matchedRaw": row.matched_raw,
+        "unmatchedRaw": row.unmatched_raw,
+        "lots": [
+            {"tradeId": trade, "amountRaw": str(amount), "costLamports": show_lamports(cost)}
+            for trade, amount, cost in orjson.loads(row.lots)
+        ],
+    }
+
+
+def show_seconds(seconds: int | None) -> str | None:
+    """Write Unix seconds like show_time."""
     return None if seconds is None else show_time(seconds * 1000)
 
 
-def explorer_url(signature):
+def explorer_url(signature: str) -> str:
     return f"https://solscan.io/tx/{signature}"
 
 
-def show_activity(row, mint):
-    (
-        _,
-        _,
-        _,
-        side,
-        bot,
-        bot_name,
-        wallet,
-        token_changes,
-        sol_change,
-        block_time,
-        signature,
-        trade,
-    ) = row
+def show_activity(row: ActivityRow, mint: str) -> Json:
+    """Make the ActivityRow of the interface: what the trade moved of this mint."""
     raw, decimals = next(
         (int(raw), decimals)
-        for moved, raw, decimals in orjson.loads(token_changes)
+        for moved, raw, decimals in orjson.loads(row.token_changes)
         if moved == mint
     )
     return {
-        "side": side,
-        "botId": bot,
-        "botName": bot_name,
-        "wallet": wallet,
+        "side": row.side,
+        "botId": row.bot,
+        "botName": row.bot_name,
+        "wallet": row.wallet,
         "amountRaw": str(abs(raw)),
         "amount": exact(abs(raw), decimals),
         "decimals": decimals,
-        "solChangeLamports": str(sol_change),
-        "solChange": show_sol(sol_change),
-        "eventAt": show_seconds(block_time),
-        "slot": row[0],
-        "signature": signature,
-        "tradeId": trade,
-        "explorerUrl": explorer_url(signature),
+        "solChangeLamports": str(row.sol_change),
+        "solChange": show_sol(row.sol_change),
+        "eventAt": show_seconds(row.block_time),
+        "slot": row.slot,
+        "signature": row.signature,
+        "tradeId": row.trade,
+        "explorerUrl": explorer_url(row.signature),
     }
 
 
@@ -239,67 +182,60 @@ def show_activity(row, mint):
 PROVEN_BY_ANOTHER = "proven_by_another"
 
 
-def positions_of(row):
-    """The openPositions of a row of queries.BOT, as a list; costs are not those of a mere claim."""
-    positions, since = orjson.loads(row[15] or "[]"), row[18]
-    if since is None:
+def positions_of(row: BotRow) -> list[Json]:
+    """List the bot's open positions; the costs of a merely claimed wallet's are not its own."""
+    positions: list[Json] = orjson.loads(row.positions or "[]")
+    if row.since is None:
         return positions
     return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
 
 
 # ---- influencers ---------------------------------------------------------------------------------
-def show_bot(row, former_wallets, base_url):
-    """A row of queries.BOT. Results, coverage and positions are JSON the fold wrote."""
-    (
-        _,
-        uid,
-        handle,
-        name,
-        bio,
-        voice,
-        avatar_url,
-        auto_post,
-        created_at,
-        retired_at,
-        address,
-        attached_at,
-        ownership,
-        results,
-        coverage,
-        _,
-        last_trade_at,
-        last_post_at,
-        since,
-    ) = row
-    if since is not None:
-        results, last_trade_at = None, last_trade_at if (last_trade_at or 0) >= since else None
+def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
+    """Make the Bot. Results, coverage and positions are JSON that the ledger wrote."""
+    claim = row.since is not None
     return {
-        "id": uid,
-        "handle": handle,
-        "name": name,
-        "bio": bio,
+        "id": row.uid,
+        "handle": row.handle,
+        "name": row.name,
+        "bio": row.bio,
         "mode": "wallet",
-        "voice": orjson.Fragment(voice),
-        "avatarUrl": avatar_url,
-        "profileUrl": f"{base_url}/bots/{uid}",
-        "wallet": {"address": address, "attachedAt": show_time(attached_at), "ownership": ownership}
-        if address
-        else None,
-        "provable": is_provable(address) if address else None,
-        "performance": "observed" if address else "unverified",
-        "results": orjson.Fragment(results) if results else None,
-        "resultsReason": None if since is None else PROVEN_BY_ANOTHER,
-        "coverage": show_coverage(address, coverage),
-        "createdAt": show_time(created_at),
-        "lastTradeAt": show_time(last_trade_at),
-        "lastPostAt": show_time(last_post_at),
-        "retiredAt": show_time(retired_at),
-        "formerWallets": [former for former in dict.fromkeys(former_wallets) if former != address],
-        "autoPost": bool(auto_post),
+        "voice": orjson.Fragment(row.voice),
+        "avatarUrl": row.avatar_url,
+        "profileUrl": f"{base_url}/bots/{row.uid}",
+        "wallet": _show_wallet(row),
+        "provable": is_provable(row.address) if row.address else None,
+        "performance": "observed" if row.address else "unverified",
+        "results": orjson.Fragment(row.results) if row.results and not claim else None,
+        "resultsReason": PROVEN_BY_ANOTHER if claim else None,
+        "coverage": show_coverage(row.address, row.coverage),
+        "createdAt": show_time(row.created_at),
+        "lastTradeAt": show_time(_find_last_trade(row)),
+        "lastPostAt": show_time(row.last_post_at),
+        "retiredAt": show_time(row.retired_at),
+        "formerWallets": [one for one in dict.fromkeys(former_wallets) if one != row.address],
+        "autoPost": bool(row.auto_post),
     }
 
 
-def show_coverage(address, coverage):
+def _show_wallet(row: BotRow) -> Json | None:
+    if not row.address:
+        return None
+    return {
+        "address": row.address,
+        "attachedAt": show_time(row.attached_at),
+        "ownership": row.ownership,
+    }
+
+
+def _find_last_trade(row: BotRow) -> int | None:
+    """When the bot's wallet last traded, in ms; None where that was before its claim began."""
+    if row.since is not None and (row.last_trade_at or 0) < row.since:
+        return None
+    return row.last_trade_at
+
+
+def show_coverage(address: str | bool | None, coverage: str | None) -> Any:
     """The stored Coverage, else one of state `none` that says why."""
     if coverage:
         return orjson.Fragment(coverage)

@@ -42,7 +42,7 @@ def open_stream():
         queries.find_post_arrival,
         request.headers.get("Last-Event-ID"),
     )
-    newest = queries.find_newest("arrival")
+    newest = queries.find_last_id("arrival")
     tail = current_app.tail
     listener = tail.join(g.visit.caller, newest, current_app.config["CANDOR"].max_streams_per_owner)
     frames = tail.follow(listener, newest if after is None else after)
@@ -71,19 +71,20 @@ def read_frames(secret, after, limit):
     back.
     """
     arrivals = queries.list_arrivals(limit, after)
-    posts = queries.find_posts(sorted({post for _, _, post, _ in arrivals if post}))
-    rows = queries.find_trades([trade for _, _, _, trade in arrivals if trade])
-    trades = dict(zip(rows, v1.show_trades(rows.values())))
+    posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
+    rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
+    trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
     shown = [
-        show_post(posts[post]) if post else trades.get(trade) for _, _, post, trade in arrivals
+        show_post(posts[one.post_id]) if one.post_id else trades.get(one.trade_id)
+        for one in arrivals
     ]
     return [
         Frame(
-            arrival,
-            write_event(secret, arrival, kind, one) if one else b"",
+            arrival.id,
+            write_event(secret, arrival.id, arrival.kind, one) if one else b"",
             bool(one and one.get("hiddenAt")),
         )
-        for (arrival, kind, _, _), one in zip(arrivals, shown)
+        for arrival, one in zip(arrivals, shown, strict=True)
     ]
 
 

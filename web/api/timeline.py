@@ -34,7 +34,7 @@ def list_page(size, position=None, source="", mint=None):
         []
         if source == "paper"
         else [
-            (row[0], show_post(row))
+            (row.id, show_post(row))
             for row in queries.list_posts(size + 1, post, mint=mint, source=source)
         ]
     )

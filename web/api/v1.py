@@ -169,11 +169,11 @@ def write_cursor(asked, scope, position):
 def list_bots(asked):
     limit, position = paging.read_limit(asked.args), read_cursor(asked, ("bots",), 1)
     rows, more = paging.cut_page(queries.list_bots(limit + 1, position and position[0]), limit)
-    former = queries.list_former_wallets([row[0] for row in rows])
+    former = queries.list_former_wallets([row.id for row in rows])
     return show_list(
-        [show_bot(row, former.get(row[0], ()), asked.base_url) for row in rows],
+        [show_bot(row, former.get(row.id, ()), asked.base_url) for row in rows],
         limit,
-        write_cursor(asked, ("bots",), rows[-1][:1]) if more else None,
+        write_cursor(asked, ("bots",), (rows[-1].id,)) if more else None,
     )
 
 
@@ -192,10 +192,10 @@ def find_bot(uid, base_url):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
-    former = queries.list_former_wallets([row[0]])
+    former = queries.list_former_wallets([row.id])
     shares = queries.find_wallets(bot=uid)
     return {
-        **show_bot(row, former.get(row[0], ()), base_url),
+        **show_bot(row, former.get(row.id, ()), base_url),
         "latestTrades": show_trades(queries.list_trades(LATEST, shares=shares)),
         "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
         "openPositions": show_positions(positions_of(row)),
@@ -221,15 +221,15 @@ def list_feed(asked):
                 asked, ("since", *scope), (arrived[-1][0] if arrived else after,)
             ),
         )
-    position, (newest, last, _) = read_cursor(asked, scope, 1), queries.find_head()
+    position, head = read_cursor(asked, scope, 1), queries.find_head()
     states, more = paging.cut_page(
-        queries.list_post_states(limit + 1, position[0] if position else last + 1), limit
+        queries.list_post_states(limit + 1, position[0] if position else head.post + 1), limit
     )
     return show_list(
         asked.posts.list(states),
         limit,
-        write_cursor(asked, scope, states[-1][:1]) if more else None,
-        newestCursor=write_cursor(asked, ("since", *scope), (newest,)),
+        write_cursor(asked, scope, (states[-1].id,)) if more else None,
+        newestCursor=write_cursor(asked, ("since", *scope), (head.arrival,)),
     )
 
 
@@ -294,9 +294,9 @@ def read_idempotency_key(request):
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows):
     """Trades as JSON, with the symbols the market knows (hostile text, like all names)."""
-    changes = [orjson.loads(row[12]) for row in rows]
+    changes = [orjson.loads(row.token_changes) for row in rows]
     symbols = market.find_symbols({mint for moved in changes for mint, _, _ in moved})
-    return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes)]
+    return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes, strict=True)]
 
 
 @kept_list("/trades", "limit", "cursor", "since", "wallet", "mint", "botId")
@@ -321,15 +321,16 @@ def list_trades(asked):
             ),
             coverage=coverage,
         )
-    position, (newest, _, last) = read_cursor(asked, scope, 3), queries.find_head()
+    position, head = read_cursor(asked, scope, 3), queries.find_head()
     rows, more = paging.cut_page(
-        queries.list_trades(limit + 1, position, None if position else last, shares, mint), limit
+        queries.list_trades(limit + 1, position, None if position else head.trade, shares, mint),
+        limit,
     )
     return show_list(
         show_trades(rows),
         limit,
-        write_cursor(asked, scope, rows[-1][:3]) if more else None,
-        newestCursor=write_cursor(asked, ("since", *scope), (newest,)),
+        write_cursor(asked, scope, rows[-1].position) if more else None,
+        newestCursor=write_cursor(asked, ("since", *scope), (head.arrival,)),
         coverage=coverage,
     )
 
@@ -347,7 +348,7 @@ def list_activity(asked):
     return show_list(
         [show_activity(row, mint) for row in rows],
         limit,
-        write_cursor(asked, scope, rows[-1][:3]) if more else None,
+        write_cursor(asked, scope, rows[-1].position) if more else None,
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
         buyers=sides.get("buy", 0),

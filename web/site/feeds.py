@@ -121,14 +121,14 @@ def find_feed_of_bot(uid):
         raise Problem("not_found", "there is no such influencer")
     scope = ("feeds of bots", uid)
     page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, 1)
-    title = f"{words.plain(row[3])} · Candor"
+    title = f"{words.plain(row.name)} · Candor"
     return make_feed(title, f"/bots/{uid}", request.path, page, scope)
 
 
 def list_page_of_bot(uid: str, size: int, before: tuple[int] | None) -> timeline.Page:
     found = queries.list_posts(size + 1, before and before[0], bot=uid)
     rows, more = paging.cut_page(found, size)
-    return timeline.Page([show_post(row) for row in rows], rows[-1][:1] if more else None)
+    return timeline.Page([show_post(row) for row in rows], (rows[-1].id,) if more else None)
 
 
 def find_page(

@@ -29,15 +29,16 @@ def show_llms():
 
 
 def find_bot(uid):
-    """(id, wallet) of the influencer the guide is written for, or None."""
+    """{id, wallet} of the influencer the guide is written for, or None."""
     row = queries.find_bot(uid) if uid else None
     if uid and row is None:
         raise Problem("not_found", "there is no such influencer")
-    return row and (row[1], row[10])
+    return row and {"id": row.uid, "wallet": row.address}
 
 
 def respond(template, content_type, bot=None):
-    text = draw(current_app.config["CANDOR"], template, bot)
+    named = tuple(bot.items()) if bot else ()
+    text = draw(current_app.config["CANDOR"], template, named)
     response = Response(
         text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"}
     )
@@ -46,10 +47,9 @@ def respond(template, content_type, bot=None):
 
 
 @functools.lru_cache(64)
-def draw(config, template, bot):
+def draw(config, template, named):
     """The guide's text, drawn once for each influencer and wallet it names."""
     allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
-    named = bot and {"id": bot[0], "wallet": bot[1]}
     return render_template(
         template,
         config=config,
@@ -57,5 +57,5 @@ def draw(config, template, bot):
         url=config.base_url,
         operations=openapi.OPERATIONS,
         streams=PLACES,
-        bot=named,
+        bot=dict(named) or None,
     )

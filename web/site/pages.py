@@ -164,12 +164,14 @@ def read_cursor(name, scope, size):
     return position
 
 
-def cut_page(rows, limit, scope, size):
-    """(rows of this page, the cursor of the next or None)"""
+def cut_page(rows, limit, scope, find_position):
+    """(rows of this page, the cursor of the next or None). `find_position(row)`: its place in the
+    list.
+    """
     shown, more = paging.cut_page(rows, limit)
-    return shown, (
-        paging.write_cursor(current_app.secret_key, scope, shown[-1][:size]) if more else None
-    )
+    if not more:
+        return shown, None
+    return shown, paging.write_cursor(current_app.secret_key, scope, find_position(shown[-1]))
 
 
 def as_dict(shown):
@@ -259,7 +261,7 @@ def find_profile(uid):
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such influencer")
-    former = queries.list_former_wallets([row[0]]).get(row[0], ())
+    former = queries.list_former_wallets([row.id]).get(row.id, ())
     return as_dict(
         {
             **show_bot(row, former, current_app.config["CANDOR"].base_url),
@@ -301,7 +303,10 @@ def list_posts_of(uid):
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, 1)
     rows, cursor = cut_page(
-        queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid), ON_PROFILE, scope, 1
+        queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid),
+        ON_PROFILE,
+        scope,
+        lambda row: (row.id,),
     )
     return [show_post(row) for row in rows], cursor
 
@@ -314,14 +319,14 @@ def list_trades_of(uid):
         ),
         ON_PROFILE,
         scope,
-        3,
+        lambda row: row.position,
     )
     return as_dict(v1.show_trades(rows)), cursor
 
 
 def find_lots(trades):
     """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with.
-    `origin`: (block time, signature) of the purchase, or None.
+    `origin`: the OriginRow of the purchase as a dict, or None.
     """
     origins = queries.find_origins(
         sorted(
@@ -336,7 +341,7 @@ def find_lots(trades):
     return {
         trade["id"]: [
             (
-                origins.get(lot["tradeId"]),
+                origins[lot["tradeId"]]._asdict() if lot["tradeId"] in origins else None,
                 exact(int(lot["amountRaw"]), find_decimals(trade)),
                 lot["costLamports"],
             )
@@ -393,12 +398,10 @@ def show_token(mint):
         queries.list_activity(mint, PAGE + 1, position) if position else latest[: PAGE + 1],
         PAGE,
         scope,
-        3,
+        lambda row: row.position,
     )
     timed = [
-        (block_time, side, sol)
-        for _, _, _, side, _, _, _, _, sol, block_time, _, _ in latest
-        if block_time is not None
+        (row.block_time, row.side, row.sol_change) for row in latest if row.block_time is not None
     ]
     posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
     return render_template(

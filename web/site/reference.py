@@ -108,12 +108,12 @@ def find_group(shape: str) -> str:
 
 def find_ids():
     """{noun: id} of the newest there is, for the examples."""
-    bot, post, trader, mint = queries.find_newest_ids()
+    newest = queries.find_newest_ids()
     return {
-        "influencer": bot or "BOT_ID",
-        "post": post or "POST_ID",
-        "trader": trader or "TRADER_ID",
-        "mint": mint or WRAPPED_SOL,
+        "influencer": newest.bot or "BOT_ID",
+        "post": newest.post or "POST_ID",
+        "trader": newest.trader or "TRADER_ID",
+        "mint": newest.mint or WRAPPED_SOL,
     }
 
 

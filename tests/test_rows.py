@@ -1,0 +1,74 @@
+"""Every statement of the interface gives the columns that the type of its rows names."""
+
+import sqlite3
+import sys
+import time
+
+import ground
+from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
+from test_shapes import add_rare_things, list_answers
+
+from web.api import health, market, paper_statements, queries, rows, statements, stream
+
+MODULES = (health, market, paper_statements, statements)
+
+
+def list_row_types():
+    return {
+        one
+        for module in MODULES
+        for one in vars(module).values()
+        if isinstance(one, type) and one.__module__ == module.__name__ and hasattr(one, "_fields")
+    }
+
+
+def spy_on_statements(monkeypatch):
+    """[(row type, statement, values), ...] of what is selected from now on."""
+    asked = []
+
+    def spying(select):
+        def spy(row, sql, values=()):
+            asked.append((row, sql, values))
+            return select(row, sql, values)
+
+        return spy
+
+    for name, select in (("select", rows.select), ("select_one", rows.select_one)):
+        for module in list(sys.modules.values()):
+            if getattr(module, name, None) is select:
+                monkeypatch.setattr(module, name, spying(select))
+    return asked
+
+
+def read_everything(show):  # noqa: F811
+    key = show.stage.read_key
+    bots = show.get("/api/v1/bots?limit=9", key).json["data"]
+    traders = show.get("/api/traders").json["data"]
+    mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
+    for path in (
+        *("/", "/leaderboard?window=7d", "/docs", f"/tokens/{mint}", "/market", "/status"),
+        *(f"/bots/{bot['id']}" for bot in bots),
+        *(f"/traders/{trader['id']}" for trader in traders),
+    ):
+        assert show.get(path).status_code == 200, path
+    for _ in list_answers(show):
+        pass
+    with show.database.connection_context():
+        stream.read_frames("secret", 0, 10)
+        queries.list_posts_since(1, 0), queries.list_trades_since(1, 0)
+        trader = paper_statements.TRADERS + " WHERE t.retired_at IS NULL"
+        rows.select(paper_statements.TraderRow, trader)
+
+
+@ground.sqlite_only
+def test_a_row_type_names_the_columns_of_its_statement(show, monkeypatch):  # noqa: F811
+    add_rare_things(show, time.time_ns() // 1_000_000)
+    asked = spy_on_statements(monkeypatch)
+    read_everything(show)
+    typed = [(row, sql, values) for row, sql, values in asked if hasattr(row, "_fields")]
+    connection = sqlite3.connect(show.config.database_path)
+    for row, sql, values in typed:
+        columns = [column for column, *_ in connection.execute(sql, values).description]
+        assert columns == list(row._fields), row.__name__
+    connection.close()
+    assert list_row_types() - {row for row, _, _ in typed} == set()

@@ -1,0 +1,123 @@
+"""The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
+
+from typing import Any, NamedTuple
+
+from paper import brain, diary, guard
+from paper.book import Close, public_id
+from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
+from web.api.rows import select
+from web.api.serialize import show_time
+from web.api.stored import parse_stored, show_each
+
+Json = dict[str, Any]
+TIMES = ("until", "expiresAt")
+# keys of ours, which readers have no use for
+PRIVATE = ("key",)
+
+
+class Noted(NamedTuple):
+    """A line of the diary with its parsed facts."""
+
+    at: int
+    mint: str | None
+    facts: Json
+
+
+def show_line(handle: str, row: DiaryRow) -> Json:
+    facts = parse_stored(row.facts, {})
+    return {
+        "id": public_id(handle, "line", row.id),
+        "at": show_time(row.at),
+        "kind": row.kind,
+        "mint": row.mint,
+        "symbol": facts.get("symbol"),
+        "text": diary.tell(row.kind, facts),
+        "facts": _show_facts(facts),
+        "period": row.period,
+        "simulated": True,
+    }
+
+
+def _show_facts(facts: Json) -> Json:
+    return {
+        name: show_time(value) if name in TIMES else value
+        for name, value in facts.items()
+        if name not in PRIVATE
+    }
+
+
+def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
+    """Make the Brain: what the trader's own closes (oldest first) and diary hold, derived anew each
+    time.
+    """
+    pauses, lessons = _list_notes(trader_id, now)
+    ended = {note.facts.get("ends") for note in pauses}
+    open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
+    shown_pauses = show_each(open_pauses, lambda note: (note.facts["id"], _show_pause(note)))
+    # Patterns are as old as the newest close: they change with closes, not with the clock.
+    newest = closes[-1].closed_at if closes else 0
+    patterns = [
+        _show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at)
+        for one in brain.find_lessons(closes, newest)
+        if one.is_pattern
+    ]
+    return {
+        "asOf": show_time(now),
+        "reviewed": {**brain.review_results(closes), "simulated": True},
+        "patterns": patterns,
+        "pauses": [pause for ident, pause in shown_pauses if ident not in ended],
+        "lessons": show_each(
+            [note for note in lessons if note.facts.get("expiresAt", 0) > now], _show_noted_lesson
+        ),
+        "simulated": True,
+    }
+
+
+def _list_notes(trader_id: int, now: int) -> tuple[list[Noted], list[Noted]]:
+    """Return the pauses and the lessons of the diary, each in order."""
+    found: dict[str, list[Noted]] = {"pause": [], "lesson": []}
+    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK)):
+        found[row.kind].append(Noted(row.at, row.mint, parse_stored(row.facts, {})))
+    return found["pause"], found["lesson"]
+
+
+def _show_noted_lesson(note: Noted) -> Json:
+    facts = note.facts
+    return _show_lesson(
+        facts["text"],
+        facts["n"],
+        facts["windowMs"],
+        facts["closeIds"],
+        note.at,
+        facts["expiresAt"],
+    )
+
+
+def _show_lesson(
+    text: str, n: int, window_ms: int, close_ids: Any, created_at: int, expires_at: int
+) -> Json:
+    return {
+        "text": text,
+        "n": n,
+        "window": f"{window_ms // guard.DAY}d",
+        "closeIds": list(close_ids),
+        "createdAt": show_time(created_at),
+        "expiresAt": show_time(expires_at),
+        "simulated": True,
+    }
+
+
+def _show_pause(note: Noted) -> Json:
+    facts = note.facts
+    return {
+        "rule": facts["rule"],
+        "effect": facts["effect"],
+        "mint": note.mint,
+        "applied": facts["what"] == "begun",
+        "n": facts["n"],
+        "window": f"{facts['windowMs'] // guard.HOUR}h",
+        "text": diary.tell("pause", facts),
+        "createdAt": show_time(note.at),
+        "expiresAt": show_time(facts["until"]),
+        "simulated": True,
+    }

@@ -1,0 +1,199 @@
+"""Account periods, positions, orders, closes and fills of paper mode, as JSON. All simulated."""
+
+import hashlib
+from collections import defaultdict
+from typing import Any
+
+from chain.amounts import exact
+from paper import guard
+from paper.book import Close, find_exclusion, public_id
+from paper.fills import ASSUMPTIONS, ASSUMPTIONS_OF
+from paper.market import ALL_SOL, SCALE, percent, value_of
+from web.api.paper_statements import (
+    FILLS,
+    CloseRow,
+    ComparedRow,
+    FillRow,
+    OrderRow,
+    PeriodRow,
+    PositionRow,
+)
+from web.api.rows import select
+from web.api.serialize import show_time
+from web.api.stored import parse_stored
+
+Json = dict[str, Any]
+# states of a review in which nothing of the account counts
+SUSPECT = ("under_review", "upheld")
+
+
+def show_period(row: PeriodRow) -> Json:
+    return {
+        "number": row.number,
+        "startingCashLamports": str(row.starting_cash),
+        "cashLamports": str(row.cash),
+        "openedAt": show_time(row.opened_at),
+        "closedAt": show_time(row.closed_at),
+        "reason": row.reason,
+        "simulated": True,
+    }
+
+
+# ---- positions and orders ------------------------------------------------------------------------
+def find_value(row: PositionRow) -> int:
+    """Return lamports at the mark; 0 where amount or mark cannot be read."""
+    try:
+        return int(min(ALL_SOL, value_of(int(row.raw), int(row.price), row.decimals)))
+    except ValueError:
+        return 0
+
+
+def show_position(handle: str, row: PositionRow, now: int) -> Json:
+    model = find_model(row.pipeline)
+    return {
+        "id": public_id(handle, "close", row.number),
+        "mint": row.mint,
+        "symbol": row.symbol,
+        "openedAt": show_time(row.opened_at),
+        "amountRaw": row.raw,
+        "amount": exact(int(row.raw), row.decimals),
+        "decimals": row.decimals,
+        "spentLamports": str(row.spent),
+        "cashFlowLamports": str(row.cash),
+        "valueLamports": str(find_value(row)),
+        "markPriceSol": exact(int(row.price), len(str(SCALE)) - 1),
+        "markedAt": show_time(row.marked_at),
+        "markAgeSeconds": max(0, now - row.marked_at) // 1000,
+        "heldSnapshots": row.held,
+        "assumptions": [*list_assumptions(model), *parse_stored(row.marks, [])],
+        "model": model,
+        "pipeline": row.pipeline,
+        "simulated": True,
+    }
+
+
+def find_model(pipeline: str) -> str:
+    """Return the fill model a position was opened by: its pipeline ends in the model's id."""
+    return pipeline.split(" ")[-1]
+
+
+def list_assumptions(model: str) -> tuple[str, ...]:
+    """Return what a fill model assumes; of an unknown one, what the present one does."""
+    return tuple(ASSUMPTIONS_OF.get(model, ASSUMPTIONS))
+
+
+def show_order(row: OrderRow) -> Json:
+    amounts = (
+        {"amountRaw": row.amount, "filledRaw": row.done}
+        if row.side == "sell"
+        else {"solLamports": row.amount, "filledLamports": row.done}
+    )
+    return {
+        "side": row.side,
+        "mint": row.mint,
+        "symbol": row.symbol,
+        "decimals": row.decimals,
+        **amounts,
+        "reason": row.reason,
+        "decidedAt": show_time(row.decided_at),
+        "expiresAt": show_time(row.expires_at),
+        "simulated": True,
+    }
+
+
+# ---- closes and fills ----------------------------------------------------------------------------
+def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]:
+    """Make the closes of a trader, each with its fills."""
+    if not rows:
+        return []
+    fills: dict[int | None, list[Json]] = defaultdict(list)
+    # the first attempt of an order is not long before its position
+    since = min(row.opened_at for row in rows) - guard.DAY
+    for fill in select(FillRow, FILLS, (trader_id, since)):
+        fills[fill.position].append(show_fill(fill))
+    return [show_close(handle, row, fills[row.number]) for row in rows]
+
+
+def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
+    """Make the PaperClose.
+
+    `eligible` is the close's own and never changes with a review, which is the account's: while
+    `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts
+    nowhere.
+    """
+    marks = parse_stored(row.marks, [])
+    excluded = find_exclusion(row.pipeline, marks, reviewed=False)
+    model = fills[-1]["model"] if fills else find_model(row.pipeline)
+    return {
+        "id": public_id(handle, "close", row.number),
+        "mint": row.mint,
+        "symbol": row.symbol,
+        "decimals": row.decimals,
+        "period": row.period,
+        "openedAt": show_time(row.opened_at),
+        "closedAt": show_time(row.closed_at),
+        "reason": row.reason,
+        "grossLamports": str(row.gross),
+        "slippageLamports": str(row.slippage),
+        "feesLamports": str(row.fees),
+        "rentLamports": str(row.rent),
+        "netLamports": str(row.net),
+        "returnPct": find_percentage(row.net, row.spent),
+        "latencyMs": row.latency_ms,
+        "model": model,
+        "pipeline": row.pipeline,
+        "assumptions": [*list_assumptions(model), *marks],
+        "fills": fills,
+        "eligible": excluded is None,
+        "excludedReason": excluded,
+        "reviewOpenedAt": show_time(row.reviewed_at) if row.state in SUSPECT else None,
+        "simulated": True,
+    }
+
+
+def find_percentage(part: int, whole: int) -> float | None:
+    """Return a percentage with two decimals, cut toward zero; None of nothing."""
+    return float(percent(part, whole)) if whole else None
+
+
+def show_fill(row: FillRow) -> Json:
+    """Make the PaperFill. `solLamports`: what went into or came out of the pool, before its fee;
+    network fee and rent apart.
+    """
+    moved = row.mid + row.slippage if row.side == "buy" else row.mid - row.slippage
+    return {
+        "side": row.side,
+        "decidedAt": show_time(row.decided_at),
+        "filledAt": show_time(row.at),
+        "decidedSnapshotId": show_snapshot_id(row.decided_on),
+        "filledSnapshotId": show_snapshot_id(row.snapshot),
+        "amountRaw": row.raw,
+        "solLamports": str(moved),
+        "slippageLamports": str(row.slippage),
+        "feesLamports": str(row.pool_fee + row.network_fee),
+        "rentLamports": str(row.rent),
+        "failed": bool(row.failed),
+        "reason": row.reason,
+        "model": row.model,
+        "simulated": True,
+    }
+
+
+def show_snapshot_id(number: int) -> str:
+    return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:24]}"
+
+
+def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
+    """Return what rules and lessons count of a close; `ident` is its public id."""
+    return Close(
+        ident,
+        row.mint,
+        row.symbol,
+        row.opened_at,
+        row.closed_at,
+        row.reason,
+        row.gross,
+        row.net,
+        row.spent,
+        find_exclusion(row.pipeline, parse_stored(row.marks, []), row.state in SUSPECT),
+    )

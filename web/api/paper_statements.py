@@ -1,0 +1,285 @@
+"""The statements behind paper mode, each beside the type of its rows: the fields are the columns,
+by name and in order. Times are UTC milliseconds, money is lamports.
+"""
+
+from typing import NamedTuple
+
+
+class TraderRow(NamedTuple):
+    """A paper trader with its open account period and that period's last review.
+
+    `voice`, `settings`, `phase` and `reasons` are JSON; `state` is the review's, None without one.
+    """
+
+    id: int
+    uid: str
+    handle: str
+    name: str
+    bio: str
+    voice: str
+    family: str
+    settings: str
+    start_mode: str
+    adaptive: str
+    phase: str
+    created_at: int
+    retired_at: int | None
+    period_id: int
+    period: int
+    starting_cash: int
+    cash: int
+    lost_fees: int
+    opened_at: int
+    state: str | None
+    reasons: str | None
+    reviewed_at: int | None
+    decided_at: int | None
+    decision: str | None
+
+
+# The last review of each open period decides what may be shown of it.
+TRADERS = """
+SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.start_mode,
+       t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
+       p.starting_cash, p.cash, p.lost_fees, p.opened_at, r.state, r.reasons,
+       r.opened_at AS reviewed_at, r.decided_at, r.decision
+FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
+
+
+class PeriodTotalsRow(NamedTuple):
+    """What the closes of an open period add up to."""
+
+    period_id: int
+    closes: int
+    net: int
+    wins: int
+
+
+PERIOD_TOTALS = """
+SELECT c.period_id, COUNT(*) AS closes, SUM(c.cash) AS net,
+       COUNT(CASE WHEN c.cash > 0 THEN 1 END) AS wins
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
+WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP BY c.period_id"""
+
+
+class PositionRow(NamedTuple):
+    """An open position. `raw` and `price` are exact text, `marks` is JSON, `held` snapshots."""
+
+    period_id: int
+    number: int
+    mint: str
+    symbol: str
+    decimals: int
+    opened_at: int
+    raw: str
+    price: str
+    marked_at: int
+    spent: int
+    cash: int
+    held: int
+    marks: str
+    pipeline: str
+
+
+POSITIONS = """
+SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
+       c.marked_at, c.spent, c.cash, c.held, c.marks, c.pipeline
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
+WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
+
+
+class CloseRow(NamedTuple):
+    """A closed position. `gross`: what prices moved; `net`: after all costs; `marks` is JSON."""
+
+    number: int
+    period: int
+    mint: str
+    symbol: str
+    decimals: int
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    slippage: int
+    fees: int
+    rent: int
+    net: int
+    spent: int
+    latency_ms: int
+    marks: str
+    pipeline: str
+    state: str | None
+    reviewed_at: int | None
+
+
+CLOSES = """
+SELECT c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at, c.closed_at,
+       c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent, c.cash AS net,
+       c.spent, c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at AS reviewed_at
+FROM position c JOIN period p ON p.id = c.period_id
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
+
+
+class FillRow(NamedTuple):
+    """An attempt to fill an order, and the number of the position it belongs to."""
+
+    position: int | None
+    side: str
+    decided_at: int
+    at: int
+    decided_on: int
+    snapshot: int
+    raw: str
+    mid: int
+    slippage: int
+    pool_fee: int
+    network_fee: int
+    rent: int
+    failed: int
+    reason: str
+    model: str
+
+
+FILLS = """
+SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id))
+       AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
+       f.pool_fee, f.network_fee, f.rent, f.failed, o.reason, f.model
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
+WHERE p.trader_id = ? AND o.decided_at >= ? ORDER BY f.id"""
+
+
+class OrderRow(NamedTuple):
+    """An order that is not done. `amount` and `done`: raw units of a sale, lamports of a buy."""
+
+    side: str
+    mint: str
+    symbol: str
+    decimals: int
+    amount: str
+    done: str
+    reason: str
+    decided_at: int
+    expires_at: int
+
+
+ORDERS = """
+SELECT o.side, o.mint, o.symbol, o.decimals, o.amount, o.done, o.reason, o.decided_at, o.expires_at
+FROM paper_order o JOIN period p ON p.id = o.period_id
+WHERE p.trader_id = ? AND o.state = 'open' ORDER BY o.id"""
+
+
+class DiaryRow(NamedTuple):
+    """A line of a diary. `facts` is JSON; `period` its number."""
+
+    id: int
+    at: int
+    kind: str
+    mint: str | None
+    facts: str
+    period: int
+
+
+DIARY = """
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period
+FROM diary_entry d JOIN period p ON p.id = d.period_id
+WHERE p.trader_id = ? ORDER BY d.id DESC LIMIT ?"""
+PAUSES_AND_LESSONS = """
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period
+FROM diary_entry d JOIN period p ON p.id = d.period_id
+WHERE p.trader_id = ? AND d.kind IN ('pause', 'lesson') AND d.at >= ? ORDER BY d.id"""
+
+
+class PeriodRow(NamedTuple):
+    """An account period."""
+
+    number: int
+    starting_cash: int
+    cash: int
+    opened_at: int
+    closed_at: int | None
+    reason: str | None
+
+
+PERIODS = """
+SELECT number, starting_cash, cash, opened_at, closed_at, closing_reason AS reason
+FROM period WHERE trader_id = ? ORDER BY number"""
+
+
+class PaperPostRow(NamedTuple):
+    """A post of a paper trader. `state`: of the last review of the trader's open period."""
+
+    id: int
+    uid: str
+    trader: str
+    name: str
+    body: str
+    mint: str | None
+    symbol: str | None
+    writer: str
+    event_at: int
+    created_at: int
+    kind: str
+    state: str | None
+
+
+PAPER_POSTS = """
+SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
+       o.created_at, d.kind,
+       (SELECT r.state FROM review r JOIN period p ON p.id = r.period_id
+        WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state
+FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
+
+
+class ComparedRow(NamedTuple):
+    """A close as strategy families are compared by it."""
+
+    trader_id: int
+    family: str
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    net: int
+    spent: int
+    pipeline: str
+    marks: str
+    state: str | None
+
+
+COMPARED = """
+SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
+       c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
+       (SELECT state FROM review WHERE period_id = p.id ORDER BY id DESC LIMIT 1) AS state
+FROM position c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
+WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
+
+
+class PaperGeneration(NamedTuple):
+    """What changes with every tick and every decision about a trader."""
+
+    snapshot: int | None
+    trader: int | None
+    versions: int | None
+    position: int | None
+
+
+GENERATION = """
+SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
+       (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,
+       (SELECT MAX(id) FROM position) AS position"""
+
+
+class EquityRow(NamedTuple):
+    """When a position was closed, and what it earned."""
+
+    closed_at: int
+    net: int
+
+
+EQUITY = """
+SELECT closed_at, cash AS net FROM position WHERE period_id = ? AND closed_at IS NOT NULL
+ORDER BY closed_at, id"""

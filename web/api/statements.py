@@ -1,0 +1,385 @@
+"""The statements behind bots, posts, trades and tokens, each beside the type of its rows: the
+fields are the columns, by name and in order. Portable to PostgreSQL but for the `?`.
+
+Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
+JSON and text as they are stored.
+"""
+
+from typing import NamedTuple
+
+from models import BOT_OF_TRADE
+
+# ---- posts ---------------------------------------------------------------------------------------
+# Whether the wallet that a post `p` is judged against was proven while it was attached.
+POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
+    SELECT 1 FROM attachment a
+    WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+) THEN 'proven' ELSE 'claimed' END AS ownership"""
+
+
+class PostRow(NamedTuple):
+    """A post with what it is judged by. `token_changes` is JSON of the trade it names."""
+
+    id: int
+    uid: str
+    bot: str
+    bot_name: str
+    event_id: str
+    body: str
+    mint: str | None
+    symbol: str | None
+    signature: str | None
+    reason: str | None
+    source: str
+    status: str
+    trade: str | None
+    checked_at: int | None
+    status_reason: str | None
+    event_at: int
+    created_at: int
+    channel: str
+    key: str | None
+    wallet: str | None
+    sanitized: int
+    hidden_at: int | None
+    token_changes: str | None
+    ownership: str | None
+
+
+POST = f"""
+SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
+       COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
+       t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
+       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, t.token_changes,
+       {POST_OWNERSHIP}
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN token s ON s.mint = p.mint
+"""
+
+
+class PostStateRow(NamedTuple):
+    """The number of a post and all that can change of what it shows."""
+
+    id: int
+    bot_name: str
+    symbol: str | None
+    status: str
+    trade: str | None
+    checked_at: int | None
+    status_reason: str | None
+    event_at: int
+    hidden_at: int | None
+    token_changes: str | None
+    ownership: str | None
+
+
+POST_STATE = f"""
+SELECT p.id, b.name AS bot_name, COALESCE(p.symbol, s.symbol) AS symbol, p.status, t.uid AS trade,
+       p.checked_at, p.status_reason, p.event_at, p.hidden_at, t.token_changes,
+       {POST_OWNERSHIP}
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN token s ON s.mint = p.mint
+"""
+
+
+# ---- trades --------------------------------------------------------------------------------------
+class TradeRow(NamedTuple):
+    """A trade and whose it is. `token_changes`, `lots` and `flags` are JSON."""
+
+    slot: int
+    place: int
+    id: int
+    uid: str
+    bot: str
+    wallet: str
+    signature: str
+    tx_index: int | None
+    block_time: int | None
+    kind: str
+    venue: str | None
+    mint: str | None
+    token_changes: str
+    sol_change: int
+    fee: int
+    tip: int
+    rent: int
+    realized: str
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched_raw: str
+    unmatched_raw: str
+    lots: str
+    flags: str
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Its place in every list of trades."""
+        return self.slot, self.place, self.id
+
+
+TRADE_COLUMNS = """
+SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
+       t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
+       t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
+"""
+ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
+TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
+
+
+class Share(NamedTuple):
+    """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
+
+    `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
+    """
+
+    wallet_id: int
+    coverage: str | None
+    begins: int | None
+    ends: int | None
+
+
+SHARE_OF_WALLET = """
+SELECT w.id AS wallet_id, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
+"""
+SHARE_OF_BOT = """
+SELECT w.id AS wallet_id, w.coverage, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
+       CASE WHEN w.prover_id = b.id THEN w.bot_since END AS ends
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.prover_id = b.id
+"""
+
+
+class OriginRow(NamedTuple):
+    """The purchase that a sale was matched with."""
+
+    uid: str
+    block_time: int | None
+    signature: str
+
+
+ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
+
+
+class ActivityRow(NamedTuple):
+    """A buy, a sale or one side of a swap of a token. `token_changes` is JSON."""
+
+    slot: int
+    place: int
+    id: int
+    side: str
+    bot: str
+    bot_name: str
+    wallet: str
+    token_changes: str
+    sol_change: int
+    block_time: int | None
+    signature: str
+    trade: str
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Its place in the list."""
+        return self.slot, self.place, self.id
+
+
+ACTIVITY = f"""
+SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
+       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature, t.uid AS trade
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
+"""
+TRADERS_OF_MINT = """
+SELECT COUNT(*) FROM wallet w WHERE EXISTS (
+    SELECT 1 FROM trade_mint m WHERE m.mint = ? AND m.side = ? AND m.wallet_id = w.id)
+"""
+
+
+# ---- what arrived --------------------------------------------------------------------------------
+class HeadRow(NamedTuple):
+    """The highest numbers at one moment: everything that has arrived is at or below them."""
+
+    arrival: int
+    post: int
+    trade: int
+
+
+HEAD = """
+SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
+       (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
+       (SELECT COALESCE(MAX(id), 0) FROM trade) AS trade
+"""
+
+
+class NewestRow(NamedTuple):
+    """The public ids of the newest there is, None where there is none."""
+
+    bot: str | None
+    post: str | None
+    trader: str | None
+    mint: str | None
+
+
+NEWEST = """
+SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
+       (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
+       (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
+       (SELECT mint FROM trade_mint WHERE id = (SELECT MAX(id) FROM trade_mint)) AS mint
+"""
+
+
+class ArrivalRow(NamedTuple):
+    """A post or a trade that arrived, or a verification that moved."""
+
+    id: int
+    kind: str
+    post_id: int | None
+    trade_id: int | None
+
+
+ARRIVALS = "SELECT id, kind, post_id, trade_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+
+
+class ArrivedRow(NamedTuple):
+    """The number of an arrival and of the row that arrived."""
+
+    arrival: int
+    row_id: int
+
+
+ARRIVED_POSTS = """
+SELECT id AS arrival, post_id AS row_id FROM arrival WHERE kind = 'post' AND id > ?
+ORDER BY id LIMIT ?
+"""
+# The newest trade that had arrived by then and that no rebuild took back.
+LAST_TRADE = """
+SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+"""
+
+
+# ---- bots ----------------------------------------------------------------------------------------
+class BotRow(NamedTuple):
+    """A bot with its wallet. `voice`, `results`, `coverage` and `positions` are JSON.
+
+    `since`: when a mere claim of a wallet that another bot had proven begins, else None.
+    """
+
+    id: int
+    uid: str
+    handle: str
+    name: str
+    bio: str
+    voice: str
+    avatar_url: str | None
+    auto_post: int
+    created_at: int
+    retired_at: int | None
+    address: str | None
+    attached_at: int | None
+    ownership: str | None
+    results: str | None
+    coverage: str | None
+    positions: str | None
+    last_trade_at: int | None
+    last_post_at: int | None
+    since: int | None
+
+
+BOT = """
+SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
+       b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
+       w.last_trade_at,
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       AS last_post_at, w.bot_since AS since
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
+LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+
+
+class FormerWalletRow(NamedTuple):
+    """A wallet that a bot held before."""
+
+    bot_id: int
+    address: str
+
+
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NOT NULL AND a.bot_id IN """
+
+
+class CompetitorRow(NamedTuple):
+    """A bot as the leaderboard ranks it. `results` and `coverage` are JSON."""
+
+    uid: str
+    name: str
+    handle: str
+    wallet_id: int | None
+    address: str | None
+    results: str | None
+    coverage: str | None
+    ownership: str | None
+    since: int | None
+
+
+COMPETITORS = """
+SELECT b.uid, b.name, b.handle, w.id AS wallet_id, w.address, w.results, w.coverage, a.ownership,
+       w.bot_since AS since
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
+LEFT JOIN wallet w ON w.id = a.wallet_id
+WHERE b.retired_at IS NULL ORDER BY b.id
+"""
+
+
+class TotalsRow(NamedTuple):
+    """What a wallet did: lamports and counts. `winning`: sales with a result above 0."""
+
+    wallet_id: int
+    realized: int
+    volume: int
+    trades: int
+    matched: int
+    partial: int
+    unmatched: int
+    winning: int
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """All but whose they are."""
+        return self[1:]
+
+
+RUNNING_TOTALS = """
+SELECT h.wallet_id, h.realized, h.volume, h.trades, h.matched, h.partial, h.unmatched, h.winning
+FROM attachment a JOIN hour_total h ON h.wallet_id = a.wallet_id
+AND h.hour = (SELECT MAX(l.hour) FROM hour_total l WHERE l.wallet_id = a.wallet_id AND l.hour < ?)
+WHERE a.detached_at IS NULL
+"""
+TOTALS_BETWEEN = """
+SELECT t.wallet_id, COALESCE(SUM(t.result), 0) AS realized,
+       COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0) AS volume,
+       COUNT(*) AS trades, COUNT(CASE WHEN t.realized = 'matched' THEN 1 END) AS matched,
+       COUNT(CASE WHEN t.realized = 'partial' THEN 1 END) AS partial,
+       COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%'
+             THEN 1 END) AS unmatched,
+       COUNT(CASE WHEN t.result > 0 THEN 1 END) AS winning
+FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.block_time < ?
+GROUP BY t.wallet_id
+"""
+
+
+class HourRow(NamedTuple):
+    """The running totals of a wallet at the end of an hour, counted in hours since 1970."""
+
+    hour: int
+    realized: int
+    volume: int
+    trades: int
+    sells: int
+
+
+HOURS = """
+SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial AS sells FROM hour_total h
+WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
+"""
