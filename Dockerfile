@@ -1,9 +1,12 @@
 # docker build -t candor . && docker run -p 127.0.0.1:8000:8000 -v candor:/data -e BASE_URL=http://127.0.0.1:8000 candor
 # Everything that lasts is in the volume /data; docs/operate.md tells how to back it up and what to set behind a proxy.
 FROM python:3.11-slim AS build
-COPY requirements.txt requirements-postgres.txt requirements-redis.txt ./
-RUN python -m venv /venv \
-    && /venv/bin/pip install --no-cache-dir --require-virtualenv -r requirements-postgres.txt -r requirements-redis.txt
+WORKDIR /app
+COPY requirements.txt ./
+RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt
+COPY . .
+# Editable: it says where the program is, and copies nothing of it.
+RUN /venv/bin/pip install --no-cache-dir --editable '.[postgres,redis]'
 
 FROM python:3.11-slim
 RUN groupadd --system --gid 10001 candor \

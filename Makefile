@@ -1,4 +1,4 @@
-# The commands: make run, make demo, make test. Each installs what it needs into .venv first.
+# The commands: make run, make demo, make test, make lint. Each installs what it needs into .venv first.
 PYTHON ?= python3
 
 # An environment counts as made once pip is done, not once its folder is there: these two files say so.
@@ -7,9 +7,9 @@ TESTS = .venv/tests-installed
 
 # Gone, or left without its interpreter (a Python that was upgraded away): made anew whatever the files say.
 BROKEN := $(shell test -x .venv/bin/python || echo broken)
-PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement
+PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run demo test clean .venv broken
+.PHONY: run demo test lint clean .venv broken
 
 run: .venv
 	.venv/bin/python app.py run
@@ -20,6 +20,11 @@ demo: .venv
 test: $(TESTS)
 	.venv/bin/python -m pytest --numprocesses auto --dist loadfile
 
+lint: $(TESTS)
+	.venv/bin/python -m ruff format --check --quiet .
+	.venv/bin/python -m ruff check --quiet .
+	.venv/bin/python -m mypy
+
 .venv: $(RUNTIME)
 
 # Once pip was done here, a later change of requirements.txt is installed into what is there; what never was finished is begun again.
@@ -29,13 +34,14 @@ $(RUNTIME): requirements.txt $(BROKEN)
 	@if [ -n "$(BROKEN)" ] || [ ! -e $@ ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then \
 		$(PYTHON) -m venv --clear .venv && .venv/bin/python -m pip --version >/dev/null || \
 		{ rm -rf .venv; echo "The virtual environment could not be made. On Debian and Ubuntu: sudo apt install python3-venv. Then the same command again." >&2; exit 1; }; fi
-	@$(PIP) requirements.txt || { echo "The packages of requirements.txt could not be installed; pip's words above say why." \
+	@$(PIP) --require-hashes --requirement requirements.txt || { echo "The packages of requirements.txt could not be installed; pip's words above say why." \
 		"Without a network: the same command again once there is one. Behind a proxy or a mirror: set HTTPS_PROXY or PIP_INDEX_URL." >&2; exit 1; }
 	@touch $@
 
-$(TESTS): $(RUNTIME) requirements-dev.txt requirements-mcp.txt requirements-postgres.txt requirements-redis.txt
-	@$(PIP) requirements-dev.txt || { echo "The packages of requirements-dev.txt could not be installed; pip's words above say why. Then the same command again." >&2; exit 1; }
+# Editable: nothing of this checkout is copied into the environment.
+$(TESTS): $(RUNTIME) pyproject.toml
+	@$(PIP) --editable '.[dev]' || { echo "The packages of the extra dev in pyproject.toml could not be installed; pip's words above say why. Then the same command again." >&2; exit 1; }
 	@touch $@
 
 clean:
-	rm -rf .venv
+	rm -rf .venv *.egg-info

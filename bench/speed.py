@@ -4,7 +4,7 @@ ratios, measured side by side in one run.
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only
     reads,engines,beside,posts,ingest,growth,process]
 
-FOLDER of --rivals is a virtual environment with requirements-bench.txt; without it the rows about
+FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
 FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. What is
 compared is measured in turns, thrice, and the middle ratio is shown; every check of ours (host,
 key, allowance, log) is on.

@@ -55,7 +55,7 @@ def run_mcp(config, args):
         if missing.name.partition(".")[0] != "mcp":
             raise
         raise invalid(
-            "mcp", "is not installed: .venv/bin/pip install --requirement requirements-mcp.txt"
+            "mcp", "is not installed: .venv/bin/pip install --editable '.[mcp]'"
         ) from None
     server.run("stdio")
 

@@ -53,7 +53,7 @@ def open_postgresql(url):
             raise
         raise BadSetting(
             "DATABASE_URL needs a package that is not installed: .venv/bin/pip install"
-            " --requirement requirements-postgres.txt"
+            " --editable '.[postgres]'"
         ) from None
     return PostgreSQL(url)
 

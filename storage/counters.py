@@ -197,8 +197,8 @@ class Redis:
             from redis.retry import Retry
         except ImportError:
             raise BadSetting(
-                "RATELIMIT_STORAGE_URL needs the package redis: pip install -r"
-                " requirements-redis.txt"
+                "RATELIMIT_STORAGE_URL needs the package redis: .venv/bin/pip install"
+                " --editable '.[redis]'"
             ) from None
         self.unusable, self._unreachable = (redis.RedisError,), redis.ConnectionError
         # what was sent twice might be counted twice

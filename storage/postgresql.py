@@ -1,5 +1,5 @@
 """PostgreSQL as `models.SQLite` is SQLite: everything in which it differs stands here. Needs
-requirements-postgres.txt.
+the extra `postgres` of pyproject.toml.
 
 Written is by one at a time here too: whoever begins a transaction waits for the one lock of the
 database's writers. So what a transaction reads holds until it ends, and the ids of `arrival` show

@@ -2,13 +2,15 @@
 asked.
 """
 
+import hashlib
+import io
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -31,21 +33,28 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not in
 
 
 class Clone:
-    """A folder with the Makefile alone, one requirement, and packages in place of a network."""
+    """A folder with the Makefile alone, one pinned requirement, and packages in place of a
+    network.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.wheels = folder / "clone", folder / "wheels"
         self.folder.mkdir()
         self.wheels.mkdir()
         shutil.copy(ROOT / "Makefile", self.folder)
-        (self.folder / "requirements.txt").write_text("candor-probe==1.0\n")
+        wheel = io.BytesIO()
+        with zipfile.ZipFile(wheel, "w") as file:
+            for name, text in WHEEL.items():
+                file.writestr(name, text)
+        self._wheel = wheel.getvalue()
+        (self.folder / "requirements.txt").write_text(
+            f"candor-probe==1.0 --hash=sha256:{hashlib.sha256(self._wheel).hexdigest()}\n"
+        )
         (self.folder / "app.py").write_text("import candor_probe\nprint('it runs')\n")
 
     def publish(self) -> None:
         """From now on the requirement can be had."""
-        with zipfile.ZipFile(self.wheels / "candor_probe-1.0-py3-none-any.whl", "w") as wheel:
-            for name, text in WHEEL.items():
-                wheel.writestr(name, text)
+        (self.wheels / "candor_probe-1.0-py3-none-any.whl").write_bytes(self._wheel)
 
     def make(self, *words: str) -> subprocess.CompletedProcess:
         env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
@@ -118,15 +127,15 @@ def list_instructions() -> list[tuple[str, str]]:
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
 
 
-def list_required(name: str) -> set[str]:
-    """Names of the packages of a requirements file and of those it includes."""
-    found = set()
-    for line in (ROOT / name).read_text().splitlines():
-        if line.startswith("-r "):
-            found |= list_required(line[3:].strip())
-        elif line and not line.startswith("#"):
-            found.add(re.split(r"[\[=]", line)[0].lower())
-    return found
+def list_names(requirements: list[str]) -> set[str]:
+    """Names of the packages that these requirements name."""
+    return {re.split(r"[\[=<>~! ;]", one)[0].lower() for one in requirements}
+
+
+def list_pinned() -> list[str]:
+    """The requirements of requirements.txt, without their hashes."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    return [line.removesuffix(" \\") for line in lines if line[:1].isalpha()]
 
 
 def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
@@ -166,11 +175,26 @@ def test_the_health_check_finds_a_server_that_serves_and_no_other(
 
 def test_no_test_package_goes_into_the_image() -> None:
     run = " ".join(rest for word, rest in list_instructions() if word == "RUN")
-    installed = [name for name in shlex.split(run) if name.startswith("requirements")]
-    assert installed
-    for name in installed:
-        assert not list_required(name) & TEST_PACKAGES
-    assert "pytest" in list_required("requirements-dev.txt")
+    extras = re.findall(r"\[([a-z,]+)\]'", run)
+    assert "-r requirements.txt" in run and extras == ["postgres,redis"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = project["optional-dependencies"]
+    installed = list_pinned() + [one for name in extras[0].split(",") for one in optional[name]]
+    assert not list_names(installed) & TEST_PACKAGES
+    assert "pytest" in list_names(optional["dev"])
+
+
+def test_requirements_are_pinned_hashed_and_those_of_the_project() -> None:
+    """Made by the command in the file's head; nothing in it belongs to one machine."""
+    text = (ROOT / "requirements.txt").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = list_pinned()
+    assert all(re.match(r"[A-Za-z0-9-]+==[0-9.]+", one) for one in pinned)
+    assert list_names(project["dependencies"]) <= list_names(pinned)
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}", text)) >= len(pinned)
+    assert "://" not in text and "--index" not in text and "--find-links" not in text
+    extras = project["optional-dependencies"].values()
+    assert all(one.startswith("candor[") or "==" in one for extra in extras for one in extra)
     assert {"tests", "bench", ".git", ".venv", ".env", "data"} <= set(
         (ROOT / ".dockerignore").read_text().split()
     )

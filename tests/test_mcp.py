@@ -206,7 +206,7 @@ def test_without_the_sdk_it_says_how_to_get_it(live, tmp_path):
     )
     assert (
         done.returncode == 1
-        and "requirements-mcp.txt" in done.stderr
+        and "'.[mcp]'" in done.stderr
         and "Traceback" not in done.stderr
     )
 

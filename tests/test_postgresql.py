@@ -360,7 +360,7 @@ def test_two_starts_migrate_once(tmp_path):
 def test_without_the_driver_the_setting_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "storage.postgresql")
-    with pytest.raises(config.BadSetting, match="requirements-postgres.txt"):
+    with pytest.raises(config.BadSetting, match=r"'\.\[postgres\]'"):
         storage.open_postgresql("postgresql://candor:canary@h/d")
 
 

@@ -227,6 +227,6 @@ def test_without_the_package_the_start_says_what_to_install(tmp_path, monkeypatc
     said = capsys.readouterr().err
     assert (
         "RATELIMIT_STORAGE_URL" in said
-        and "requirements-redis.txt" in said
+        and "'.[redis]'" in said
         and PASSWORD not in said
     )
