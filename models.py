@@ -192,6 +192,13 @@ class Address(Base):
     walked_at = BigIntegerField(null=True)
     walk_cursor = TextField(null=True)
     endpoint = TextField(null=True)
+    # what a node says the token account holds, where no known receipt touched it; null: else
+    held_mint = TextField(null=True)
+    # raw units
+    held_amount = TextField(null=True)
+    held_decimals = IntegerField(null=True)
+    # of the answer that told it
+    held_slot = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("wallet", "address"), True), (("address",), False))

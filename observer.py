@@ -24,6 +24,7 @@ from accounts.auto_posts import update_posts
 from chain.answers import (
     check_accounts,
     check_block,
+    check_decimals,
     check_holdings,
     check_page,
     check_receipt,
@@ -33,7 +34,7 @@ from chain.coverage import Progress, add_trouble, is_explained
 from chain.entries import Entry, read_entry
 from chain.ledger import Book
 from chain.programs import table
-from chain.receipts import TOKEN_PROGRAMS, parse_receipt, touches
+from chain.receipts import TOKEN_PROGRAMS, WRAPPED_SOL, parse_receipt, touches
 from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Unavailable
 from chain.store import (
     Books,
@@ -41,6 +42,7 @@ from chain.store import (
     distrust_trades,
     name_rules,
     pack,
+    read_untouched,
     show_coverage,
     unpack,
 )
@@ -956,6 +958,7 @@ class Observer:
         if wallet.whole and progress.pending == progress.stuck:
             self._count_misses(wallet)
             try:
+                self._attempt(self._store_untouched, wallet)
                 more = self._attempt(self._heal, wallet, now) or more
             except Unavailable as error:
                 self.problem = str(error)
@@ -977,6 +980,51 @@ class Observer:
     def _unexplained(self, wallet):
         """Addresses whose balance the books did not explain at two looks in a row."""
         return sorted(a for a, n in self._watches[wallet.id].misses.items() if n > 1)
+
+    def _store_untouched(self, wallet):
+        """Keep what accounts hold that no known receipt touched: it was there from the beginning.
+
+        It stands in the books until a receipt touches the account, or the node says otherwise.
+        """
+        seen, stored = self._book(wallet).seen, read_untouched(wallet.id)
+        unexplained = set(self._unexplained(wallet))
+        holdings = self._watches[wallet.id].holdings
+        held = {
+            a: h for a, h in holdings.items() if a not in seen and h.mint not in (None, WRAPPED_SOL)
+        }
+        gone = [a for a in stored if a in seen or (a in holdings and a not in held)]
+        fresh = {
+            a: h
+            for a, h in held.items()
+            if a in unexplained
+            and (a not in stored or (h.mint, h.amount) != (stored[a].mint, stored[a].amount))
+        }
+        decimals = self._find_decimals(wallet, sorted({h.mint for h in fresh.values()}))
+        told = {a: holding for a, holding in fresh.items() if holding.mint in decimals}
+        if not gone and not told:
+            return
+        with storage.writing():
+            for address in gone:
+                _store_holding(wallet, address, None, None)
+            for address, holding in told.items():
+                _store_holding(wallet, address, holding, decimals[holding.mint])
+        self._forget_wallet(wallet.id)
+
+    def _find_decimals(self, wallet, mints):
+        """{mint: decimals}: from the books, else from a node; without those it does not know."""
+        known = self._book(wallet).decimals
+        unknown = [mint for mint in mints if mint not in known]
+        found = {mint: known[mint] for mint in mints if mint in known}
+        for start in range(0, len(unknown), ACCOUNTS_A_CALL):
+            part = unknown[start : start + ACCOUNTS_A_CALL]
+            params = [
+                part,
+                {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 44, "length": 1}},
+            ]
+            found |= self.rpc.call(
+                "getMultipleAccounts", params, functools.partial(check_decimals, mints=part)
+            )[0]
+        return found
 
     def _trouble(self, wallet):
         """How much is wrong: breaks of the chain, and balances it does not lead to."""
@@ -1112,6 +1160,16 @@ def list_addresses(wallet_id):
     return {
         a for (a,) in Address.select(Address.address).where(Address.wallet == wallet_id).tuples()
     }
+
+
+def _store_holding(wallet, address, holding, decimals):
+    """What a node says an untouched account holds; nothing (None) where a receipt tells it now."""
+    Address.update(
+        held_mint=holding and holding.mint,
+        held_amount=holding and str(holding.amount),
+        held_decimals=decimals,
+        held_slot=holding and holding.slot,
+    ).where(Address.wallet == wallet.id, Address.address == address).execute()
 
 
 def _list_receipts(wallet, signatures):

@@ -18,12 +18,13 @@ COLUMN = 2**63
 @dataclass(frozen=True)
 class Holding:
     """What the node says an own account holds at a slot: raw token amount and lamports; zeros where
-    it is gone or another's.
+    it is gone or another's. `mint`: None where the amount is 0.
     """
 
     slot: int
     amount: int
     lamports: int
+    mint: str | None = None
 
 
 def check_page(result):
@@ -105,7 +106,27 @@ def _read_holding(account, wallet, address, slot):
         or b58encode(data[32:64]).decode() != wallet
     ):
         return Holding(slot, 0, 0)
-    return Holding(slot, int.from_bytes(data[64:72], "little"), account["lamports"])
+    amount = int.from_bytes(data[64:72], "little")
+    mint = b58encode(data[:32]).decode() if amount else None
+    return Holding(slot, amount, account["lamports"], mint)
+
+
+def check_decimals(result, mints):
+    """getMultipleAccounts of `mints`, byte 44 of each: {mint: decimals}, without what is no mint."""
+    try:
+        if len(result["value"]) != len(mints):
+            raise ValueError("not one answer for each account")
+        read = [_read_decimals(account) for account in result["value"]]
+    except (TypeError, KeyError, IndexError, AttributeError) as error:
+        raise ValueError("no list of accounts") from error
+    return {mint: decimals for mint, decimals in zip(mints, read) if decimals is not None}
+
+
+def _read_decimals(account):
+    if account is None or account["owner"] not in TOKEN_PROGRAMS:
+        return None
+    data = base64.b64decode(account["data"][0])
+    return data[0] if len(data) == 1 else None
 
 
 def check_block(result):

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from chain.kinds import TRADES
 from chain.receipts import WRAPPED_SOL
 
+# above every slot: the rank of an account that was never seen
+UNSEEN_SLOT = 2**63
+
 
 @dataclass(slots=True)
 class Lot:
@@ -55,13 +58,19 @@ class Opening:
     """What an account held when it was first seen. It was there from the beginning, before all that
     was observed; its cost is unknown.
 
-    `rank`: (0, slot, place of the receipt in it, address) of that first sight.
+    `rank`: (0, slot, place of the receipt in it, address) of that first sight; an account that no
+    receipt touches comes after all that one does.
     """
 
     rank: tuple
     mint: str
     amount: int
     decimals: int
+
+    @classmethod
+    def untouched(cls, address, mint, amount, decimals):
+        """What a node says that an account holds which no known receipt touches."""
+        return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
 
 
 @dataclass(frozen=True)
@@ -134,10 +143,12 @@ class Book:
     `gaps` are the breaks of the chain of balances. `expected`, `doubtful`: what an earlier fold of
     these entries found out too late, so that it holds from its beginning on: opening inventory by
     address; by mint (None: the whole wallet) the slot after which its history has a gap. Where
-    `stale`, the entries are to be taken by `again()`.
+    `stale`, the entries are to be taken by `again()`. `untouched`: Opening by address of accounts
+    that hold something and that no receipt touched so far; one that does makes it void.
     """
 
     whole: bool = True
+    untouched: dict = field(default_factory=dict)
     expected: dict = field(default_factory=dict)
     doubtful: dict = field(default_factory=dict)
     # the same two, as these entries tell
@@ -176,14 +187,23 @@ class Book:
     _lots: int = 0
 
     def __post_init__(self):
-        for opening in self.expected.values():
+        self.found |= self.untouched
+        self.opened = self.opened or bool(self.untouched)
+        self.openings |= {opening.mint for opening in self.untouched.values()}
+        for opening in (self.untouched | self.expected).values():
             self._lay(opening)
 
     def again(self):
         """An empty Book for the same entries, which knows what this one found out about the
         beginning.
         """
-        return Book(whole=self.whole, expected=dict(self.found), doubtful=dict(self.found_doubtful))
+        still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
+        return Book(
+            whole=self.whole,
+            untouched=still,
+            expected=dict(self.found),
+            doubtful=dict(self.found_doubtful),
+        )
 
     @property
     def stale(self):
@@ -192,7 +212,10 @@ class Book:
         """
         return (
             self._late
-            or any(self.found.get(address) != opening for address, opening in self.expected.items())
+            or any(
+                self.found.get(address) != opening
+                for address, opening in (self.untouched | self.expected).items()
+            )
             or any(self.found_doubtful.get(mint) != slot for mint, slot in self.doubtful.items())
         )
 
@@ -391,6 +414,7 @@ class Book:
             entry.slot, balance.mint, balance.after, balance.lamports_after
         )
         if last is None:
+            self.found.pop(balance.address, None)
             return self._open(entry, balance)
         if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
             return None

@@ -21,8 +21,9 @@ from chain.amounts import sol
 from chain.coverage import decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
-from chain.ledger import Book
+from chain.ledger import Book, Opening
 from models import (
+    Address,
     HourTotal,
     Trade,
     TradeMint,
@@ -68,7 +69,9 @@ class Books:
         """
         kept = self._kept.get(wallet.id)
         if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
-            kept = self._kept[wallet.id] = PendingLedger(Book(whole=wallet.whole))
+            kept = self._kept[wallet.id] = PendingLedger(
+                Book(whole=wallet.whole, untouched=read_untouched(wallet.id))
+            )
             _take_again(wallet, kept)
         else:
             for entry in order_entries(new, kept.book.seen):
@@ -136,6 +139,19 @@ def take_entry(wallet, kept, entry):
     )
     kept.hours[kept.hour] = read_running(kept.book.totals)
     return row
+
+
+def read_untouched(wallet_id):
+    """{address: Opening} of accounts that hold something and that no known receipt touched."""
+    rows = Address.select(
+        Address.address, Address.held_mint, Address.held_amount, Address.held_decimals
+    ).where(Address.wallet == wallet_id, Address.held_amount.is_null(False))
+    return {row.address: open_untouched(row) for row in rows.namedtuples()}
+
+
+def open_untouched(row):
+    """The Opening of a row of `address` that tells what the node says it holds."""
+    return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
 
 
 def list_entries(wallet_id):

@@ -14,7 +14,7 @@ from chain import store
 from chain.coverage import order_entries
 from chain.entries import Entry
 from chain.kinds import TRADES
-from chain.ledger import Book
+from chain.ledger import Book, Opening
 from models import Trade
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
@@ -40,6 +40,15 @@ class Rebuilt:
     last_trade_at: int | None = None
 
 
+class Held(NamedTuple):
+    """What the node says of a token account that no receipt touched; amounts in raw units."""
+
+    address: str
+    held_mint: str
+    held_amount: str
+    held_decimals: int
+
+
 class NamedTrade(NamedTuple):
     """What a post that names a trade is judged by."""
 
@@ -56,7 +65,8 @@ def rebuild(
     """The wallet's ledger from the start, holding no more than a digest of each trade and the rows
     that are `wanted`.
     """
-    rebuilt = _rebuild_once(reader, wallet, Book(whole=bool(wallet.whole)), reread, wanted)
+    book = Book(whole=bool(wallet.whole), untouched=_read_untouched(reader, wallet.id))
+    rebuilt = _rebuild_once(reader, wallet, book, reread, wanted)
     return (
         _rebuild_once(reader, wallet, rebuilt.kept.book.again(), reread, wanted)
         if rebuilt.kept.book.stale
@@ -79,6 +89,19 @@ def _rebuild_once(
                     None if entry.block_time is None else entry.block_time * 1000
                 )
     return rebuilt
+
+
+def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
+    """What accounts hold that no receipt touched; what cannot be read was said to differ above."""
+    rows = reader.rows(
+        "SELECT address, held_mint, held_amount, held_decimals FROM address WHERE wallet_id ="
+        f" {number} AND held_amount IS NOT NULL"
+    )
+    found = {}
+    for row in map(Held._make, rows):
+        with contextlib.suppress(*UNREADABLE):
+            found[row.address] = store.open_untouched(row)
+    return found
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:

@@ -31,7 +31,7 @@ FORMS = {
     "session": {"hash": HASH},
     "wallet": {"address": ADDRESS, "rules": "|[0-9a-f]{16}"},
     "attachment": {"ownership": "claimed|proven"},
-    "address": {"address": ADDRESS},
+    "address": {"address": ADDRESS, "held_mint": ADDRESS, "held_amount": r"\d{1,20}"},
     "receipt": {"signature": SIGNATURE},
     "sighting": {"signature": SIGNATURE, "state": "pending|stored"},
     "trade": {"uid": "trade_[0-9a-f]{24}", "signature": SIGNATURE, "digest": "|[0-9a-f]{24}"},

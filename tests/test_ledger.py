@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from chain.coverage import order_entries
 from chain.entries import Entry, read_entry
-from chain.ledger import Book, Gap
+from chain.ledger import Book, Gap, Opening
 from chain.programs import table
 from chain.receipts import Balance, parse_receipt
 
@@ -124,11 +124,11 @@ def mint_of(name):
     return name.partition("/")[0]
 
 
-def fold(entries):
+def fold(entries, untouched=()):
     """(Book, [Booked, ...]) of entries, taken again where they tell of the beginning late; a second
     time is enough.
     """
-    book = Book()
+    book = Book(untouched=dict(untouched))
     booked = [book.take(entry) for entry in entries]
     if book.stale:
         book = book.again()
@@ -408,6 +408,29 @@ def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold
         "5@? 5@50",
         ("opening_inventory_unknown",),
     )
+
+
+UNTOUCHED = {"ada's A/2": Opening.untouched("ada's A/2", "A", 4, 0)}
+
+
+def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
+    """As above, 10 A for 100 are sold for 60, and 4 A lie on an account no receipt ever touched:
+    the sale took 4@? and 6@60 and brings -24; 4@40 are left.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 10, 60)
+    book, booked = fold(t.entries, UNTOUCHED)
+    assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",))]
+    assert book.positions() == [("A", 4, 0, 40, 0)] and book.openings == {"A"} and book.opened
+
+
+def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
+    """It tells itself what was there: 4 A from before, sold last for 20 (4@40: -20), or none."""
+    held = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60)
+    held.sell("A/2", 4, 20)
+    assert fold(held.entries, UNTOUCHED) == fold(held.entries)
+    empty = Teller().buy("A", 10, 100).sell("A", 10, 60).gain("A/2", 4)
+    assert show(fold(empty.entries, UNTOUCHED)[1]) == [("matched", -40, "10@100", ())]
+    assert fold(empty.entries, UNTOUCHED)[0].openings == set()
 
 
 def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_seen():

@@ -7,16 +7,18 @@ import random
 
 import apsw
 import ground
+import orjson
 import pytest
 from lookout import Lookout, watch
 from node import Chain, FakeNode
 from peewee import OperationalError
-from story import Story, account_of, address
+from story import RENT, Story, account_of, address
 
 import observer as module
 from chain import rpc
 from chain.receipts import TOKEN
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
+from operate.inspection import inspect
 from web.api.health import check_health
 
 ADA = address("ada")
@@ -355,6 +357,64 @@ def test_a_pruned_history_is_partial(look, chain):
     assert seen.state() == "partial" and seen.gaps() == [] and "older" in seen.coverage()["note"]
     assert set(seen.coverage()["openingInventoryUnknown"]) <= {
         address(mint) for mint in ("CAT", "DOG", "FOX")
+    }
+
+
+def open_second_account(story, mint, raw):
+    """A stranger opens another account of the mint for ada and fills it; the word for it."""
+    word = account_of("ada, too", mint)
+    story.tokens[word] = [mint, "ada", 0]
+    moves = [("lamports", "maker", word, RENT), ("tokens", mint, "maker", "ada, too", raw)]
+    story.transact("maker", moves)
+    return word
+
+
+def test_what_an_untouched_account_holds_was_there_from_the_beginning(look):
+    """Ada's second account of CAT got 4 in times that the node forgot. Then 10 are bought for
+    1,000,000 and a fee of 5,000, and sold for 2,000,000 less a fee.
+
+    The oldest are sold first: 4 of unknown cost, and 6 that cost 603,000 and bring 6/10 of
+    1,995,000 = 1,197,000: 594,000, and not 990,000.
+    """
+    story = Story()
+    story.fund("ada", 10**10)
+    second = open_second_account(story, "CAT", 4)
+    story.buy("ada", "CAT", 10, 1_000_000)
+    first = story.rows[-1].slot
+    story.sell("ada", "CAT", 10, 2_000_000)
+    node = FakeNode(story.chain())
+    node.prune(first)
+    seen = look(node).settle()
+    sale = seen.trades()[-1]
+    assert (sale.realized, sale.result, sale.unmatched_raw) == ("partial", 594_000, "4")
+    assert orjson.loads(sale.flags) == ["opening_inventory_unknown"]
+    assert seen.state() == "partial"
+    assert seen.coverage()["openingInventoryUnknown"] == [address("CAT")]
+    row = Address.get(Address.address == address(second))
+    assert (row.held_mint, row.held_amount, row.held_decimals) == (address("CAT"), "4", 6)
+    before = seen.ledger()
+    seen.restart()
+    assert seen.settle().ledger() == before
+    assert [one for one in inspect(seen.config, seen.now, running=False) if one.wallet] == []
+    node.restore()
+    seen.clock.sleep(3_600)
+    sale = seen.settle().trades()[-1]
+    assert (sale.realized, sale.result, sale.flags) == ("partial", 594_000, "[]")
+    assert Address.get(Address.address == address(second)).held_amount is None
+
+
+def test_the_decimals_of_a_mint_no_receipt_moved_are_asked_for(look):
+    story = Story()
+    story.fund("ada", 10**10)
+    open_second_account(story, "DOG", 4)
+    story.buy("ada", "CAT", 10, 1_000_000)
+    node = FakeNode(story.chain())
+    node.prune(story.rows[-1].slot)
+    look(node).settle()
+    positions = orjson.loads(Wallet.get().positions)
+    assert {p["mint"]: (p["amountRaw"], p["decimals"]) for p in positions} == {
+        address("CAT"): ("10", 6),
+        address("DOG"): ("4", 6),
     }
 
 
