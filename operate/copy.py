@@ -19,7 +19,8 @@ from operate.backups import Refused
 
 ROWS_AT_ONCE = 2_000
 LEDGER = """
-SELECT w.address, w.results, w.positions, w.coverage, w.realized, t.uid, t.digest FROM wallet w LEFT JOIN trade t ON t.wallet_id = w.id
+SELECT w.address, w.results, w.positions, w.coverage, w.realized, t.uid, t.digest
+FROM wallet w LEFT JOIN trade t ON t.wallet_id = w.id
 ORDER BY w.address, t.slot, t.place, t.signature"""
 
 
@@ -113,7 +114,8 @@ def _copy(source, target, table):
             write(row)
     if table._meta.auto_increment:
         target.execute_sql(
-            f"""SELECT setval(pg_get_serial_sequence('"{name}"', 'id'), COALESCE(MAX(id), 1), MAX(id) IS NOT NULL) FROM "{name}" """
+            f"""SELECT setval(pg_get_serial_sequence('"{name}"', 'id'), COALESCE(MAX(id), 1),
+            MAX(id) IS NOT NULL) FROM "{name}" """
         )
 
 

@@ -1,4 +1,4 @@
-"""A wallet's ledger, derived again from its stored transactions and compared with what is stored."""
+"""A wallet's ledger, derived again from its stored transactions and compared with what is kept."""
 
 import contextlib
 from collections import defaultdict
@@ -30,8 +30,8 @@ TOLD = (
 
 @dataclass
 class Rebuilt:
-    """What a rebuild of a wallet's stored entries makes. `digests`: signature -> digest of its trade
-    row; `rows`: the rows that were wanted.
+    """What a rebuild of a wallet's stored entries makes. `digests`: signature -> digest of its
+    trade row; `rows`: the rows that were wanted.
     """
 
     kept: Any

@@ -21,7 +21,7 @@ import models
 import storage
 from accounts import posts
 from cli.operate import run_backup
-from operate import backups, doctor
+from operate import backups, database_checks, doctor
 from operate.backups import Refused
 from storage import locks
 
@@ -325,7 +325,9 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
     found = list(
-        doctor.check_foreign(backups.open_reading(given.database_path), given.database_path)
+        database_checks.check_foreign(
+            backups.open_reading(given.database_path), given.database_path
+        )
     )
     assert found and all(finding.level == "wrong" for finding in found)
 

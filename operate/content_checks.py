@@ -1,0 +1,151 @@
+"""What the rows of a database tell of its instance: clock, jobs, receipts, quotas."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from accounts import quotas
+from config import Config
+from operate import backups
+from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
+
+# ms a job may fail before somebody has to do something
+PATIENCE = 3_600_000
+# ms; as health counts
+LATE_INTERVALS, LATE_AT_LEAST = 4, 120_000
+# tries
+STUCK_AFTER = 5
+# ms; this program did not exist before
+FIRST_DAY = 1_790_000_000_000
+
+
+def check_contents(
+    execute: Callable[..., Any], applied: list[str], config: Config, now: int
+) -> Iterator[Finding]:
+    if "0001_begin" not in applied:
+        return
+    running = backups.is_in_use(config.data_dir)
+    yield (
+        fine("a server is running here")
+        if running
+        else look("no server is running here", "`make run` starts one")
+    )
+    yield from check_clock(execute, now)
+    yield from check_jobs(execute, config, now, running)
+    yield from check_receipts(execute)
+    if "0014_quota" in applied:
+        yield from check_use(execute, config, now)
+
+
+DATED = (
+    *("owner.created_at", "bot.created_at", "key.created_at", "session.seen_at"),
+    *("wallet.created_at", "wallet.looked_at", "attachment.attached_at", "post.created_at"),
+    "job.heartbeat_at",
+)
+
+
+class JobRow(NamedTuple):
+    name: str
+    state: str
+    heartbeat_at: int | None
+    last_success_at: int | None
+    last_error: str | None
+
+
+JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
+
+
+def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    newest = max(
+        execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0
+        for name, column in (one.split(".") for one in DATED)
+    )
+    if now < max(FIRST_DAY, newest - CLOCK_MS):
+        yield wrong(
+            f"the clock says {show_time(now)}, and what is stored here says"
+            f" {show_time(max(newest, FIRST_DAY))}",
+            "set the clock: timedatectl set-ntp true",
+        )
+    else:
+        yield fine(f"the clock says {show_time(now)}")
+
+
+def check_jobs(
+    execute: Callable[..., Any], config: Config, now: int, running: bool
+) -> Iterator[Finding]:
+    # nothing can have gone well before
+    began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
+    rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
+    for name, seconds in (
+        ("observer", config.observer_interval_seconds),
+        ("scout", config.scout_interval_seconds),
+        ("paper", config.paper_interval_seconds),
+    ):
+        if seconds:
+            yield check_job(name, seconds, rows.get(name), began, now, running)
+        else:
+            yield look(
+                f"the job {name} is switched off",
+                f"unset {name.upper()}_INTERVAL_SECONDS to have it run",
+            )
+
+
+def check_job(
+    name: str, seconds: int, row: JobRow | None, began: int, now: int, running: bool
+) -> Finding:
+    """How one job does, that is due every so many `seconds`."""
+    if row is None:
+        return look(f"the job {name} has not run yet")
+    if running and now - (row.heartbeat_at or 0) > max(
+        LATE_AT_LEAST, LATE_INTERVALS * 1000 * seconds
+    ):
+        return wrong(
+            f"the job {name} gave no sign since {show_time(row.heartbeat_at)}",
+            "look into the server's log for it, and restart the server",
+        )
+    if row.state != "failing":
+        return fine(f"the job {name} went well at {show_time(row.last_success_at)}")
+    last = show_time(row.last_success_at)
+    text = f"the job {name} fails ({row.last_error}); it went well last {last}"
+    advice = (
+        "`doctor --online` asks each endpoint and provider"
+        if not (row.last_error or "").startswith("internal")
+        else "the server's log has the stack: please report it"
+    )
+    return (
+        wrong(text, advice)
+        if now - (row.last_success_at or began) > PATIENCE
+        else look(text, advice)
+    )
+
+
+def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
+    count, problem = execute(
+        "SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR"
+        " problem IS NOT NULL)",
+        (STUCK_AFTER,),
+    ).fetchone()
+    if count:
+        yield look(
+            f"{count} receipts are listed and no endpoint gives a usable"
+            f" one{f' ({problem})' if problem else ''}: their wallets stay `partial`",
+            "name another endpoint in SOLANA_RPC_URLS; they are asked for again by themselves",
+        )
+    else:
+        yield fine("no receipt is stuck")
+
+
+def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
+    """How near the owners are to their quotas."""
+    uses = quotas.list_use(execute, config, now)
+    for use in uses:
+        if use.owners_at_limit:
+            yield look(
+                f"{use.owners_at_limit} of the accounts are at their quota {use.setting}"
+                f" ({use.limit})",
+                f"they are told so; raise {use.setting}, or do what they want on the command line,"
+                " which has no quota",
+            )
+    yield fine(
+        "most used by one account: "
+        + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
+    )

@@ -1,0 +1,213 @@
+"""The database itself: readable, whole, writable, of this version, and nobody else's."""
+
+import contextlib
+import itertools
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+from peewee import OperationalError
+
+import storage
+from config import Config
+from operate import backups, inspection
+from operate.content_checks import check_contents
+from operate.findings import Finding, fine, look, wrong
+
+LARGE_WAL = 256_000_000
+MAX_DIFFERENCES = 200
+DERIVED = "`app.py rebuild` derives it again from the stored receipts; see that the disk is sound"
+ADVICE = {
+    "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
+    **dict.fromkeys(
+        ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
+        "rebuild mends what follows from receipts; what people wrote is only in a backup: see that"
+        " the disk is sound",
+    ),
+}
+
+
+def check_database(config: Config, now: int) -> Iterable[Finding]:
+    return check_server(config, now) if config.database_url else check_file(config, now)
+
+
+def check_file(config: Config, now: int) -> list[Finding]:
+    path = config.database_path
+    if not path.exists() and _was_used(config):
+        return [
+            wrong(
+                f"{path} is gone: {config.data_dir} was an instance",
+                "put it back, or bring a backup back with `app.py restore FILE`",
+            )
+        ]
+    if not path.exists():
+        return [
+            look(
+                f"there is no database in {config.data_dir} yet",
+                "`make run` makes it; `app.py restore FILE` brings a backup back",
+            )
+        ]
+    try:
+        with contextlib.closing(backups.open_reading(path)) as db:
+            applied = backups.list_applied(db)
+            return [
+                *check_writable(path),
+                *check_foreign(db, path),
+                *check_whole(db, path),
+                *check_schema(applied),
+                *check_contents(db.execute, applied, config, now),
+            ]
+    except apsw.Error as error:
+        return [
+            wrong(
+                f"{path} cannot be read: {error}",
+                "stop the server; restore the newest backup with --replace (the damaged file is"
+                " kept aside)",
+            )
+        ]
+
+
+def _was_used(config: Config) -> bool:
+    """Has a server ever served from this folder?"""
+    return any(
+        (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
+    ) or backups.is_in_use(config.data_dir)
+
+
+def check_writable(path: Path) -> Iterator[Finding]:
+    """Each file of the database can be written by this user. (For root every file can: then its
+    mode tells.)
+    """
+    for side in ("", "-wal", "-shm"):
+        file = path.with_name(path.name + side)
+        if file.exists() and not (
+            os.access(file, os.W_OK) and stat.S_IMODE(file.stat().st_mode) & 0o200
+        ):
+            yield wrong(
+                f"{file} is read-only: nothing can be stored",
+                f"chmod 600 {file}; see that its disk is mounted for writing, and run as its owner",
+            )
+
+
+def check_deep(config: Config, now: int) -> Iterator[Finding]:
+    """Everything derived is derived again and compared."""
+    if not config.database_url and not config.database_path.exists():
+        return
+    try:
+        # a schema that waits for its migration is said above
+        if _lacks_migrations(config):
+            yield look(
+                "nothing was derived again: the schema is not this version's",
+                "start it once, then ask again",
+            )
+            return
+        found = list(
+            itertools.islice(
+                inspection.inspect(config, now, backups.is_in_use(config.data_dir)),
+                MAX_DIFFERENCES + 1,
+            )
+        )
+    except (apsw.Error, OperationalError) as error:
+        yield wrong(
+            f"not everything can be read: {error}",
+            "stop the server; restore the newest backup with --replace (the damaged file is kept"
+            " aside)",
+        )
+        return
+    for one in found[:MAX_DIFFERENCES]:
+        yield (
+            look(str(one))
+            if one.level == "look"
+            else wrong(str(one), ADVICE.get(one.table, DERIVED))
+        )
+    if len(found) > MAX_DIFFERENCES:
+        yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
+    if not any(one.level == "wrong" for one in found):
+        yield fine(
+            "every wallet was rebuilt from its receipts and is the same; words of posts, names"
+            " and profiles have nothing to be compared with"
+        )
+
+
+def _lacks_migrations(config: Config) -> bool:
+    if config.database_url:
+        database = storage.make_database(config)
+        try:
+            with database.connection_context():
+                return storage.list_applied(database) != storage.list_migrations()
+        finally:
+            database.close_all()
+    with contextlib.closing(backups.open_reading(config.database_path)) as db:
+        return backups.list_applied(db) != storage.list_migrations()
+
+
+def check_server(config: Config, now: int) -> list[Finding]:
+    database = storage.make_database(config)
+    try:
+        with database.connection_context():
+            applied = storage.list_applied(database)
+            return [
+                fine(f"PostgreSQL {database.version()} answers"),
+                *check_schema(applied),
+                *check_contents(database.execute_sql, applied, config, now),
+            ]
+    except OperationalError as error:
+        return [
+            wrong(
+                f"the database of DATABASE_URL cannot be reached: {str(error).strip()}",
+                "start it, or correct DATABASE_URL",
+            )
+        ]
+    finally:
+        database.close_all()
+
+
+def check_whole(db: Any, path: Path) -> Iterator[Finding]:
+    flaws = backups.list_flaws(db)
+    for flaw in flaws:
+        yield wrong(
+            f"{path}: {flaw}",
+            "stop the server; restore the newest backup with --replace (the damaged file is kept"
+            " aside)",
+        )
+    if not flaws:
+        yield fine(f"{path} is whole")
+    wal = path.with_name("app.db-wal")
+    if wal.exists() and wal.stat().st_size > LARGE_WAL:
+        yield look(
+            f"{wal} has {wal.stat().st_size / 1e6:.0f} MB: something reads for very long",
+            "end long-running readers (a copy, a sqlite3 shell); it then shrinks at the next start",
+        )
+
+
+def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
+    """Tables, indexes, triggers and views that no migration made."""
+    for sentence in backups.list_foreign(db):
+        yield wrong(
+            f"{path}: {sentence}",
+            "find out who put it there; `restore` refuses such a file. Restore a backup from"
+            " before, or drop what is foreign",
+        )
+
+
+def check_schema(applied: list[str]) -> Iterator[Finding]:
+    known = storage.list_migrations()
+    newer, pending = (
+        sorted(set(applied) - set(known)),
+        [name for name in known if name not in applied],
+    )
+    if newer:
+        yield wrong(
+            f"the schema is of a newer version (it has {newer[0]})",
+            "install that version, or restore a backup made before the upgrade",
+        )
+    elif pending:
+        yield look(
+            f"the schema lacks {', '.join(pending)}",
+            "the next start brings it up to date, and keeps a copy of a present app.db",
+        )
+    else:
+        yield fine(f"the schema is {known[-1]}, the newest")

@@ -1,0 +1,69 @@
+"""Whether those that an instance asks can be reached: Solana nodes, price services, Redis."""
+
+from collections.abc import Iterator
+
+from chain.rpc import Rpc, RpcError
+from config import Config
+from market.fetch import FetchError, fetch_json, open_session
+from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
+from storage import counters
+
+# its genesis hash
+MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+
+
+def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
+    for number, url in enumerate(config.solana_rpc_urls, 1):
+        rpc = Rpc((url,), config.rpc_requests_per_second)
+        try:
+            slot, _ = rpc.call("getSlot", [{"commitment": "finalized"}])
+            seconds, _ = rpc.call("getBlockTime", [slot])
+            genesis, _ = rpc.call("getGenesisHash", [])
+        except RpcError as error:
+            yield wrong(
+                f"Solana endpoint {number} cannot be used:"
+                f" {str(error).replace('endpoint 1: ', '')}",
+                "check its URL and key in SOLANA_RPC_URLS; name a second one",
+            )
+            continue
+        yield (
+            fine(f"Solana endpoint {number} answers, at slot {slot}")
+            if genesis == MAINNET
+            else look(f"Solana endpoint {number} answers, and is not mainnet")
+        )
+        if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
+            yield wrong(
+                f"its newest final block is of {show_time(seconds * 1000)}, the clock here says"
+                f" {show_time(now)}",
+                "set the clock, or replace the endpoint if it lags",
+            )
+
+
+def check_redis(config: Config, now: int) -> Iterator[Finding]:
+    store = counters.open_store(config)
+    problem = counters.find_problem(store, now / 1000)
+    store.close()
+    if problem:
+        yield wrong(
+            f"Redis cannot be used ({problem}): the keyed interface answers 503, addresses go"
+            " uncounted",
+            "check host and password in RATELIMIT_STORAGE_URL, and that it runs",
+        )
+    else:
+        yield fine("Redis answers")
+
+
+def check_providers(config: Config) -> Iterator[Finding]:
+    gecko = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2/networks/solana/new_pools"
+    for name, url in (
+        ("DexScreener", config.dexscreener_url + "/token-profiles/latest/v1"),
+        ("GeckoTerminal", gecko),
+    ):
+        try:
+            fetch_json(open_session(), url)
+            yield fine(f"{name} answers")
+        except FetchError as error:
+            yield look(
+                f"{name} {error}",
+                "the market keeps what it had, marked stale; it is asked again by itself",
+            )
