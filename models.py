@@ -105,6 +105,10 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
+# Why a wallet is not observed at all: `Wallet.trouble` of an address that a node says is a program.
+IS_PROGRAM = "this address is a program, not a wallet"
+
+
 class Wallet(Base):
     """A public address that is or was observed, and what observation derived from it.
 

@@ -46,7 +46,7 @@ from chain.store import (
     show_coverage,
     unpack,
 )
-from models import Address, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
+from models import IS_PROGRAM, Address, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
@@ -67,6 +67,8 @@ FOLD_SHARE = (
 )
 # refused receipts that coverage names
 MAX_NAMED = 50
+# wallets: one call asks for the balances of so many, so up to that number none sleeps
+MAX_AWAKE = 100
 # seconds: a sleeping wallet is looked at no less often than this
 MAX_SLEEP = 300.0
 # tries
@@ -110,6 +112,8 @@ class Watch:
     # ms
     heal_wait: int = HEAL_FIRST // 2
     compared_at: float = -math.inf
+    # when a node last told of its present: of balances, or of the newest of its own signatures
+    told_at: float = -math.inf
     # address -> when its balance was last asked for, and when its head was last listed.
     asked: dict = field(default_factory=dict)
     listed: dict = field(default_factory=dict)
@@ -147,12 +151,12 @@ class Observer:
         self.problem = None
         # ids of wallets that failed in the last tick
         self.troubled = set()
+        # how many wallets are observed
+        self._watched = 0
         # of this look
         self._begun, self._end, self._now = 0.0, 0.0, 0
         # ids of wallets this look does not touch any more
         self._left = set()
-        # (wallet, step, error, answers before) of the call that last failed
-        self._suspect = None
         self._spare = (
             # requests that may still be made in this look where nothing is known to have moved
             0
@@ -166,13 +170,10 @@ class Observer:
     def run_tick(self, now):
         """One pass; `now` in ms. Returns whether work was left for lack of time or answers."""
         self._begun, self._now, self.problem = self.clock(), now, None
-        self._left, self.troubled, self._suspect = set(), set(), None
-        # before this look
-        self._answered = self.rpc.answers
+        self._left, self.troubled = set(), set()
         wallets = self._list_due(now)
         try:
             more = self._look(wallets, now)
-            more = not self._judge_suspect() or more
             for wallet in wallets:
                 self._attempt(self._finish, wallet, now, more)
         except OperationalError:
@@ -185,11 +186,7 @@ class Observer:
 
     def _find_common_trouble(self):
         """Where every wallet is in trouble nothing is observed: that of one of them, else None."""
-        watched = (
-            Wallet.select(Wallet.address, Wallet.trouble)
-            .join(Attachment)
-            .where(Attachment.detached_at.is_null())
-        )
+        watched = self._select_watched(Wallet.address, Wallet.trouble)
         if watched.where(Wallet.trouble.is_null()).exists():
             return None
         one = watched.order_by(Wallet.trouble_at).tuples().first()
@@ -201,11 +198,18 @@ class Observer:
         """
         longest = int(1000 * max(MAX_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
+        self._watched = self._select_watched().count()
         return list(
-            Wallet.select()
+            self._select_watched().where(due).order_by(Wallet.trouble_tries, Wallet.due_at)
+        )
+
+    def _select_watched(self, *columns):
+        """The wallets that somebody holds and that are none known to be a program."""
+        is_wallet = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
+        return (
+            Wallet.select(*columns)
             .join(Attachment)
-            .where(Attachment.detached_at.is_null(), due)
-            .order_by(Wallet.trouble_tries, Wallet.due_at)
+            .where(Attachment.detached_at.is_null(), is_wallet)
         )
 
     def _look(self, wallets, now):
@@ -220,6 +224,7 @@ class Observer:
             )
             worth = [w for w in wallets if self._attempt(self._is_worth_comparing, w)]
             self._compare_balances(worth, self._begun + span / 3)
+            self._store_looks(wallets, now)
             for wallet in wallets:
                 self._attempt(self._take_news, wallet, now)
             self._tell_time(wallets)
@@ -243,14 +248,13 @@ class Observer:
         """
         self._tell_life()
         step = self._watches[wallet.id].put_off.get(work.__name__)
-        suspected = self._suspect is not None and self._suspect[0].id == wallet.id
-        if suspected or wallet.id in self._left or step and self.clock() < step.until:
+        if wallet.id in self._left or step and self.clock() < step.until:
             return False
         try:
             done = work(wallet, *args)
-        except Unavailable as error:
-            return self._suspect_wallet(wallet, work.__name__, error)
         except RpcError as error:
+            if self._is_common(error):
+                raise
             return self._put_off_step(wallet, work.__name__, error)
         except Exception as error:
             self._forget_wallet(wallet.id)
@@ -265,30 +269,13 @@ class Observer:
             self._beaten = self.clock()
             self._beat()
 
-    def _suspect_wallet(self, wallet, name, error):
-        """A call failed at every try. It is this wallet's trouble if others are answered hereafter.
-
-        Until that is known the wallet asks nothing. Where nobody was answered since another call
-        failed, the nodes are to blame: the error is raised again.
+    def _is_common(self, error):
+        """Whether a failed call is the nodes' trouble, not that of the wallet it asked about: they
+        are to be left alone, or answer nothing at all.
         """
-        if isinstance(error, Resting) or not self._judge_suspect():
-            raise error
-        self._suspect = wallet, name, error, self.rpc.answers
-        return False
-
-    def _judge_suspect(self):
-        """Put off the step that failed last where nodes answered since; False where none did."""
-        suspect, self._suspect = self._suspect, None
-        if suspect is None:
-            return True
-        wallet, name, error, answers = suspect
-        # One that is known for it, in a look that was answered before, is to blame again.
-        known = name in self._watches[wallet.id].put_off and answers > self._answered
-        if self.rpc.answers == answers and not known:
-            self.problem = str(error)
-            return False
-        self._put_off_step(wallet, name, error)
-        return True
+        return isinstance(error, Resting) or (
+            isinstance(error, Unavailable) and not self.rpc.is_reachable()
+        )
 
     def _put_off_step(self, wallet, name, error):
         step = self._watches[wallet.id].put_off[name]
@@ -326,6 +313,19 @@ class Observer:
         Wallet.update(coverage=orjson.dumps(coverage).decode(), **values).where(
             Wallet.id == wallet.id
         ).execute()
+
+    def _refuse_program(self, wallet):
+        """What executes is no wallet: it is said in its coverage, and never asked about again."""
+        self._left.add(wallet.id)
+        self.troubled.add(wallet.id)
+        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._now, 1
+        coverage = show_coverage(wallet, PendingLedger(Book()), Progress(program=True))
+        Wallet.update(
+            trouble=IS_PROGRAM,
+            trouble_at=self._now,
+            trouble_tries=1,
+            coverage=orjson.dumps(coverage).decode(),
+        ).where(Wallet.id == wallet.id).execute()
 
     def _clear_trouble(self, wallet):
         """No step of it failed in this look and none is put off: it is well."""
@@ -398,16 +398,24 @@ class Observer:
 
     # ---- the node's balances against the books ---------------------------------------------------
     def _is_worth_comparing(self, wallet):
-        """A wallet without token accounts needs it rarely: its own head is listed at every look
-        anyway.
+        """Whether its balances are asked for in this look. A wallet without token accounts needs it
+        rarely: its own head tells as much, where the last look came to list it.
         """
         watch = self._watches[wallet.id]
+        late = self._begun - watch.told_at > self.config.observer_interval_seconds
         walked = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
         return (
-            walked > 1
+            walked != 1
+            or late
+            or not self._is_head_due(wallet)
             or False in self._verdicts(wallet).values()
             or self._begun - watch.compared_at >= RECHECK_EVERY
         )
+
+    def _is_head_due(self, wallet):
+        """Whether its own head is to be listed: at every look, or rarely where nothing moves."""
+        listed = self._watches[wallet.id].listed.get(wallet.address, -math.inf)
+        return self._begun - listed >= self._rest(wallet, self._now)
 
     def _is_open(self, wallet):
         """Did the books get ahead of the last comparison? Then another one closes them."""
@@ -437,7 +445,10 @@ class Observer:
                     (wallet, a)
                     for (a,) in (
                         Address.select(Address.address)
-                        .where(Address.wallet == wallet.id, Address.walks > 0)
+                        .where(
+                            Address.wallet == wallet.id,
+                            (Address.walks > 0) | (Address.address == wallet.address),
+                        )
                         .tuples()
                     )
                 ]
@@ -454,11 +465,10 @@ class Observer:
         try:
             if len({wallet.id for wallet, _ in part}) > 1:
                 return self._ask_holdings(part)
-        except Resting:
-            raise
-        except RpcError:
+        except RpcError as error:
+            if self._is_common(error):
+                raise
             # one of them has the trouble: asked alone it shows which
-            pass
         for _, own in groupby(part, key=lambda row: row[0].id):
             own = list(own)
             self._attempt(self._compare_own, own[0][0], own)
@@ -477,7 +487,9 @@ class Observer:
         for (wallet, address), holding in zip(part, holdings):
             watch = self._watches[wallet.id]
             watch.holdings[address], watch.compared_at = holding, self.clock()
-            watch.asked[address] = watch.compared_at
+            watch.asked[address] = watch.told_at = watch.compared_at
+            if holding.executable:
+                self._refuse_program(wallet)
 
     def _store_looks(self, wallets, now):
         """When a node last told of these wallets: at once, for the work after it may be long."""
@@ -490,10 +502,9 @@ class Observer:
     def _note_look(self, wallet, now):
         """Whether a node told of it in this look."""
         watch = self._watches[wallet.id]
-        told_at = max(watch.compared_at, watch.listed.get(wallet.address, -math.inf))
-        if told_at >= self._begun:
-            wallet.looked_at = now + int(1000 * (told_at - self._begun))
-        return told_at >= self._begun
+        if watch.told_at >= self._begun:
+            wallet.looked_at = now + int(1000 * (watch.told_at - self._begun))
+        return watch.told_at >= self._begun
 
     def _tell_time(self, wallets):
         """The block time up to which these wallets were seen, now and then: posts whose signature
@@ -561,7 +572,8 @@ class Observer:
                 self._watches[w.id].listed.get(w.address, -math.inf),
             ),
         ):
-            if wallet.id in waiting or (self._spare > 0 and self.clock() < until):
+            room = self._spare > 0 and self.clock() < until and self._is_head_due(wallet)
+            if wallet.id in waiting or room:
                 self._attempt(self._list_addresses, wallet, {wallet.address}, now)
 
     def _list_addresses(self, wallet, addresses, now):
@@ -585,6 +597,8 @@ class Observer:
         before, top = None, row.head_slot or 0
         while True:
             page, label = self._page(row.address, before, HEAD_PAGE)
+            if before is None and row.address == wallet.address:
+                self._watches[wallet.id].told_at = self.clock()
             new = self._store_sightings(wallet, page, now, head=True)
             top = max([top, *(slot for _, slot, _ in page)])
             if not page or (
@@ -1031,8 +1045,12 @@ class Observer:
         return len(self._book(wallet).gaps) + len(self._unexplained(wallet))
 
     def _pause(self, wallet, now):
-        """Seconds until the next look: at once where it trades or a post waits, every other or
-        every fourth time where it sleeps.
+        """Seconds until the next look: 0, unless more wallets are watched than one call asks for."""
+        return self._rest(wallet, now) if self._watched > MAX_AWAKE else 0
+
+    def _rest(self, wallet, now):
+        """Seconds for which its own head need not be listed: 0 where it trades or a post waits, some
+        looks where nothing has moved for an hour, more after a day.
         """
         last, interval = self.books.last_time(wallet.id), self.config.observer_interval_seconds
         idle = now / 1000 - last if last else 0

@@ -28,7 +28,7 @@ from accounts.keys import PREFIXES, hash_secret, make_key
 from accounts.names import check_name, find_likeness
 from accounts.problem import Problem, invalid, refuse_full
 from chain.addresses import is_nobodys
-from models import Address, Attachment, Bot, Key, Owner, Wallet
+from models import IS_PROGRAM, Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader
 from storage import new_uid, writing
 
@@ -311,6 +311,8 @@ def _attach(config, bot, address, now, ownership):
 
 def _check_address(config, address, ownership):
     if is_nobodys(address, config.extra_swap_programs):
+        raise invalid("wallet", NOBODYS)
+    if Wallet.select().where(Wallet.address == address, Wallet.trouble == IS_PROGRAM).exists():
         raise invalid("wallet", NOBODYS)
     if ownership == "proven" and not is_provable(address):
         raise invalid("wallet", UNPROVABLE)

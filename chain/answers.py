@@ -25,6 +25,8 @@ class Holding:
     amount: int
     lamports: int
     mint: str | None = None
+    # Only of a wallet itself: the address is a program.
+    executable: bool = False
 
 
 def check_page(result):
@@ -98,7 +100,9 @@ def _read_holding(account, wallet, address, slot):
     if not _is_number(account["lamports"], 2**64):
         raise ValueError("no lamports")
     if address == wallet:
-        return Holding(slot, 0, account["lamports"])
+        return Holding(
+            slot, 0, account["lamports"], executable=account.get("executable") is True
+        )
     data = base64.b64decode(account["data"][0])
     if (
         account["owner"] not in TOKEN_PROGRAMS

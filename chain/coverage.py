@@ -109,6 +109,8 @@ class Progress:
     capped: bool = False
     # More token accounts are known than are watched.
     accounts_capped: bool = False
+    # A node says that the address is a program: it is not observed.
+    program: bool = False
     # Why observing fails now, as a sentence; it is tried again.
     trouble: str | None = None
 
@@ -130,6 +132,8 @@ def add_trouble(note, trouble):
 
 
 def _decide_state(book, progress):
+    if progress.program:
+        return "none", [], "This address is a program, not a wallet: it is not observed."
     if not progress.looked:
         return "none", [], "This wallet has not been looked at yet."
     if not progress.listed or progress.pending > progress.stuck:

@@ -5,6 +5,7 @@ Endpoints are tried in their order of preference. Their URLs may carry tokens: t
 `endpoint 1`, `endpoint 2`... everywhere.
 """
 
+import contextlib
 import itertools
 import json
 import socket
@@ -104,6 +105,15 @@ class Rpc:
         self.answers = 0
         self._lock = threading.Lock()
 
+    def is_reachable(self):
+        """Whether any endpoint answers a cheap question now: True means that a call which got no
+        answer failed for what it asked, not because the nodes are away.
+        """
+        before = self.answers
+        with contextlib.suppress(RpcError), self._lock:
+            self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
+        return self.answers > before
+
     def call(self, method, params, check=lambda result: result, avoid=None):
         """(checked result, label of the endpoint). `check` raises ValueError for an answer that
         cannot be used: then another try is made.
@@ -112,11 +122,11 @@ class Rpc:
         or BadAnswer.
         """
         with self._lock:
-            return self._call(method, params, check, avoid)
+            return self._call(method, params, check, avoid, TRIES)
 
-    def _call(self, method, params, check, avoid):
+    def _call(self, method, params, check, avoid, tries):
         tried, begun = {avoid}, self._clock()
-        for _ in range(TRIES):
+        for _ in range(tries):
             endpoint = self._choose(method, tried)
             self._count()
             try:

@@ -131,6 +131,7 @@ class FakeNode:
     # ---- verbs -----------------------------------------------------------------------------------
     def restore(self):
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
+        self._programs = set()
         self._oldest, self._indexed, self._blocks = 0, True, True
 
     def withhold(self, *signatures):
@@ -159,6 +160,10 @@ class FakeNode:
     def hide_index(self, blocks=True):
         """No transactionIndex anywhere, as before 4.0; with `blocks=False` getBlock fails too."""
         self._indexed, self._blocks = False, blocks
+
+    def execute(self, *addresses):
+        """Say that these addresses are programs."""
+        self._programs |= set(addresses)
 
     def fail(self, method, code=-32603):
         """Answer this method with an error; code None: well again."""
@@ -216,6 +221,9 @@ class FakeNode:
             rpc._raise_error({"code": -32601}, {})
         return {"signatures": [row.signature for row in self.chain.rows if row.slot == slot]}
 
+    def _getSlot(self):
+        return self._now()
+
     def _getBlockTime(self, slot):
         return max(row.receipt["blockTime"] for row in self.chain.rows if row.slot <= slot)
 
@@ -251,7 +259,7 @@ class FakeNode:
             "lamports": lamports,
             "owner": program,
             "data": [base64.b64encode(data).decode(), "base64"],
-            "executable": False,
+            "executable": address in self._programs,
             "rentEpoch": 0,
         }
 

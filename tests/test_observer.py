@@ -4,6 +4,7 @@ hide, forget and lie.
 
 import functools
 import random
+from itertools import pairwise
 
 import apsw
 import ground
@@ -15,9 +16,11 @@ from peewee import OperationalError
 from story import RENT, Story, account_of, address
 
 import observer as module
+from accounts.influencers import attach_wallet
+from accounts.problem import Problem
 from chain import rpc
 from chain.receipts import TOKEN
-from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Address, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from operate.inspection import inspect
 from web.api.health import check_health
 
@@ -754,15 +757,60 @@ def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
         looked,
         checked,
     ) and seen.observer.problem
-    assert (
-        45
-        <= check_health(seen.config, seen.now)["walletObserver"]["byWallet"][0]["lagSeconds"]
-        < 60
-    )
+    told = check_health(seen.config, seen.now)["walletObserver"]
+    assert told["byWallet"][0]["lagSeconds"] == (seen.now - looked) // 1000 >= 45
     node.restore()
     seen.clock.sleep(400)
     seen.look()
     assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
+
+
+def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    node = FakeNode(chain)
+    node.execute(eve)
+    seen = look(node, wallets=[eve, ADA])
+    seen.look()
+    assert seen.state(eve) == "none" and "a program" in seen.coverage(eve)["note"]
+    assert not WalletSignature.select().join(Wallet).where(Wallet.address == eve).exists()
+    assert seen.settle().state(ADA) == "complete" and seen.observer.problem is None
+    told = check_health(seen.config, seen.now)["walletObserver"]
+    assert (told["wallets"], told["troubledWallets"], told["lagSeconds"]) == (1, 1, 0)
+    node.restore()
+    seen.restart()
+    seen.clock.sleep(400_000)
+    seen.look(3)
+    assert seen.state(eve) == "none"
+    bot = Bot.select().where(Bot.uid.startswith("bot_1")).get()
+    with pytest.raises(Problem, match="wallet"):
+        attach_wallet(seen.config, bot, eve, seen.now)
+
+
+@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
+@pytest.mark.parametrize("age", [0, 7_200, 400_000])
+def test_no_wallet_of_a_small_instance_lags_two_intervals(look, trading, age):
+    """However long ago it traded, and while another is fetched as slowly as the nodes allow."""
+    story = Story()
+    for person in ("ada", "eve"):
+        story.fund(person, 10**9)
+        if trading or person == "eve":
+            story.buy(person, "CAT", 10, 5_000)
+    for _ in range(150):
+        story.mention("eve")
+    node = FakeNode(story.chain())
+    seen, looks = look(node, wallets=[ADA]).settle(), []
+    seen.clock.sleep(age)
+    seen.look()
+    watch(address("eve"), 1)
+    pace(seen)
+    for _ in range(16):
+        begun = seen.clock()
+        seen.observer.run_tick(seen.now)
+        looks.append(Wallet.get(Wallet.address == ADA).looked_at)
+        # as the jobs do: an interval after the last one began, at once where that took longer
+        seen.clock.sleep(max(0.0, seen.config.observer_interval_seconds - seen.clock() + begun))
+    assert node.asked.total() > 100
+    assert max(b - a for a, b in pairwise(looks)) < 30_000, looks
 
 
 # ---- what it costs -------------------------------------------------------------------------------

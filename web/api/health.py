@@ -11,6 +11,7 @@ from peewee import PeeweeException
 
 from accounts import quotas
 from config import VERSION, Config
+from models import IS_PROGRAM
 from storage import counters, database
 from storage.trouble import TROUBLES
 from web.api.legacy import respond
@@ -74,12 +75,13 @@ JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details F
 MAX_WALLETS = 50
 WALLETS = """
 SELECT COUNT(*) AS wallets, MIN(w.looked_at) AS oldest, COUNT(*) - COUNT(w.looked_at) AS never
-FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE a.detached_at IS NULL"""
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND (w.trouble IS NULL OR w.trouble <> ?)"""
 LAGGING = """
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
 FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
-ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
+WHERE w.trouble IS NULL OR w.trouble <> ? ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
 # Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all signatures are not pending.
 PENDING = """
 SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s
@@ -224,7 +226,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
     """What is observed and how far behind it is: the wallet polled longest ago, null while one was
     never polled; transactions nothing could be derived from.
     """
-    observed = select(ObservedRow, WALLETS)[0]
+    observed = select(ObservedRow, WALLETS, (IS_PROGRAM,))[0]
     return {
         "wallets": observed.wallets,
         "lagSeconds": None if observed.never else count_seconds(observed.oldest, now),
@@ -235,7 +237,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
                 "lagSeconds": count_seconds(row.looked_at, now),
                 "pending": row.pending,
             }
-            for row in select(LagRow, LAGGING, (MAX_WALLETS,))
+            for row in select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
         ],
         "refused": [
             {

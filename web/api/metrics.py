@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from config import VERSION
+from models import IS_PROGRAM
 from storage import counters, database
 from storage.trouble import TROUBLES
 from web.server import connections
@@ -69,7 +70,7 @@ POSTS = "SELECT status, COUNT(*) FROM post GROUP BY status"
 JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
 OLDEST_LOOK = (
     "SELECT MIN(w.looked_at) FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND"
-    " a.detached_at IS NULL"
+    " a.detached_at IS NULL WHERE w.trouble IS NULL OR w.trouble <> ?"
 )
 JOB_STATES = ("ok", "failing", "off")
 
@@ -117,7 +118,7 @@ class Instance:
             ("verification",),
         )
         yield from self._jobs(_all(JOBS))
-        oldest = _one(OLDEST_LOOK)
+        oldest = _one(OLDEST_LOOK, (IS_PROGRAM,))
         if oldest is not None:
             yield gauge(
                 "observer_lag_seconds",
@@ -203,8 +204,8 @@ def gauge(name, help, samples, labels=()):
     return made
 
 
-def _one(sql):
-    return database.execute_sql(sql).fetchone()[0]
+def _one(sql, values=()):
+    return database.execute_sql(sql, values).fetchone()[0]
 
 
 def _all(sql):
