@@ -199,9 +199,7 @@ class Observer:
         longest = int(1000 * max(MAX_SLEEP, self.config.observer_interval_seconds))
         due = (Wallet.due_at <= now) | (Wallet.due_at > now + longest)
         self._watched = self._select_watched().count()
-        return list(
-            self._select_watched().where(due).order_by(Wallet.trouble_tries, Wallet.due_at)
-        )
+        return list(self._select_watched().where(due).order_by(Wallet.trouble_tries, Wallet.due_at))
 
     def _select_watched(self, *columns):
         """The wallets that somebody holds and that are none known to be a program."""
