@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import config as settings
 from accounts.problem import Problem
-from operate.backups import Refused
+from operate.instance import Refused
 
 
 class Parser(argparse.ArgumentParser):

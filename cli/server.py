@@ -87,10 +87,10 @@ def share_heaps():
 
 
 def refuse_demonstration(config):
-    from operate import backups
+    from operate import instance
 
     if config.demonstration:
-        raise backups.Refused(
+        raise instance.Refused(
             f"{config.data_dir} belongs to a demonstration, which is never mixed with real data:"
             " choose another DATA_DIR, or `app.py demo`"
         )

@@ -20,7 +20,7 @@ from demo import cast
 from market import store as market_store
 from market.providers import parse_pairs, parse_pools
 from market.tables import Token
-from operate import backups
+from operate import backups, instance
 from storage import locks
 
 PAST = 2_400  # seconds of paper mode before the start
@@ -42,9 +42,9 @@ def clear_folder(data_dir):
     runs.
     """
     database = data_dir / "app.db"
-    with backups.alone(data_dir):
+    with instance.alone(data_dir):
         if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
-            raise backups.Refused(
+            raise instance.Refused(
                 f"{data_dir} holds real data: a demonstration needs a DATA_DIR of its own"
             )
         for name in DISPOSABLE:

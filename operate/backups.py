@@ -8,7 +8,6 @@ name only after it was read to the end and found whole.
 import contextlib
 import fcntl
 import os
-import re
 import time
 from dataclasses import dataclass
 
@@ -17,22 +16,11 @@ from peewee import OperationalError
 
 import config as settings
 import storage
-from storage import locks, trouble
+from operate import foreign_schema, instance
+from operate.instance import SIDE_FILES, Refused
+from storage import trouble
 
-# of one SQLite database
-SIDE_FILES = ("", "-wal", "-shm")
 BUSY_MS = 5000
-# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given
-# out.
-INTERNAL = {
-    ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
-    ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
-    ("table", "sqlite_sequence", "createtablesqlite_sequence(name,seq)"),
-}
-
-
-class Refused(Exception):
-    """A sentence for the operator: what is in the way and what to do. Nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,7 @@ def remove_partials(folder, name="*"):
 def _is_held(path):
     try:
         with open(path, "rb") as file:
-            return not _lock(file)
+            return not instance.lock_alone(file)
     except FileNotFoundError:
         return True
 
@@ -177,7 +165,7 @@ def check_database(path, foreign_ok=True):
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
-            foreign = list_foreign(db)
+            foreign = foreign_schema.list_foreign(db)
             if foreign and not foreign_ok:
                 _refuse_foreign(path, foreign)
             flaws = list_flaws(db)
@@ -206,78 +194,6 @@ def list_flaws(db, most=5):
     )
 
 
-def list_applied(db):
-    """Names of the migrations a database has seen, in order; none where it is empty or somebody
-    else's.
-    """
-    # a view or a virtual table of that name could have rows without end
-    if not db.execute(
-        "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
-        " rootpage > 0"
-    ).fetchone():
-        return []
-    return [name for (name,) in db.execute("SELECT name FROM schema_migration ORDER BY name")]
-
-
-def list_foreign(db) -> list[str]:
-    """Sentences about what differs from the schema that this file's own migrations make; none where
-    nothing does, or where it is not ours.
-
-    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and
-    virtual tables, by their SQL.
-    """
-    applied = list_applied(db)
-    if not applied or set(applied) - set(storage.list_migrations()):
-        return []
-    fresh = storage.read_fresh_schema(tuple(applied))
-    if fresh is None:
-        return ["its list of migrations is one that no version of Candor leaves"]
-    due = {_name_object(row): row for row in fresh}
-    found = {}
-    for row in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
-        if (row[0], row[1], _plain(row[3])) not in INTERNAL:
-            found[_name_object(row)] = row
-    return [
-        *(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
-        *(f"{name} is missing" for name in sorted(set(due) - set(found))),
-        *(
-            f"{name} is defined in another way"
-            for name in sorted(set(due) & set(found))
-            if not _is_same(due[name], found[name])
-        ),
-        *_list_foreign_header(db),
-    ]
-
-
-def _list_foreign_header(db):
-    own = (0, int.from_bytes(settings.DEMONSTRATION_ID))
-    return (
-        []
-        if db.pragma("application_id") in own
-        else ["its header names another program (application_id)"]
-    )
-
-
-def _name_object(row):
-    """`the trigger "steal" on post`, quoted and cut short: a stranger may have named it."""
-    kind, name, table, _ = row
-    shown = ascii(name[:60])
-    return (
-        f"the {kind} {shown}"
-        if kind in ("table", "view")
-        else f"the {kind} {shown} on {table[:60]!a}"
-    )
-
-
-def _is_same(due, found):
-    return due[2] == found[2] and _plain(due[3]) == _plain(found[3])
-
-
-def _plain(sql):
-    """SQL without quotes of names, white space and case, in which versions of SQLite differ."""
-    return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()
-
-
 def _refuse_foreign(path, foreign):
     more = f", and {len(foreign) - 3} more" if len(foreign) > 3 else ""
     raise Refused(
@@ -286,7 +202,7 @@ def _refuse_foreign(path, foreign):
 
 
 def _hold(db, path, foreign=()):
-    applied = list_applied(db)
+    applied = foreign_schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is no database of Candor")
     newer = sorted(set(applied) - set(storage.list_migrations()))
@@ -305,7 +221,7 @@ def _hold(db, path, foreign=()):
 def _is_ours(path):
     try:
         with contextlib.closing(open_reading(path)) as db:
-            return bool(list_applied(db))
+            return bool(foreign_schema.list_applied(db))
     except apsw.Error:
         return False
 
@@ -321,7 +237,7 @@ def restore_backup(config, source, replace, now):
     loses anything.
     """
     _need_file(config, "pg_restore")
-    with alone(config.data_dir):
+    with instance.alone(config.data_dir):
         if not source.exists():
             raise Refused(f"there is no file {source}")
         if settings.is_demonstration(source) or config.demonstration:
@@ -353,7 +269,7 @@ def _skip_arrivals(path, now):
     its followers miss none of it: there were fewer arrivals than ms.
     """
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
-        if "0006_arrival" in list_applied(db):
+        if "0006_arrival" in foreign_schema.list_applied(db):
             db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
@@ -362,9 +278,8 @@ def _put_aside(config, now):
     lies beside it.
     """
     path = config.database_path
-    aside = path.with_name(
-        f"app.db.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z"
-    )
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
+    aside = path.with_name(f"app.db.replaced-{moment}.{now % 1000:03}Z")
     _fold_wal(path)
     for side in SIDE_FILES:
         if path.with_name(path.name + side).exists():
@@ -386,35 +301,6 @@ def _fold_wal(path):
         return
     if mode != "delete":
         raise Refused(f"another program has {path} open: close it first")
-
-
-@contextlib.contextmanager
-def alone(data_dir):
-    """Nobody else may open the database of `data_dir` inside; Refused where somebody already may
-    (see models.enter).
-    """
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(data_dir / locks.DATA_DIR_LOCK, "a") as door:
-        if not _lock(door):
-            raise Refused(f"a server or a command is using {data_dir}: stop it first")
-        yield
-
-
-def is_in_use(data_dir):
-    """Is a server or a command at work there?"""
-    try:
-        with open(data_dir / locks.DATA_DIR_LOCK) as door:
-            return not _lock(door)
-    except FileNotFoundError:
-        return False
-
-
-def _lock(door):
-    try:
-        fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
 
 
 # ---- migrating -----------------------------------------------------------------------------------
@@ -453,7 +339,7 @@ def _migrate_server(database):
 
 def _list_pending(path):
     with contextlib.closing(open_reading(path)) as db:
-        applied, known = list_applied(db), storage.list_migrations()
+        applied, known = foreign_schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
             # refuses
             _hold(db, path)

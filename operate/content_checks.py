@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from accounts import quotas
 from config import Config
-from operate import backups
+from operate import instance
 from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
 
 # ms a job may fail before somebody has to do something
@@ -23,7 +23,7 @@ def check_contents(
 ) -> Iterator[Finding]:
     if "0001_begin" not in applied:
         return
-    running = backups.is_in_use(config.data_dir)
+    running = instance.is_in_use(config.data_dir)
     yield (
         fine("a server is running here")
         if running

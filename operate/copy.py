@@ -14,8 +14,8 @@ import orjson
 from peewee import BooleanField, PeeweeException
 
 import storage
-from operate import backups, schema
-from operate.backups import Refused
+from operate import backups, instance, schema
+from operate.instance import Refused
 
 ROWS_AT_ONCE = 2_000
 LEDGER = """
@@ -46,7 +46,7 @@ def move(config, url):
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}: nothing to copy")
     target = storage.open_postgresql(url)
-    with backups.alone(config.data_dir):
+    with instance.alone(config.data_dir):
         holding = backups.check_database(config.database_path, foreign_ok=False)
         if holding.schema != storage.list_migrations()[-1]:
             raise Refused(

@@ -13,7 +13,7 @@ from peewee import OperationalError
 
 import storage
 from config import Config
-from operate import backups, inspection
+from operate import backups, foreign_schema, inspection, instance
 from operate.content_checks import check_contents
 from operate.findings import Finding, fine, look, wrong
 
@@ -52,7 +52,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         ]
     try:
         with contextlib.closing(backups.open_reading(path)) as db:
-            applied = backups.list_applied(db)
+            applied = foreign_schema.list_applied(db)
             return [
                 *check_writable(path),
                 *check_foreign(db, path),
@@ -74,7 +74,7 @@ def _was_used(config: Config) -> bool:
     """Has a server ever served from this folder?"""
     return any(
         (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
-    ) or backups.is_in_use(config.data_dir)
+    ) or instance.is_in_use(config.data_dir)
 
 
 def check_writable(path: Path) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
             return
         found = list(
             itertools.islice(
-                inspection.inspect(config, now, backups.is_in_use(config.data_dir)),
+                inspection.inspect(config, now, instance.is_in_use(config.data_dir)),
                 MAX_DIFFERENCES + 1,
             )
         )
@@ -141,7 +141,7 @@ def _lacks_migrations(config: Config) -> bool:
         finally:
             database.close_all()
     with contextlib.closing(backups.open_reading(config.database_path)) as db:
-        return backups.list_applied(db) != storage.list_migrations()
+        return foreign_schema.list_applied(db) != storage.list_migrations()
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
@@ -185,7 +185,7 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
 
 def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
     """Tables, indexes, triggers and views that no migration made."""
-    for sentence in backups.list_foreign(db):
+    for sentence in foreign_schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
             "find out who put it there; `restore` refuses such a file. Restore a backup from"

@@ -9,6 +9,7 @@ import datetime
 import functools
 import secrets
 from pathlib import Path
+from typing import NamedTuple
 
 from peewee import DatabaseProxy, PeeweeException, chunked
 from playhouse.migrations import Runner
@@ -81,6 +82,18 @@ def migrate(db=None):
         return Runner(db, str(MIGRATIONS), table_name="schema_migration").up()
 
 
+class SchemaObject(NamedTuple):
+    """A row of SQLite's own table of tables, indexes, triggers and views."""
+
+    type: str
+    name: str
+    table: str
+    sql: str | None
+
+
+SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+
+
 class _Only(Runner):
     """A Runner that knows some of the migrations only."""
 
@@ -91,17 +104,15 @@ class _Only(Runner):
 
 
 @functools.cache
-def read_fresh_schema(names: tuple[str, ...]) -> list[tuple[str, str, str, str | None]] | None:
-    """The rows (type, name, table, SQL) of `sqlite_schema` that exactly these migrations make; None
-    where they cannot stand alone.
-    """
+def read_fresh_schema(names: tuple[str, ...]) -> list[SchemaObject] | None:
+    """The schema that exactly these migrations make; None where they cannot stand alone."""
     fresh = SQLite(":memory:")
     try:
         with fresh.connection_context(), fresh.atomic():
             runner = _Only(fresh, str(MIGRATIONS), table_name="schema_migration")
             runner.names = names
             runner.up()
-            return list(fresh.execute_sql("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+            return list(map(SchemaObject._make, fresh.execute_sql(SCHEMA_OBJECTS)))
     except PeeweeException:
         return None
     finally:

@@ -31,7 +31,7 @@ from demo.market import BY_SYMBOL, TOKENS, Market, price
 from demo.node import BadCall, Node, load_recording
 from market.providers import parse_list, parse_pairs, parse_pools
 from observer import Observer, observe_once
-from operate import backups
+from operate import backups, instance
 from storage import locks
 from web.site import demonstration
 
@@ -366,12 +366,12 @@ def test_a_demonstration_needs_a_folder_of_its_own(service):
     service.make_bot()
     storage.database.close_all()
     locks.unlock_data_dir()
-    with pytest.raises(backups.Refused, match="holds real data"):
+    with pytest.raises(instance.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     aside = service.config.database_path.rename(
         service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
     )  # as after an interrupted restore
-    with pytest.raises(backups.Refused, match="holds real data"):
+    with pytest.raises(instance.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     assert backups.check_database(aside).posts == 0
 
@@ -401,7 +401,7 @@ def test_no_backup_replaces_a_demonstration(tmp_path, service):
     backups.store_backup(service.config, tmp_path / "backup.db")
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
-    with pytest.raises(backups.Refused, match="is of a demonstration"):
+    with pytest.raises(instance.Refused, match="is of a demonstration"):
         backups.restore_backup(
             config.load({"DATA_DIR": str(folder)}, dotenv=None),
             tmp_path / "backup.db",

@@ -21,8 +21,8 @@ import models
 import storage
 from accounts import posts
 from cli.operate import run_backup
-from operate import backups, database_checks, doctor
-from operate.backups import Refused
+from operate import backups, database_checks, doctor, foreign_schema
+from operate.instance import Refused
 from storage import locks
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -336,7 +336,7 @@ def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
-        told = backups.list_foreign(db)
+        told = foreign_schema.list_foreign(db)
     assert told == [
         "the index 'attachment_open_wallet' on 'attachment' is missing",
         "its header names another program (application_id)",
@@ -384,7 +384,7 @@ def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
             leave()
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")
-            assert backups.list_foreign(db) == []
+            assert foreign_schema.list_foreign(db) == []
         backups.restore_backup(
             settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW
         )

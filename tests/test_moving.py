@@ -18,7 +18,7 @@ from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
 from operate import backups, copy, schema
-from operate.backups import Refused
+from operate.instance import Refused
 from storage import locks
 
 pytestmark = ground.postgresql_only

@@ -34,7 +34,7 @@ import storage
 from accounts import influencers
 from market import tables as market_tables
 from models import Arrival, Job, Receipt, WalletSignature
-from operate import backups, doctor
+from operate import backups, doctor, instance
 from storage import arrivals, database
 
 pytestmark = ground.postgresql_only
@@ -331,7 +331,7 @@ def test_health_metrics_and_doctor_know_what_it_is(tmp_path):
 
 def test_a_newer_schema_is_refused(settings, db):
     db.execute_sql("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', now())")
-    with pytest.raises(backups.Refused, match="9999_later"):
+    with pytest.raises(instance.Refused, match="9999_later"):
         backups.migrate(settings)
 
 

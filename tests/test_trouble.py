@@ -16,7 +16,7 @@ from peewee import OperationalError
 from service import Service, address
 
 import storage
-from operate import backups
+from operate import backups, instance
 from storage import database, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
 from web.api.health import read_health
@@ -122,7 +122,7 @@ def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
     service.make_bot()
     for target in (small_disk / "one.db", small_disk / "two.db"):
         fill(small_disk)
-        with pytest.raises(backups.Refused) as refused:
+        with pytest.raises(instance.Refused) as refused:
             backups.store_backup(service.config, target)
         assert "is full" in str(refused.value) and "not an error" not in str(refused.value)
         assert [path.name for path in small_disk.iterdir()] == ["filler"]

@@ -1,0 +1,88 @@
+"""What stands in a file's schema and no migration of Candor made."""
+
+import re
+
+import apsw
+
+import config as settings
+import storage
+from storage import SCHEMA_OBJECTS, SchemaObject
+
+# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given
+# out.
+INTERNAL = {
+    ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
+    ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
+    ("table", "sqlite_sequence", "createtablesqlite_sequence(name,seq)"),
+}
+
+
+def list_applied(db: apsw.Connection) -> list[str]:
+    """Names of the migrations a database has seen, in order; none where it is empty or somebody
+    else's.
+    """
+    # a view or a virtual table of that name could have rows without end
+    if not db.execute(
+        "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
+        " rootpage > 0"
+    ).fetchone():
+        return []
+    return [name for (name,) in db.execute("SELECT name FROM schema_migration ORDER BY name")]
+
+
+def list_foreign(db: apsw.Connection) -> list[str]:
+    """Sentences about what differs from the schema that this file's own migrations make; none where
+    nothing does, or where it is not ours.
+
+    Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and
+    virtual tables, by their SQL.
+    """
+    applied = list_applied(db)
+    if not applied or set(applied) - set(storage.list_migrations()):
+        return []
+    fresh = storage.read_fresh_schema(tuple(applied))
+    if fresh is None:
+        return ["its list of migrations is one that no version of Candor leaves"]
+    due = {_name_object(row): row for row in fresh}
+    found = {}
+    for row in map(SchemaObject._make, db.execute(SCHEMA_OBJECTS)):
+        if (row.type, row.name, _plain(row.sql)) not in INTERNAL:
+            found[_name_object(row)] = row
+    return [
+        *(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
+        *(f"{name} is missing" for name in sorted(set(due) - set(found))),
+        *(
+            f"{name} is defined in another way"
+            for name in sorted(set(due) & set(found))
+            if not _is_same(due[name], found[name])
+        ),
+        *_list_foreign_header(db),
+    ]
+
+
+def _list_foreign_header(db: apsw.Connection) -> list[str]:
+    own = (0, int.from_bytes(settings.DEMONSTRATION_ID))
+    return (
+        []
+        if db.pragma("application_id") in own
+        else ["its header names another program (application_id)"]
+    )
+
+
+def _name_object(row: SchemaObject) -> str:
+    """`the trigger "steal" on post`, quoted and cut short: a stranger may have named it."""
+    shown = ascii(row.name[:60])
+    return (
+        f"the {row.type} {shown}"
+        if row.type in ("table", "view")
+        else f"the {row.type} {shown} on {row.table[:60]!a}"
+    )
+
+
+def _is_same(due: SchemaObject, found: SchemaObject) -> bool:
+    return due.table == found.table and _plain(due.sql) == _plain(found.sql)
+
+
+def _plain(sql: str | None) -> str | None:
+    """SQL without quotes of names, white space and case, in which versions of SQLite differ."""
+    return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()
