@@ -14,13 +14,15 @@ from itertools import groupby
 import orjson
 from peewee import OperationalError
 
-from paper import diary, engine, store
+from paper import adaptive, diary, engine, store
 from paper.book import public_id
 from paper.faults import Faults
 from paper.guard import DAY
 from paper.market import Market
+from paper.orders import drop_orders
 from paper.refill import find_differences
 from paper.tables import Period, Trader
+from paper.trader import Alarm, DiaryLine
 from storage import writing
 from voice import builtin, language_model
 
@@ -146,9 +148,9 @@ class Desk:
                     "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
                 )
         if self.fresh:
-            engine.drop_orders(player, now)
-        engine.check_account(player, now)
-        engine.beat(player, now)
+            drop_orders(player, now)
+        adaptive.check_account(player, now)
+        adaptive.beat(player, now)
 
     def _update_market(self, market, first, cursor, now, faults):
         """The market as it stood at the cursor: kept from the last tick, or read from the time
@@ -230,7 +232,7 @@ class Desk:
         return [
             (
                 names[trader][1],
-                engine.Entry(
+                DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"},
@@ -326,7 +328,7 @@ def rebuild_trader(trader, now):
     for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
         differences = find_differences(store.find_account(period, trader.handle))
         if differences:
-            alarm = engine.Alarm(
+            alarm = Alarm(
                 f"refill_differs:{now}",
                 "refill_differs",
                 "filling the stored decisions again gave something else",

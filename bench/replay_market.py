@@ -20,10 +20,12 @@ import time
 import orjson
 
 from paper import brain, diary, engine
+from paper.adaptive import beat, summarize
 from paper.book import Book
 from paper.guard import Phase
 from paper.market import Market, Token, parse_snapshot
 from paper.strategies import FAMILIES, BadSetting, parse_settings
+from paper.trader import Trader
 from voice import builtin
 
 
@@ -82,7 +84,7 @@ def replay(recording, strategies, start):
     ]
     first = snapshots[0].at if snapshots else 0
     players = [
-        engine.Trader(
+        Trader(
             number,
             f"the-{family.replace('_', '-')}-trader",
             strategy,
@@ -93,7 +95,7 @@ def replay(recording, strategies, start):
     ]
     for at, group in itertools.groupby(snapshots, lambda one: one.at):
         for player in players:
-            engine.beat(player, at)
+            beat(player, at)
         engine.play(market, players, list(group), at)
     return players
 
@@ -112,7 +114,7 @@ def read_token(told):
 def describe(player):
     """What the comparison counts, what the diary says, what would be posted."""
     closes = [
-        engine.summarize(position, str(position.number), player.reviewed)
+        summarize(position, str(position.number), player.reviewed)
         for position in player.journal.positions.values()
         if position.closed_at is not None
     ]

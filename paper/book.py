@@ -6,7 +6,9 @@ fees of orders that came to nothing.
 """
 
 import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -15,9 +17,10 @@ from paper.fills import (
     RENT,
     STALE_PRICE,
     UNKNOWN_LIQUIDITY,
+    Fill,
     Order,
 )
-from paper.market import ALL_SOL, price_of, value_of
+from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
 # lamports
 STARTING_CASH = 10 * 10**9
@@ -65,29 +68,29 @@ class Position:
     # the longest of its fills
     latency_ms: int = 0
     # liquidity_unknown, stale_price
-    marks: tuple = ()
+    marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
     # of the closing fill
     reason: str | None = None
 
     @property
-    def entry_price(self):
+    def entry_price(self) -> int:
         """Mean price of the buys, as the snapshots had it; never 0, since what moved from it is
         asked for.
         """
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
-    def value(self):
+    def value(self) -> int:
         """Lamports at the mark, before any cost of selling."""
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
 
     @property
-    def gross(self):
+    def gross(self) -> int:
         return self.mid_sold - self.mid_bought
 
-    def marked(self, snapshot, horizon_ms):
+    def marked(self, snapshot: Snapshot, horizon_ms: int) -> "Position":
         """With a new mark; one that comes too long after the last is noted."""
         marks = (
             self.marks
@@ -104,7 +107,7 @@ class Position:
             marks=marks,
         )
 
-    def after(self, fill):
+    def after(self, fill: Fill) -> "Position":
         """The position with a fill, or a failed attempt, booked into it."""
         if fill.side == "buy":
             traded = {
@@ -152,7 +155,7 @@ class Close:
     excluded: str | None = None
 
 
-def find_exclusion(pipeline, marks, reviewed):
+def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str | None:
     """Why a close is not eligible for any comparison, or None."""
     if reviewed:
         return "under_review"
@@ -161,7 +164,7 @@ def find_exclusion(pipeline, marks, reviewed):
     return next((mark for mark in (STALE_PRICE, UNKNOWN_LIQUIDITY) if mark in marks), None)
 
 
-def public_id(handle, noun, number):
+def public_id(handle: str, noun: str, number: int | str) -> str:
     """An id that a replay makes again: from the handle, never from chance."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
@@ -171,13 +174,13 @@ class Book:
 
     def __init__(
         self,
-        cash=STARTING_CASH,
-        positions=(),
-        orders=(),
-        next_order=1,
-        next_position=1,
-        lost_fees=0,
-    ):
+        cash: int = STARTING_CASH,
+        positions: Iterable[Position] = (),
+        orders: Iterable[Order] = (),
+        next_order: int = 1,
+        next_position: int = 1,
+        lost_fees: int = 0,
+    ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
         # open ones only
@@ -185,15 +188,15 @@ class Book:
         self.next_order, self.next_position = next_order, next_position
 
     @property
-    def equity(self):
+    def equity(self) -> int:
         return self.cash + sum(position.value for position in self.positions.values())
 
     @property
-    def free_cash(self):
+    def free_cash(self) -> int:
         """What no order on its way can use: the worst case of each is taken off."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
-    def _worst_case(self, order):
+    def _worst_case(self, order: Order) -> int:
         """Lamports an open order may still cost: all its attempts, and what a buy pays and puts
         down for rent.
         """
@@ -202,17 +205,17 @@ class Book:
             return fees
         return fees + order.rest + (0 if order.mint in self.positions else RENT)
 
-    def order_for(self, mint):
+    def order_for(self, mint: str) -> Order | None:
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
-    def place(self, **fields):
+    def place(self, **fields: Any) -> Order:
         """A new open order with the next number."""
         order = Order(number=self.next_order, **fields)
         self.orders[order.number] = order
         self.next_order += 1
         return order
 
-    def apply(self, order, fill, snapshot):
+    def apply(self, order: Order, fill: Fill, snapshot: Snapshot) -> tuple[Order, Position | None]:
         """Book a fill or failed attempt; (the order, the position or None) as they stand then."""
         position = self.positions.get(fill.mint)
         # paid for nothing, unless a later attempt opens a position
@@ -232,7 +235,7 @@ class Book:
             del self.positions[fill.mint]
         return order, position
 
-    def _open(self, order, fill, snapshot):
+    def _open(self, order: Order, fill: Fill, snapshot: Snapshot) -> Position:
         """A position that begins with what the failed attempts of its order cost."""
         self.lost_fees -= order.lost
         self.next_position += 1
@@ -252,7 +255,7 @@ class Book:
             spent=order.lost,
         )
 
-    def settle(self, order, state):
+    def settle(self, order: Order, state: str) -> Order:
         """The order is over, for the reason `state`."""
         self.orders.pop(order.number, None)
         return replace(order, state=state)

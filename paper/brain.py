@@ -3,11 +3,14 @@ Descriptive, never a forecast. Pure.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
+from typing import Any
 
 from chain.amounts import sol
+from paper.book import Close
 from paper.guard import DAY, LOOK_BACK, MIN_CLOSES
 from paper.market import percent
 
@@ -30,23 +33,23 @@ class Lesson:
     text: str
     n: int
     window_ms: int
-    close_ids: tuple
+    close_ids: tuple[str, ...]
     created_at: int
     expires_at: int
 
     @property
-    def is_pattern(self):
+    def is_pattern(self) -> bool:
         return self.n < MIN_CLOSES
 
 
-def find_lessons(closes, now):
+def find_lessons(closes: Sequence[Close], now: int) -> list[Lesson]:
     """A Lesson for each way of closing and each token with enough eligible closes in the look-back,
     by key.
     """
     recent = [
         close for close in closes if close.excluded is None and close.closed_at > now - LOOK_BACK
     ]
-    groups = defaultdict(list)
+    groups: defaultdict[str, list[Close]] = defaultdict(list)
     for close in recent:
         groups["reason " + close.reason].append(close)
         groups["token " + close.mint].append(close)
@@ -57,17 +60,15 @@ def find_lessons(closes, now):
     ]
 
 
-def _lesson(key, group, now):
+def _lesson(key: str, group: Sequence[Close], now: int) -> Lesson:
     about = (
         f"closes in {group[-1].symbol}"
         if key.startswith("token ")
         else f"closes by {group[-1].reason.replace('_', ' ')}"
     )
-    net, spent, won = (
-        sum(close.net for close in group),
-        sum(close.spent for close in group),
-        sum(close.net > 0 for close in group),
-    )
+    net = sum(close.net for close in group)
+    spent = sum(close.spent for close in group)
+    won = sum(close.net > 0 for close in group)
     text = (
         f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {sol(net)} SOL,"
         f" {percent(net, spent)} % of what was spent."
@@ -77,8 +78,8 @@ def _lesson(key, group, now):
     )
 
 
-def find_new_lessons(closes, known, now):
-    """The lessons among find_lessons whose key has no lesson in force. `known`: {key: expires_at}."""
+def find_new_lessons(closes: Sequence[Close], known: Mapping[str, int], now: int) -> list[Lesson]:
+    """The lessons of find_lessons whose key has none in force; `known`: {key: expires_at}."""
     return [
         lesson
         for lesson in find_lessons(closes, now)
@@ -86,7 +87,7 @@ def find_new_lessons(closes, known, now):
     ]
 
 
-def review_results(closes):
+def review_results(closes: Sequence[Close]) -> dict[str, Any]:
     """What a trader's eligible closes add up to. Nothing but counts where there are none."""
     eligible = [close for close in closes if close.excluded is None]
     excluded = Counter(close.excluded for close in closes if close.excluded)
@@ -99,7 +100,7 @@ def review_results(closes):
     }
 
 
-def compare(closes):
+def compare(closes: Sequence[Close]) -> dict[str, Any]:
     """The figures of one family from its closes of the last 30 days: exact until they are rounded
     for display.
     """
@@ -122,7 +123,7 @@ def compare(closes):
     }
 
 
-def cost_share(closes):
+def cost_share(closes: Sequence[Close]) -> float | None:
     """The share that costs took of what prices moved, up or down; None where nothing moved."""
     moved = sum(abs(close.gross) for close in closes)
     return (
@@ -132,11 +133,11 @@ def cost_share(closes):
     )
 
 
-def name_sample(count):
-    return next((name for most, name in SAMPLES if count <= most), "enough")
+def name_sample(count: int) -> str:
+    return next((name for limit, name in SAMPLES if count <= limit), "enough")
 
 
-def wilson(wins, count):
+def wilson(wins: int, count: int) -> list[float] | None:
     """The 95 % Wilson score interval of a rate (Wilson 1927) as [low, high], rounded outward; None
     for no observation.
     """
@@ -151,5 +152,5 @@ def wilson(wins, count):
     ]
 
 
-def _round(number, digits):
+def _round(number: Decimal, digits: int) -> float:
     return float(round(number, digits))

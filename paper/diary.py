@@ -1,5 +1,8 @@
 """The lines of a trader's diary as sentences, and which of them are worth a post. Pure."""
 
+from collections.abc import Mapping
+from typing import Any
+
 UNSPEAKABLE = {
     "code",
     "marks",
@@ -65,7 +68,7 @@ LINES = {
 }
 
 
-def tell(kind, facts):
+def tell(kind: str, facts: Mapping[str, Any]) -> str:
     """The line of one diary entry; of one whose facts are not as they should be, what kind of line
     it is.
     """
@@ -77,12 +80,12 @@ def tell(kind, facts):
         return f"A {kind} whose details cannot be read."
 
 
-def _line_of(kind, facts):
+def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
     keys = kind, f"{kind} {facts.get('what')}", f"{kind} {facts.get('what')} {facts.get('effect')}"
     return next(LINES[key] for key in (*keys, "unreadable") if key in LINES)
 
 
-def _plain(name, value):
+def _plain(name: str, value: Any) -> Any:
     """Codes as words; values as they are."""
     return (
         value.replace("_", " ")
@@ -91,7 +94,7 @@ def _plain(name, value):
     )
 
 
-def find_news(kind, facts):
+def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the persona may speak of, as facts for the voice, or None where the line is no news."""
     if facts.get("what") not in NEWS:
         return None

@@ -2,8 +2,12 @@
 go on. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paper.trader import Trader
 
 
 class Faults:
@@ -16,7 +20,7 @@ class Faults:
     """
 
     def __init__(self, raising: bool = False) -> None:
-        self.found: dict[tuple, Exception] = {}
+        self.found: dict[tuple[int | None, str | None], Exception] = {}
         # the token that is being looked at
         self.mint: str | None = None
         self._raising = raising
@@ -36,6 +40,6 @@ class Faults:
     def has(self, trader: int) -> bool:
         return any(ident == trader for ident, _ in self.found)
 
-    def spare(self, traders: list) -> list:
+    def spare(self, traders: Sequence["Trader"]) -> Sequence["Trader"]:
         """The traders that have no fault."""
         return [trader for trader in traders if not self.has(trader.id)] if self.found else traders

@@ -11,8 +11,9 @@ ASSUMPTIONS and stands on every close.
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from paper.market import ALL_SOL, LAMPORTS, SCALE, value_of
+from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 MODEL = "amm-cp/1.1"
 # its write-offs did not share the pool
@@ -33,7 +34,7 @@ POOL_SHARE_BPS = 200
 # on the price where liquidity is unknown
 UNKNOWN_PENALTY_BPS = 500
 # lamports that may move there per snapshot, in one fill
-UNKNOWN_MOST = 10**9
+UNKNOWN_MAX = 10**9
 # of one order, partial fills included
 MAX_ATTEMPTS = 8
 # scout intervals after the latency in which an order may fill
@@ -60,7 +61,7 @@ FIRST_ASSUMPTIONS = (
     ),
     (
         f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per"
-        f" snapshot, of at most {UNKNOWN_MOST} lamports"
+        f" snapshot, of at most {UNKNOWN_MAX} lamports"
     ),
 )
 ASSUMPTIONS = (
@@ -103,13 +104,11 @@ class Order:
     attempts: int = 0
     # lamports of fees its failed attempts cost while there was no position
     lost: int = 0
-    state: str = (
-        # open | filled | part_filled | expired | refused | restart | failed | cancelled
-        "open"
-    )
+    # open | filled | part_filled | expired | refused | restart | failed | cancelled
+    state: str = "open"
 
     @property
-    def rest(self):
+    def rest(self) -> int:
         return self.amount - self.done
 
 
@@ -136,19 +135,19 @@ class Fill:
     failed: bool = False
     reason: str = ""
     # liquidity_unknown
-    marks: tuple = ()
+    marks: tuple[str, ...] = ()
 
     @property
-    def fees(self):
+    def fees(self) -> int:
         return self.pool_fee + self.network_fee
 
     @property
-    def gross(self):
+    def gross(self) -> int:
         """What the order's amount loses by it: lamports into a buy, raw units out of a sale."""
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
-    def cash(self):
+    def cash(self) -> int:
         """What it does to the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
@@ -159,12 +158,12 @@ class Usage:
     price: no trader profits from another's impact.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sol_in = self.raw_out = self.sol_out = self.raw_in = 0
         # liquidity unknown: one fill, since nobody knows what is left
         self.blind = False
 
-    def take(self, fill):
+    def take(self, fill: Fill) -> None:
         if fill.failed:
             # nothing was taken
             return
@@ -178,7 +177,24 @@ class Usage:
             self.raw_in += fill.raw
 
 
-def fill(order, snapshot, usage, *, first=False, last_raw=None, model=MODEL):
+class Amounts(NamedTuple):
+    """What an attempt moves: raw units; their value, the slippage and the pool's fee in lamports."""
+
+    raw: int
+    mid: int
+    slippage: int
+    pool_fee: int
+
+
+def fill(
+    order: Order,
+    snapshot: Snapshot,
+    usage: Usage,
+    *,
+    first: bool = False,
+    last_raw: int | None = None,
+    model: str = MODEL,
+) -> Fill | None:
     """The Fill of an order on a snapshot, or None where the pool has nothing left for it.
 
     first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it
@@ -193,14 +209,11 @@ def fill(order, snapshot, usage, *, first=False, last_raw=None, model=MODEL):
         return None
     if is_failing(order, model):
         return _attempt(order, snapshot, failed=True)
-    raw, mid, slippage, pool_fee = taken
-    rent = RENT if first else -RENT if order.side == "sell" and raw == last_raw else 0
-    return _attempt(
-        order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=rent
-    )
+    rent = RENT if first else -RENT if order.side == "sell" and taken.raw == last_raw else 0
+    return _attempt(order, snapshot, **taken._asdict(), rent=rent)
 
 
-def _attempt(order, snapshot, **amounts):
+def _attempt(order: Order, snapshot: Snapshot, **amounts: Any) -> Fill:
     marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
     return Fill(
         order.number,
@@ -216,7 +229,7 @@ def _attempt(order, snapshot, **amounts):
     )
 
 
-def is_failing(order, model=MODEL):
+def is_failing(order: Order, model: str = MODEL) -> bool:
     """Whether this attempt of the order fails: a chance fixed by handle, order number, model and
     attempt, the same in every replay.
     """
@@ -226,20 +239,20 @@ def is_failing(order, model=MODEL):
     return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
 
 
-def _pool(snapshot, decimals):
+def _pool(snapshot: Snapshot, decimals: int) -> tuple[int, int]:
     """(lamports, raw units) in the pool."""
     return snapshot.reserve, snapshot.reserve * 10**decimals * SCALE // (snapshot.price * LAMPORTS)
 
 
-def _room(snapshot, usage):
+def _room(snapshot: Snapshot, usage: Usage) -> int:
     """Lamports that may still move on this snapshot."""
     if snapshot.reserve is None:
-        return 0 if usage.blind else UNKNOWN_MOST
+        return 0 if usage.blind else UNKNOWN_MAX
     return snapshot.reserve * POOL_SHARE_BPS // ONE - usage.sol_in - usage.sol_out
 
 
-def _buy(lamports, snapshot, decimals, usage):
-    """(raw, mid, slippage, pool fee) for at most `lamports`, fee included; None: no room."""
+def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts | None:
+    """What at most `lamports` buy, fee included; None: no room."""
     whole = lamports - _fee(lamports)
     paid = min(whole, _room(snapshot, usage))
     if paid <= 0:
@@ -259,14 +272,14 @@ def _buy(lamports, snapshot, decimals, usage):
     return _bought(paid, raw, fee, snapshot.price, decimals)
 
 
-def _bought(paid, raw, fee, price, decimals):
+def _bought(paid: int, raw: int, fee: int, price: int, decimals: int) -> Amounts | None:
     mid = value_of(raw, price, decimals)
     # less than a lamport's worth is no purchase: it would have no price
-    return (raw, mid, paid - mid, fee) if mid > 0 else None
+    return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
-def _sell(raw, snapshot, decimals, usage):
-    """(raw, mid, slippage, pool fee) for at most `raw` units; None: no room."""
+def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts | None:
+    """What a sale of at most `raw` units moves; None: no room."""
     room = _room(snapshot, usage)
     if room <= 0:
         return None
@@ -281,7 +294,7 @@ def _sell(raw, snapshot, decimals, usage):
     return _sold(raw, received, snapshot.price, decimals) if raw > 0 else None
 
 
-def _pay(sol, tokens, raw):
+def _pay(sol: int, tokens: int, raw: int) -> int:
     """Lamports a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0 where either
     side is empty.
 
@@ -291,28 +304,27 @@ def _pay(sol, tokens, raw):
     return sol * raw // (tokens + raw) if sol > 0 and tokens > 0 else 0
 
 
-def _sold(raw, received, price, decimals):
+def _sold(raw: int, received: int, price: int, decimals: int) -> Amounts:
     # A position that rose beyond all there is would not fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     received = min(received, mid)
-    return raw, mid, mid - received, _fee(received)
+    return Amounts(raw, mid, mid - received, _fee(received))
 
 
-def _fee(lamports):
+def _fee(lamports: int) -> int:
     return -(-lamports * POOL_FEE_BPS // ONE)
 
 
-def is_gone(snapshot, liquidity_at_entry):
+def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
     """Rule 5: the pool's known liquidity is next to nothing, or next to nothing of what it was."""
     liquidity = snapshot.liquidity
-    return (
-        snapshot.reserve == 0
-        or liquidity is not None
+    return snapshot.reserve == 0 or (
+        liquidity is not None
         and (liquidity < GONE_USD_CENTS or liquidity * GONE_SHARE < (liquidity_at_entry or 0))
     )
 
 
-def write_off(order, snapshot, mark, usage):
+def write_off(order: Order, snapshot: Snapshot, mark: int, usage: Usage) -> Fill:
     """The Fill that books a position whose liquidity or price is gone: all of it, at once, at what
     the pool would pay, possibly nothing.
 
@@ -323,7 +335,5 @@ def write_off(order, snapshot, mark, usage):
     if snapshot.reserve and price:
         sol, tokens = _pool(snapshot, order.decimals)
         received = _pay(sol - usage.sol_out, tokens + usage.raw_in, raw)
-    raw, mid, slippage, pool_fee = _sold(raw, received, price, order.decimals)
-    return _attempt(
-        order, snapshot, raw=raw, mid=mid, slippage=slippage, pool_fee=pool_fee, rent=-RENT
-    )
+    sold = _sold(raw, received, price, order.decimals)
+    return _attempt(order, snapshot, **sold._asdict(), rent=-RENT)

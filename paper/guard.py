@@ -5,7 +5,12 @@ Guarded Start ends with evidence of volume, never of profit. A pause stops entri
 nothing here lifts anything above its base.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paper.book import Close
 
 ONE = 10_000
 HOUR, DAY = 3_600_000, 86_400_000
@@ -40,7 +45,7 @@ class Phase:
     # the last such day, counted from 1970
     last_day: int = -1
 
-    def on_day(self, now):
+    def on_day(self, now: int) -> "Phase":
         return (
             self
             if now // DAY == self.last_day
@@ -48,7 +53,7 @@ class Phase:
         )
 
     @property
-    def is_over(self):
+    def is_over(self) -> bool:
         return self.name == "guarded" and self.closes >= CLOSES_NEEDED and self.days >= DAYS_NEEDED
 
 
@@ -70,7 +75,7 @@ class Pause:
     # what the rule counted, in words
     numbers: str
 
-    def covers(self, mint, at):
+    def covers(self, mint: str, at: int) -> bool:
         return self.since <= at < self.until and self.mint in (None, mint)
 
 
@@ -82,11 +87,11 @@ class Rule:
     minimum: int
     duration: int
     # closes -> the numbers that speak for it, in words, or None
-    count: object
+    count: Callable[[Sequence["Close"]], str | None]
     by_mint: bool = False
 
 
-def _losing_streak(closes):
+def _losing_streak(closes: Sequence["Close"]) -> str | None:
     lost = sum(close.net < 0 for close in closes)
     return (
         f"{lost} of {len(closes)} closes lost"
@@ -95,7 +100,7 @@ def _losing_streak(closes):
     )
 
 
-def _stop_cluster(closes):
+def _stop_cluster(closes: Sequence["Close"]) -> str | None:
     """A trailing stop that won did what it is for; only stops that lost are counted."""
     stops = sum(close.net < 0 and close.reason in STOPS for close in closes[-MIN_CLOSES:])
     return (
@@ -105,7 +110,7 @@ def _stop_cluster(closes):
     )
 
 
-def _drawdown(closes):
+def _drawdown(closes: Sequence["Close"]) -> str | None:
     """The fall of the running total from its highest point, against the lamports spent on an
     average position.
     """
@@ -121,7 +126,7 @@ def _drawdown(closes):
     )
 
 
-def _poor_mint(closes):
+def _poor_mint(closes: Sequence["Close"]) -> str | None:
     won = sum(close.net > 0 for close in closes)
     return (
         f"{won} of {len(closes)} closes in this token won"
@@ -139,7 +144,14 @@ RULES = (
 COOLDOWN_FACTOR = 4
 
 
-def find_pauses(closes, pauses, at, *, applied, ident):
+def find_pauses(
+    closes: Sequence["Close"],
+    pauses: Sequence[Pause],
+    at: int,
+    *,
+    applied: bool,
+    ident: Callable[[str], str],
+) -> list[Pause]:
     """The pauses that the newest of `closes` (oldest first) gives reason to, beside those in force.
     `ident(rule)` names a new one.
     """
@@ -172,37 +184,37 @@ def find_pauses(closes, pauses, at, *, applied, ident):
     return found
 
 
-def in_force(pauses, effect, mint, at):
+def in_force(pauses: Iterable[Pause], effect: str, mint: str, at: int) -> bool:
     return any(
         pause.applied and pause.effect == effect and pause.covers(mint, at) for pause in pauses
     )
 
 
-def size_for(base_bps, phase, pauses, mint, at):
+def size_for(base_bps: int, phase: Phase, pauses: Iterable[Pause], mint: str, at: int) -> int:
     """Basis points of the equity for a position: the base, reduced."""
     size = base_bps * (GUARDED_SIZE_BPS if phase.name == "guarded" else ONE) // ONE
     return size // 2 if in_force(pauses, "half_size", mint, at) else size
 
 
-def positions_for(base, phase):
+def positions_for(base: int, phase: Phase) -> int:
     return min(base, GUARDED_POSITIONS) if phase.name == "guarded" else base
 
 
-def cooldown_for(base_ms, pauses, mint, at):
+def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> int:
     return base_ms * COOLDOWN_FACTOR if in_force(pauses, "long_cooldown", mint, at) else base_ms
 
 
-def lost_too_much(equity, day_equity, phase):
+def lost_too_much(equity: int, day_equity: int, phase: Phase) -> bool:
     return phase.name == "guarded" and equity * ONE <= day_equity * (ONE - DAILY_LOSS_BPS)
 
 
-def is_locked(equity, peak, phase):
+def is_locked(equity: int, peak: int, phase: Phase) -> bool:
     return (
         phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
     )
 
 
-def look_back_on(pause, closes):
+def look_back_on(pause: Pause, closes: Sequence["Close"]) -> list["Close"]:
     """How the entries that a pause covered, or would have covered, ended: the closes of positions
     opened in it.
     """

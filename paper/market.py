@@ -1,11 +1,12 @@
-"""What the simulation may look at: a token, its snapshots, and the judgement whether a snapshot can
-be believed.
+"""What the simulation sees of the market: tokens, their snapshots, and whether a snapshot can be
+believed.
 
 Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what
 a provider writes has at most 18 decimals; the rest of an exact decimal beyond 24 is given up);
 `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -20,14 +21,10 @@ WINDOW = 14
 # ... none older than this many scout intervals: a return over N snapshots is not one over a night's
 # gap
 WINDOW_INTERVALS = 28
-MISSING_INTERVALS = (
-    # scout intervals without a usable price, or without any snapshot, that are none
-    3
-)
-SILENCE_MS = (
-    # without any snapshot of any token is a pause of the scout, however short its interval
-    60_000
-)
+# scout intervals without a usable price, or without any snapshot, that raise no question
+MISSING_INTERVALS = 3
+# without a snapshot of any token: a pause of the scout, however short its interval
+SILENCE_MS = 60_000
 # between neighbouring snapshots
 JUMP_BOUND = 20
 # lamports: more than there is
@@ -48,13 +45,13 @@ class Token:
     born_at: int | None = None
     discovered_at: int = 0
     # ((key, "pass" | "warn" | "fail" | "unknown"), ...)
-    checks: tuple = ()
+    checks: tuple[tuple[str, str], ...] = ()
 
-    def age(self, now):
+    def age(self, now: int) -> int:
         """ms since its pair was created, else since it was discovered."""
         return now - (self.discovered_at if self.born_at is None else self.born_at)
 
-    def has(self, status):
+    def has(self, status: str) -> bool:
         return any(found == status for _, found in self.checks)
 
 
@@ -71,6 +68,10 @@ class Snapshot:
     liquidity: int | None = None
     # of 24 hours, USD cents
     volume: int | None = None
+
+
+# a snapshot with its flaw, None where it can be believed; see find_flaw
+Judged = tuple[Snapshot, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Past:
     liquidities: int
 
 
-def count_past(snapshots):
+def count_past(snapshots: Sequence[Snapshot]) -> Past:
     prices = [one.price for one in snapshots]
     volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
@@ -125,16 +126,16 @@ class View:
     """
 
     token: Token
-    window: tuple
-    flows: tuple = ()
-    # span -> Past
-    counted: dict = field(default_factory=dict, init=False, compare=False)
+    window: tuple[Snapshot, ...]
+    flows: tuple[Flow, ...] = ()
+    # by span
+    counted: dict[int, Past] = field(default_factory=dict, init=False, compare=False)
 
     @property
-    def last(self):
+    def last(self) -> Snapshot:
         return self.window[-1]
 
-    def past(self, span):
+    def past(self, span: int) -> Past:
         """The Past of the `span` snapshots before the last, fewer where there are no more; counted
         once for all who ask.
         """
@@ -143,7 +144,15 @@ class View:
         return self.counted[span]
 
 
-def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_usd):
+def parse_snapshot(
+    ident: int,
+    mint: str,
+    at: int,
+    price_sol: str | None,
+    pool_sol: str | None,
+    liquidity_usd: str | None,
+    volume_usd: str | None,
+) -> Snapshot:
     """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL
     side of the pool.
     """
@@ -158,36 +167,37 @@ def parse_snapshot(ident, mint, at, price_sol, pool_sol, liquidity_usd, volume_u
     )
 
 
-def _scaled(text, scale, most):
+def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
     """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not
-    finite or beyond `most`.
+    finite or beyond `maximum`.
     """
     try:
-        number = Decimal(text)
+        # None is a TypeError here.
+        number = Decimal(text)  # type: ignore[arg-type]
     except (InvalidOperation, TypeError):
         return None
     if not number.is_finite() or number < 0 or number.adjusted() > 40:
         return None
     top, bottom = number.as_integer_ratio() if number.adjusted() > -60 else (0, 1)
     scaled = top * scale // bottom
-    return scaled if scaled <= most else None
+    return scaled if scaled <= maximum else None
 
 
-def value_of(raw, price, decimals):
+def value_of(raw: int, price: int, decimals: int) -> int:
     """Lamports of `raw` units at a price, floored."""
     return raw * price * LAMPORTS // (10**decimals * SCALE)
 
 
-def price_of(lamports, raw, decimals):
+def price_of(lamports: int, raw: int, decimals: int) -> int:
     """The price at which `raw` units are worth so many lamports."""
     return lamports * 10**decimals * SCALE // (raw * LAMPORTS)
 
 
-def find_flaw(before, snapshot, now, horizon_ms):
+def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
     """Why a snapshot can't be believed, or None: `before` is the last one that had a price,
     whatever was thought of it.
     """
-    if snapshot.at > now + SKEW_MS or before and snapshot.at < before.at:
+    if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
     if snapshot.price is None:
         return "missing_price"
@@ -195,6 +205,7 @@ def find_flaw(before, snapshot, now, horizon_ms):
         return "non_positive_price"
     if (
         before
+        and before.price is not None
         and snapshot.at - before.at <= horizon_ms
         and (
             snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price
@@ -212,13 +223,20 @@ class Market:
     What nobody took a snapshot of while the scout was silent is not missing.
     """
 
-    def __init__(self, interval_ms, tokens=(), flows=None):
+    def __init__(
+        self,
+        interval_ms: int,
+        tokens: Iterable[Token] = (),
+        flows: Mapping[str, tuple[Flow, ...]] | None = None,
+    ) -> None:
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
-        self.windows, self.before = {}, {}
+        self.windows: dict[str, tuple[Snapshot, ...]] = {}
+        # by mint: the last snapshot that had a price
+        self.before: dict[str, Snapshot] = {}
         self.awake_since = self.newest_at = 0
         self.follow(tokens, flows or {})
 
-    def follow(self, tokens, flows):
+    def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
         """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}.
         What is known of others is forgotten.
         """
@@ -230,14 +248,14 @@ class Market:
             mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
         }
 
-    def copy(self):
+    def copy(self) -> "Market":
         """A market that can be played without changing this one."""
         other = Market(self.interval_ms, self.tokens.values(), self.flows)
         other.windows, other.before = dict(self.windows), dict(self.before)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
         return other
 
-    def push(self, snapshot, now):
+    def push(self, snapshot: Snapshot, now: int) -> Judged:
         """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw != "clock_skew":
@@ -253,21 +271,21 @@ class Market:
             self.windows[snapshot.mint] = (*kept, snapshot)
         return snapshot, flaw
 
-    def _note_time(self, at):
+    def _note_time(self, at: int) -> None:
         if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
             self.awake_since = at
         self.newest_at = max(self.newest_at, at)
 
     @property
-    def patience_ms(self):
-        """How long a held token may be without a usable price before that is a question."""
+    def patience_ms(self) -> int:
+        """How long a held token may be without a usable price before a review opens."""
         return MISSING_INTERVALS * self.interval_ms
 
-    def view(self, mint):
+    def view(self, mint: str) -> View:
         return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
 
 
-def percent(part, whole):
+def percent(part: int, whole: int) -> str:
     """100 * part / whole with two decimals, cut toward zero, as display text."""
     hundredths = abs(part) * 10_000 // abs(whole)
     return exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)

@@ -4,8 +4,8 @@ It never decides. Pure.
 
 from dataclasses import dataclass, replace
 
-from paper.book import Book
-from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Usage, fill, write_off
+from paper.book import Book, Position
+from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Fill, Order, Usage, fill, write_off
 from paper.market import Snapshot
 
 MONEY = (
@@ -28,11 +28,11 @@ MONEY = (
 class Attempt:
     """A stored fill, with what it was made of."""
 
-    fill: object
+    fill: Fill
     # None: it is missing
-    snapshot: object
+    snapshot: Snapshot | None
     # Fills of the same snapshot, by anybody, that came first
-    before: tuple
+    before: tuple[Fill, ...]
     # the last believed price of its position
     mark: int
     # the fill model it was made by
@@ -47,14 +47,14 @@ class Account:
     cash: int
     lost_fees: int
     # number -> Order
-    orders: dict
+    orders: dict[int, Order]
     # in the order they were made
-    attempts: tuple
+    attempts: tuple[Attempt, ...]
     # number -> Position
-    positions: dict
+    positions: dict[int, Position]
 
 
-def find_differences(account):
+def find_differences(account: Account) -> list[str]:
     """What filling the account's decisions again makes different: sentences, none where it is the
     same to the lamport.
     """
@@ -88,7 +88,7 @@ def find_differences(account):
     )
 
 
-def fill_again(book, order, attempt):
+def fill_again(book: Book, order: Order, attempt: Attempt) -> Fill | None:
     """The Fill its model makes of an order on the attempt's snapshot; None where there is no such
     snapshot, or no room.
     """
@@ -110,7 +110,7 @@ def fill_again(book, order, attempt):
     )
 
 
-def _gone(attempt):
+def _gone(attempt: Attempt) -> Snapshot:
     """The snapshot a position was written off on. Where none came any more it was the mark, beside
     an empty pool.
 
@@ -123,7 +123,7 @@ def _gone(attempt):
     return Snapshot(done.snapshot, done.mint, done.at, attempt.mark, reserve=0)
 
 
-def _usage(attempt, shared=True):
+def _usage(attempt: Attempt, shared: bool = True) -> Usage:
     """What others took on the same snapshot before. In the first model write-offs neither took nor
     shared.
     """

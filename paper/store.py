@@ -16,8 +16,6 @@ from market import tables as market_tables
 from models import BOT_OF_TRADE
 from paper import tables as paper_tables
 from paper.book import Book, Close, Position, find_exclusion, public_id
-from paper.engine import REFUSAL_MS, refusal_key, topic_of
-from paper.engine import Trader as Player
 from paper.fills import ASSUMPTIONS_OF, MODEL, WRITE_OFFS, Fill, Order
 from paper.guard import DAY, LOOK_BACK, Pause, Phase
 from paper.market import Flow, Token, parse_snapshot
@@ -33,6 +31,8 @@ from paper.tables import (
     Review,
     Trader,
 )
+from paper.trader import REFUSAL_MS, refusal_key, topic_of
+from paper.trader import Trader as Player
 
 # whole numbers beyond 64 bits: decimal text in their columns
 BIG = {

@@ -5,9 +5,13 @@ Returns are basis points (1 % = 100), spans count snapshots, so that nothing dep
 the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
 """
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar
 
 from chain.amounts import exact
+from paper.book import Position
+from paper.market import Past, Snapshot, Token, View
 
 # basis points in a whole
 ONE = 10_000
@@ -35,15 +39,18 @@ class Refusal:
     detail: str
 
 
+Decision = Enter | Exit | Refusal | None
+
+
 class BadSetting(ValueError):
     """A strategy setting that does not exist or is out of bounds; `field` is its public name."""
 
-    def __init__(self, field, message):
+    def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
 
 
-def setting(default, low, high):
+def setting(default: int, low: int, high: int) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
 
 
@@ -64,9 +71,17 @@ class Strategy:
     stop_bps: int = setting(1_000, 50, 9_000)
     time_stop: int = setting(45, 2, 2_000)
 
-    family = ""
+    family: ClassVar[str] = ""
 
-    def refuse(self, view, now):
+    def enter(self, view: View) -> Enter | Refusal | None:
+        """A reason to enter the token, a reason not to, or None."""
+        raise NotImplementedError
+
+    def leave(self, view: View, position: Position) -> Exit | None:
+        """A reason to sell the position, or a part of it, or None."""
+        raise NotImplementedError
+
+    def refuse(self, view: View, now: int) -> Refusal | None:
         """What keeps every family from entering."""
         age, liquidity = now - view.last.at, view.last.liquidity
         if age > self.latency_budget_ms:
@@ -86,7 +101,7 @@ class Strategy:
             return Refusal("failed_check", f"structural check failed: {failed}")
         return None
 
-    def leave_late(self, view, position):
+    def leave_late(self, view: View, position: Position) -> Exit | None:
         """The stop under the entry and the time stop."""
         if _moved(position.entry_price, view.last.price) <= -self.stop_bps:
             return Exit("stop")
@@ -102,9 +117,9 @@ class Momentum(Strategy):
     mean_over: int = setting(12, 3, 14)
     trail_bps: int = setting(1_200, 100, 9_000)
 
-    family = "momentum"
+    family: ClassVar[str] = "momentum"
 
-    def enter(self, view):
+    def enter(self, view: View) -> Enter | Refusal | None:
         window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
@@ -121,7 +136,7 @@ class Momentum(Strategy):
             " rising volume, above its mean",
         )
 
-    def leave(self, view, position):
+    def leave(self, view: View, position: Position) -> Exit | None:
         if view.last.price * ONE <= position.high * (ONE - self.trail_bps):
             return Exit("trailing_stop")
         return self.leave_late(view, position)
@@ -142,9 +157,9 @@ class MeanReversion(Strategy):
     holds_bps: int = setting(9_500, 5_000, ONE)
     time_stop: int = setting(30, 2, 2_000)
 
-    family = "mean_reversion"
+    family: ClassVar[str] = "mean_reversion"
 
-    def enter(self, view):
+    def enter(self, view: View) -> Enter | Refusal | None:
         past, last = view.past(self.mean_over), view.window[-1]
         # count times the distance under the mean
         below = past.prices - last.price * past.count
@@ -158,9 +173,9 @@ class MeanReversion(Strategy):
             f"{exact(below * ONE // past.prices, 2)} % under its mean over {past.count} snapshots"
             " while liquidity holds"
         )
-        return self._falling(past, last) or Enter("mean_reversion", detail)
+        return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
-    def _falling(self, past, last):
+    def _refuse_falling(self, past: Past, last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
             return Refusal("liquidity_unknown", "whether liquidity holds is not known")
         if (
@@ -170,7 +185,7 @@ class MeanReversion(Strategy):
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return None
 
-    def leave(self, view, position):
+    def leave(self, view: View, position: Position) -> Exit | None:
         past = view.past(self.mean_over)
         if past.count and view.last.price * past.count >= past.prices:
             return Exit("mean_reached")
@@ -197,33 +212,33 @@ class Breakout(Strategy):
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
     time_stop: int = setting(60, 2, 2_000)
 
-    family = "breakout"
+    family: ClassVar[str] = "breakout"
 
-    def enter(self, view):
+    def enter(self, view: View) -> Enter | Refusal | None:
         past, last = view.past(self.lookback), view.window[-1]
         new = (
             last.at - view.token.discovered_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
-        if not new and past.count < self.lookback or not self._loud(past, last):
+        if (not new and past.count < self.lookback) or not self._is_loud(past, last):
             return None
         if last.price * ONE > past.top * (ONE + self.margin_bps):
             detail = (
                 f"a new high of {past.count} snapshots with {_times(past, last)} times its volume"
             )
-            return self._young(view.token, last.at) or Enter("breakout", detail)
+            return self._refuse_young(view.token, last.at) or Enter("breakout", detail)
         if new and last.price > past.last:
             detail = f"newly discovered and rising with {_times(past, last)} times its volume"
-            return self._young(view.token, last.at) or Enter("new_discovery", detail)
+            return self._refuse_young(view.token, last.at) or Enter("new_discovery", detail)
         return None
 
-    def _loud(self, past, last):
+    def _is_loud(self, past: Past, last: Snapshot) -> bool:
         return (
             last.volume is not None
             and last.volume * past.volumes * ONE >= past.volume * self.volume_bps > 0
         )
 
-    def _young(self, token, now):
+    def _refuse_young(self, token: Token, now: int) -> Refusal | None:
         if token.age(now) < self.min_age_seconds * 1000:
             return Refusal(
                 "too_young",
@@ -234,7 +249,7 @@ class Breakout(Strategy):
             return Refusal("checks_unknown", "its mint checks are not all known")
         return None
 
-    def leave(self, view, position):
+    def leave(self, view: View, position: Position) -> Exit | None:
         if (
             not position.reduced
             and _moved(position.entry_price, view.last.price) >= self.profit_bps
@@ -245,16 +260,16 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enters what several observed wallets of different owners bought, and leaves when they sell."""
+    """Enters what observed wallets of several owners bought, and leaves when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
     sellers: int = setting(1, 1, 20)
     time_stop: int = setting(60, 2, 2_000)
 
-    family = "flow"
+    family: ClassVar[str] = "flow"
 
-    def enter(self, view):
+    def enter(self, view: View) -> Enter | Refusal | None:
         flows = [
             flow
             for flow in view.flows
@@ -278,7 +293,7 @@ class FlowFollower(Strategy):
             f"bought by wallets of {len(owners)} of the {self.owners} owners it takes",
         )
 
-    def leave(self, view, position):
+    def leave(self, view: View, position: Position) -> Exit | None:
         sold = {
             flow.owner
             for flow in view.flows
@@ -292,17 +307,19 @@ FAMILIES = {
 }
 
 
-def decide(view, position, strategy, now):
+def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
     """Enter, Exit, Refusal or None (nothing to do) for one token, from what is known at `now`.
     Pure: the same arguments, the same answer.
     """
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
-    return strategy.refuse(view, now) or found if type(found) is Enter else found
+    if isinstance(found, Enter):
+        return strategy.refuse(view, now) or found
+    return found
 
 
-def parse_settings(family, given):
+def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
     """The strategy of a family with some settings given by their public names. Raises BadSetting
     naming the field and what is allowed.
     """
@@ -317,36 +334,36 @@ def parse_settings(family, given):
     )
 
 
-def _known(known, name):
+def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
     if name not in known:
         raise BadSetting(name, f"is no setting of this family; there are: {', '.join(known)}")
     return known[name]
 
 
-def _bounded(one, name, value):
+def _bounded(one: Field[Any], name: str, value: Any) -> int:
     low, high = one.metadata["low"], one.metadata["high"]
     if type(value) is not int or not low <= value <= high:
         raise BadSetting(name, f"must be a whole number from {low} to {high}")
     return value
 
 
-def show_settings(strategy):
+def show_settings(strategy: Strategy) -> dict[str, int]:
     return {public_name(one.name): getattr(strategy, one.name) for one in fields(strategy)}
 
 
-def public_name(name):
+def public_name(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _moved(before, now):
+def _moved(before: int, now: int) -> int:
     """Basis points from one price to another, cut toward minus infinity."""
     return (now - before) * ONE // before
 
 
-def _more(before, now):
+def _more(before: int | None, now: int | None) -> bool:
     return before is not None and now is not None and now > before
 
 
-def _times(past, last):
+def _times(past: Past, last: Snapshot) -> str:
     return exact(last.volume * past.volumes * 10 // past.volume, 1)

@@ -5,10 +5,12 @@ share.
 from dataclasses import dataclass, field
 
 from paper import engine
+from paper.adaptive import beat
 from paper.book import Book
 from paper.guard import Phase
 from paper.market import Market, Token, parse_snapshot
 from paper.strategies import Enter, Exit, Strategy, setting
+from paper.trader import Trader
 
 MINUTE, DAY = 60_000, 86_400_000
 START = 1_800_000_000_000  # a round moment
@@ -72,7 +74,7 @@ def quote(number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume="
 
 
 def trader(ident=1, strategy=None, phase="standard", **more):
-    return engine.Trader(
+    return Trader(
         ident,
         f"trader-{ident}",
         strategy or Told(),
@@ -114,7 +116,7 @@ class Tape:
             }
             snapshots = [quote(self.number, mint, **values) for mint, values in told.items()]
             for one in self.traders:
-                engine.beat(one, self.now)
+                beat(one, self.now)
             if snapshots:
                 engine.play(self.market, self.traders, snapshots, self.now)
         return self

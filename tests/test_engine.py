@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
-from paper import engine, guard
-from paper.book import PIPELINE, STARTING_CASH, find_exclusion
+from paper import adaptive, decisions, engine, guard, orders
+from paper.book import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import Market, percent
@@ -391,7 +391,7 @@ def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     mark = one.book.positions["A"]
     one.strategy = replace(one.strategy, mints=("B",), enter_at=(4,))
     tape.play(1, A=None)
-    engine.drop_orders(one, tape.now)
+    orders.drop_orders(one, tape.now)
     tape.play(3, A=None)
     assert (
         not one.book.orders
@@ -437,13 +437,13 @@ def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_revi
     )
     one = told(phase="guarded")
     one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
-    engine.beat(one, START + DAY - START % DAY - 1)
+    adaptive.beat(one, START + DAY - START % DAY - 1)
     assert one.phase.name == "guarded"  # the same day
     one.reviewed = True
-    engine.beat(one, START + DAY)
+    adaptive.beat(one, START + DAY)
     assert one.phase.days == 14 and one.phase.name == "guarded"
     one.reviewed = False
-    engine.beat(one, START + DAY + 1)
+    adaptive.beat(one, START + DAY + 1)
     assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
         "not of profit"
     )
@@ -510,7 +510,7 @@ def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
         expires_at=START,
     )
     assert (
-        engine.size_entry(one, "A", START)
+        decisions.size_entry(one, "A", START)
         == 10_000_000
         == 34_958_560 - 2 * (2_039_280 + 8 * 55_000) - 20_000_000
     )
@@ -567,9 +567,7 @@ def test_a_refusal_is_said_once_an_hour():
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop"):
     return [
-        engine.Close(
-            f"close {n}", mint, mint * 2, at - MINUTE, at, reason, -SOL // 100, -SOL // 100, SOL
-        )
+        Close(f"close {n}", mint, mint * 2, at - MINUTE, at, reason, -SOL // 100, -SOL // 100, SOL)
         for n in range(count)
     ]
 
@@ -609,7 +607,7 @@ def test_a_pause_is_looked_back_on():
         )
     ]
     one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
-    engine.beat(one, START)
+    adaptive.beat(one, START)
     (facts,) = said(one, "pause")
     assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
         "would_have",
@@ -625,8 +623,8 @@ def test_what_changed_under_an_open_position_is_reviewed():
     Tape([one]).play(3)
     one.book.positions["A"] = replace(one.book.positions["A"], pipeline="paper/0")
     one.starting_cash = 1
-    engine.check_account(one, START)
-    engine.check_account(one, START)
+    adaptive.check_account(one, START)
+    adaptive.check_account(one, START)
     assert [alarm.code for alarm in one.journal.alarms] == [
         "starting_cash_changed",
         "pipeline_changed",
@@ -718,8 +716,8 @@ def test_every_lamport_is_accounted_for(rounds, failing):
         for fill in fills(one):
             assert (
                 fill.reason in ("liquidity_gone", "price_gone")
-                or fill.at >= fill.decided_at + 6_000
-                and fill.snapshot != fill.decided_on
+                or (fill.at >= fill.decided_at + 6_000
+                and fill.snapshot != fill.decided_on)
             )
             if (
                 not fill.failed

@@ -201,7 +201,7 @@ def test_the_constants_of_the_model_are_what_its_assumptions_publish():
         "FAILURE_BPS": 500,
         "POOL_SHARE_BPS": 200,
         "UNKNOWN_PENALTY_BPS": 500,
-        "UNKNOWN_MOST": 10**9,
+        "UNKNOWN_MAX": 10**9,
         "MAX_ATTEMPTS": 8,
         "WAIT_INTERVALS": 3,
         "GONE_SHARE": 20,

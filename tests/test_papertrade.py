@@ -20,7 +20,7 @@ from accounts import traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
 from market.tables import Snapshot, Token
-from paper import engine, store
+from paper import adaptive, engine, orders, store
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell
 from paper.fills import FIRST_ASSUMPTIONS, MODEL
@@ -38,6 +38,7 @@ from paper.tables import (
     Review,
     Trader,
 )
+from paper.trader import Trader as Player
 from web.api import paper
 
 MINUTE = 60_000
@@ -155,11 +156,11 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     """The same snapshots through the pure engine: the same fills and the same diary."""
     trader = stage.trader()
     stage.play(RISE)
-    alone = engine.Trader(trader.id, trader.handle, Momentum(), Book())
+    alone = Player(trader.id, trader.handle, Momentum(), Book())
     market = Market(MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (("supply", "pass"),))])
     for row in store._all(store.SNAPSHOTS, (0, 0, 10**9)):
         snapshot = store.parse_snapshot(row[0], "MintA", *row[2:])
-        engine.beat(alone, snapshot.at)
+        adaptive.beat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
         (row.kind, row.at, orjson.loads(row.facts))
@@ -297,7 +298,7 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
 # ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
     """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
-    settle, count = engine.settle, []
+    settle, count = orders.settle, []
 
     def settle_or_break(trader, order, snapshot, usage):
         if is_broken(trader, order):
@@ -305,7 +306,7 @@ def break_settling(monkeypatch, is_broken):
             raise ZeroDivisionError
         settle(trader, order, snapshot, usage)
 
-    monkeypatch.setattr(engine, "settle", settle_or_break)
+    monkeypatch.setattr(orders, "settle", settle_or_break)
     return count
 
 
@@ -344,7 +345,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
-    beat = engine.beat
+    beat = adaptive.beat
 
     def beat_or_break(player, now):
         if broken[0]:
@@ -353,7 +354,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
         beat(player, now)
 
     tries = []
-    monkeypatch.setattr(engine, "beat", beat_or_break)
+    monkeypatch.setattr(adaptive, "beat", beat_or_break)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
     assert len([record for record in caplog.records if "put off" in record.message]) == 1
@@ -394,8 +395,8 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert (
         problem is None
-        or problem.startswith("@bad is put off")
-        and lines_of(bad)[-1]["reason"] == "put_off"
+        or (problem.startswith("@bad is put off")
+        and lines_of(bad)[-1]["reason"] == "put_off")
     )
 
 

@@ -1,0 +1,215 @@
+"""Decisions of traders: positions to leave, tokens to enter, and what keeps a trader from it. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from chain.amounts import exact, sol
+from paper import guard
+from paper.book import Position
+from paper.faults import Faults
+from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, ONE, RENT, WAIT_INTERVALS
+from paper.market import Judged, Market, Snapshot, Token, View
+from paper.orders import NO_FEES, end_order
+from paper.strategies import Decision, Enter, Exit, Refusal, Strategy, decide
+from paper.trader import Trader, refuse
+
+# lamports that no entry may use: leaving costs fees, too
+RESERVED_CASH = 20_000_000
+# lamports a new position costs beside its price, at worst
+ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE
+# lamports
+MIN_ENTRY = 10_000_000
+
+
+def leave(
+    trader: Trader, market: Market, seen: Mapping[str, Judged], now: int, faults: Faults
+) -> None:
+    """Place the sales that the strategy wants for the open positions."""
+    for position in trader.held:
+        faults.mint = position.mint
+        snapshot, flaw = seen.get(position.mint, (None, "unseen"))
+        if snapshot is None or flaw is not None:
+            continue
+        leave_position(trader, market, position, snapshot, now)
+
+
+def leave_position(
+    trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
+) -> None:
+    """Place the sale that the strategy wants for one position, in place of a buy on its way."""
+    found = decide(market.view(position.mint), position, trader.strategy, now)
+    order = trader.book.order_for(position.mint)
+    if not isinstance(found, Exit) or (order and order.side == "sell"):
+        return
+    if trader.book.cash < NETWORK_FEE:
+        refuse(
+            trader,
+            market.tokens[position.mint],
+            Refusal(NO_FEES, "not enough cash for one network fee: it cannot be sold"),
+            snapshot.at,
+        )
+        return
+    if order:
+        end_order(trader, order, "cancelled", snapshot.at)
+    amount = position.raw * found.share // ONE or position.raw
+    place(
+        trader,
+        market,
+        snapshot,
+        "sell",
+        amount,
+        found.reason,
+        f"leaving: {found.reason.replace('_', ' ')}",
+        exact(amount, position.decimals),
+    )
+
+
+def place(
+    trader: Trader,
+    market: Market,
+    snapshot: Snapshot,
+    side: str,
+    amount: int,
+    reason: str,
+    detail: str,
+    shown: str,
+) -> None:
+    """Place an order and note the decision; `shown` is the amount as display text."""
+    token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
+    order = trader.book.place(
+        handle=trader.handle,
+        mint=token.mint,
+        symbol=token.symbol,
+        decimals=token.decimals,
+        side=side,
+        amount=amount,
+        reason=reason,
+        decided_on=snapshot.id,
+        decided_at=snapshot.at,
+        due_at=snapshot.at + latency,
+        expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
+    )
+    trader.journal.orders[order.number] = order
+    trader.say(
+        "decision",
+        snapshot.at,
+        token.mint,
+        order.number,
+        what=side,
+        symbol=token.symbol,
+        reason=reason,
+        detail=detail,
+        **({"sol": shown} if side == "buy" else {"amount": shown}),
+    )
+
+
+def enter(
+    traders: Sequence[Trader],
+    market: Market,
+    seen: Mapping[str, Judged],
+    at: int,
+    now: int,
+    faults: Faults,
+) -> None:
+    """Evaluate each distinct strategy once; each trader then takes what it may, in an order of its
+    own.
+    """
+    views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
+    by_strategy: dict[Strategy, list[Signal]] = {}
+    for trader in traders:
+        with faults.of(trader.id):
+            if trader.strategy not in by_strategy:
+                by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
+            for view, found in sorted(
+                by_strategy[trader.strategy],
+                key=lambda signal: rank(trader, signal.view.token.mint),
+            ):
+                faults.mint = view.token.mint
+                if faults.mint not in trader.put_off:
+                    consider(trader, market, view, found, at)
+
+
+class Signal(NamedTuple):
+    """What a strategy made of a token, or the exception it raised."""
+
+    view: View
+    found: Decision | Exception
+
+
+def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
+    return [Signal(view, found) for view in views if (found := find_signal(view, strategy, now))]
+
+
+def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exception:
+    """What a strategy makes of a token, or the exception it raised, which then concerns each trader
+    with this strategy.
+    """
+    try:
+        return decide(view, None, strategy, now)
+    except Exception as error:
+        return error
+
+
+def rank(trader: Trader, mint: str) -> bytes:
+    """Sort key of a token among the signals of a trader: an order of its own, the same in a replay."""
+    return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
+
+
+def consider(
+    trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
+) -> None:
+    """Turn a signal into an order, or a refusal into a line of the diary."""
+    mint = view.token.mint
+    if isinstance(found, Exception):
+        raise found
+    if mint in trader.book.positions or trader.book.order_for(mint):
+        return
+    if isinstance(found, Enter):
+        found = find_limit(trader, view.token, at) or found
+    if isinstance(found, Refusal):
+        refuse(trader, view.token, found, at)
+    if not isinstance(found, Enter):
+        return
+    lamports = size_entry(trader, mint, at)
+    if lamports < MIN_ENTRY:
+        refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
+        return
+    place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
+
+
+def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
+    """What keeps this trader from entering, whatever its strategy says."""
+    book = trader.book
+    base_ms = trader.strategy.cooldown_seconds * 1000
+    cooldown = guard.cooldown_for(base_ms, trader.pauses, token.mint, at)
+    if token.decimals is None:
+        return Refusal("decimals_unknown", "its mint account was not read yet")
+    if guard.in_force(trader.pauses, "pause_family", token.mint, at) or guard.in_force(
+        trader.pauses, "pause_mint", token.mint, at
+    ):
+        return Refusal("paused", "entries are paused for now")
+    if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
+        return Refusal("cooldown", "this token was closed a short while ago")
+    if guard.lost_too_much(book.equity, trader.day_equity, trader.phase):
+        return Refusal("daily_loss", "the daily loss stop of Guarded Start")
+    waiting = sum(
+        order.side == "buy" and order.mint not in book.positions for order in book.orders.values()
+    )
+    if len(book.positions) + waiting >= guard.positions_for(
+        trader.strategy.max_positions, trader.phase
+    ):
+        return Refusal(
+            "position_limit", f"{len(book.positions) + waiting} positions are open already"
+        )
+    return None
+
+
+def size_entry(trader: Trader, mint: str, at: int) -> int:
+    """Lamports for an entry: the share of the equity the rules allow, no more than the free cash."""
+    wanted = (
+        trader.book.equity
+        * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+        // ONE
+    )
+    return min(wanted, trader.book.free_cash - ENTRY_COSTS - RESERVED_CASH)
