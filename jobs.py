@@ -1,7 +1,7 @@
 """The background jobs: which process runs them, when, and what health tells of them.
 
 Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another
-takes over within seconds of its death (whoever keeps the lock frees it). Nothing a job writes is
+takes over within a second of its death (whoever keeps the lock frees it). Nothing a job writes is
 stored once its process has lost the lock. The work itself is done under a second lock, so that the
 command line can do a pass of its own beside a running server.
 """
@@ -9,13 +9,22 @@ command line can do a pass of its own beside a running server.
 import contextlib
 import json
 import logging
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
+from apscheduler import events
+from apscheduler.executors.base import BaseExecutor, run_job
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 from peewee import OperationalError
 
 import models
 import storage
+from config import Config
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
@@ -24,13 +33,31 @@ TAKEOVER_SECONDS = 0.5
 # Seconds without any answer of a node after which health says so, even where the pass that asks
 # is still waiting: longer than one call may take (chain.rpc), so that one wallet's call is not it.
 SILENT_SECONDS = 40.0
-# seconds that a running pass is given when the process ends
-GRACE = 5.0
+# Seconds that a running pass is given when the process ends.
+GRACE_SECONDS = 5.0
+# Seconds by which the wall clock may move against the monotonic one before the jobs are planned
+# anew.
+CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
+# Faults are logged here and told by health; that a pass takes longer than its interval is no fault.
+logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
+
+# What a pass returns: a problem or None, and details for health or None.
+Outcome = tuple[str | None, str | None]
+Tick = Callable[[int], Outcome]
+Check = Callable[[], None]
+
+
+class Work(NamedTuple):
+    """A job: `tick(now)` every so many seconds, 0: it is off."""
+
+    name: str
+    seconds: float
+    tick: Tick
 
 
 @contextlib.contextmanager
-def working():
+def observer_lock() -> Iterator[None]:
     """Be alone at work on what is observed: waits for whoever observes or rebuilds now."""
     lock = storage.database.lock("work")
     try:
@@ -41,40 +68,133 @@ def working():
         lock.release()
 
 
-class Jobs:
-    """The jobs of one process, a thread each."""
+class DaemonThreads(BaseExecutor):
+    """Runs each pass in a thread of its own that does not keep an ending process alive.
 
-    def __init__(self, config):
-        self.config, self._lock, self._ending = (
-            config,
-            storage.database.lock("jobs"),
-            threading.Event(),
-        )
-        self._threads = [threading.Thread(target=self._take_turns, daemon=True)]
-        # The Rpc of the observer at work here, and whether its silence was told.
-        self._rpc, self._told = None, False
+    APScheduler's own pool is joined when the interpreter ends, however long a node is silent.
+    """
 
-    def start(self):
-        self._threads[0].start()
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads: list[threading.Thread] = []
 
-    def stop(self):
-        self._ending.set()
-        end = time.monotonic() + GRACE
+    def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=self._run, args=(job, run_times), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, job: Any, run_times: list[datetime]) -> None:
+        try:
+            told = run_job(job, job._jobstore_alias, run_times, self._logger.name)
+        except BaseException as error:
+            self._run_job_error(job.id, error, sys.exc_info()[2])
+        else:
+            self._run_job_success(job.id, told)
+
+    def join(self) -> None:
+        """Wait until every pass has ended."""
         for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+            thread.join()
+
+
+class Leadership:
+    """The jobs while this process holds the lock; `check` raises once it has lost it."""
+
+    def __init__(self, work: list[Work], check: Check) -> None:
+        self._check, self._clock_offset = check, _clock_offset()
+        self._late: set[str] = set()
+        self._untold = [one.name for one in work if not one.seconds]
+        self._executor = DaemonThreads()
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": self._executor},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        )
+        self._scheduler.add_listener(
+            self._listen,
+            events.EVENT_JOB_EXECUTED | events.EVENT_JOB_ERROR | events.EVENT_JOB_MAX_INSTANCES,
+        )
+        for one in work:
+            if one.seconds:
+                self._scheduler.add_job(
+                    self._run,
+                    IntervalTrigger(seconds=one.seconds, timezone=UTC),
+                    args=[one.tick],
+                    id=one.name,
+                    next_run_time=datetime.now(UTC),
+                )
+
+    def start(self) -> None:
+        self._scheduler.start()
+        self.keep_up()
+
+    def stop(self) -> None:
+        """Begin no pass any more, and wait for those that run."""
+        # Not with wait=True: it would hold locks that a pass needs to end.
+        self._scheduler.shutdown(wait=False)
+        self._executor.join()
+
+    def keep_up(self) -> None:
+        """Run everything anew where the wall clock, by which APScheduler plans, was set; tell what
+        is off.
+        """
+        offset = _clock_offset()
+        if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
+            for job in self._scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))
+        self._clock_offset = offset
+        self._untold = [name for name in self._untold if not _tell(name, "off", self._check)]
+
+    def _run(self, tick: Tick) -> Outcome:
+        with storage.database.connection_context(), storage.database.guarding(self._check):
+            return tick(_now())
+
+    def _listen(self, event: Any) -> None:
+        """Write what health shows of a pass. A fault of ours goes to the log with its stack."""
+        name = event.job_id
+        if event.code == events.EVENT_JOB_MAX_INSTANCES:
+            self._late.add(name)
+            return
+        if event.exception is not None:
+            log.error("job %s failed", name, exc_info=event.exception)
+            problem, details = f"internal error: {type(event.exception).__name__}", None
+        else:
+            problem, details = event.retval
+        _tell(name, "failing" if problem else "ok", self._check, problem, details)
+        self._run_late(name)
+
+    def _run_late(self, name: str) -> None:
+        """Run a job at once whose turn came while its last pass was still at work."""
+        if name in self._late:
+            self._late.discard(name)
+            job = self._scheduler.get_job(name) if self._scheduler.running else None
+            if job is not None:
+                job.modify(next_run_time=datetime.now(UTC))
+
+
+class Jobs:
+    """The jobs of one process: it leads, or waits for its turn to."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
+        self._thread = threading.Thread(target=self._take_turns, daemon=True)
+        # The Rpc of the observer at work here, and whether its silence was told.
+        self._rpc: Any = None
+        self._told = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no turn any more; what still runs after GRACE_SECONDS ends with the process."""
+        self._ending.set()
+        self._thread.join(GRACE_SECONDS)
         self._lock.release()
 
-    def _begin(self, work, ending, check=None):
-        threads = [
-            threading.Thread(target=self._repeat, args=(ending, check, *job), daemon=True)
-            for job in work
-        ]
-        for thread in threads:
-            thread.start()
-        return threads
-
     # ---- one of all processes --------------------------------------------------------------------
-    def _take_turns(self):
+    def _take_turns(self) -> None:
         """Wait for the lock; while this process holds it, run the jobs."""
         while not self._ending.is_set():
             if self._take_lock():
@@ -82,41 +202,33 @@ class Jobs:
             self._tell_silence()
             self._ending.wait(TAKEOVER_SECONDS)
 
-    def _take_lock(self):
-        # the database cannot be reached: for nobody, or for this process alone
+    def _take_lock(self) -> bool:
+        # The database cannot be reached: for nobody, or for this process alone.
         try:
-            return self._lock.take()
+            return bool(self._lock.take())
         except OperationalError:
             return False
 
-    def _lead(self):
-        ending = threading.Event()
-        threads = self._begin(self._list_jobs(), ending, self._lock.check)
-        while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
-            self._tell_silence(self._lock.check)
-        ending.set()
-        for thread in threads:
-            # before this process asks for the lock again
-            thread.join()
+    def _lead(self) -> None:
+        leadership = Leadership([Work(*one) for one in self._list_jobs()], self._lock.check)
+        leadership.start()
+        try:
+            while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
+                leadership.keep_up()
+                self._tell_silence(self._lock.check)
+        finally:
+            # Before this process asks for the lock again.
+            leadership.stop()
 
-    def _tell_silence(self, check=None):
+    def _tell_silence(self, check: Check | None = None) -> None:
         """Let health know that no node answers, once, while the observer's pass still waits."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._told:
-            with (
-                contextlib.suppress(OperationalError),
-                storage.database.connection_context(),
-                storage.database.guarding(check),
-            ):
-                models.note_job(
-                    "observer",
-                    "failing",
-                    _now(),
-                    f"no node has answered for {SILENT_SECONDS:.0f} seconds",
-                )
+            problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
+            _tell("observer", "failing", check, problem)
         self._told = silent
 
-    def _is_leading(self):
+    def _is_leading(self) -> bool:
         try:
             self._lock.check()
             return True
@@ -126,85 +238,72 @@ class Jobs:
             return False
 
     # ---- the jobs --------------------------------------------------------------------------------
-    def _list_jobs(self):
-        """[(name, seconds between runs, tick(now) -> (problem or None, details for health)), ...]
-        of the one process that leads
-        """
+    def _list_jobs(self) -> list[Work]:
+        """The jobs of the process that leads."""
         # A new one: the last one's memory is of another time.
         config, observer = self.config, Observer(self.config, beat=_beat)
+        scout, desk = Scout(config, observer.rpc), Desk(config)
         return [
             self._observe(observer),
-            ("scout", config.scout_interval_seconds, Scout(config, observer.rpc).run_tick),
-            ("paper", config.paper_interval_seconds, Desk(config).run_tick),
+            Work("scout", config.scout_interval_seconds, scout.run_tick),
+            Work("paper", config.paper_interval_seconds, desk.run_tick),
         ]
 
-    def _observe(self, observer):
+    def _observe(self, observer: Observer) -> Work:
         self._rpc = observer.rpc
-        return (
+        return Work(
             "observer",
             self.config.observer_interval_seconds,
             lambda now: run_observer(observer, now),
         )
 
-    def _repeat(self, ending, check, name, seconds, tick):
-        """Run a job every so many seconds, late runs at once and none twice. By the monotonic
-        clock: the wall clock may be set back.
-        """
-        due = time.monotonic()
-        while not ending.wait(max(0.0, due - time.monotonic())):
-            due = time.monotonic() + (seconds or TAKEOVER_SECONDS)
-            if self._run(name, tick if seconds else None, check) and not seconds:
-                return
 
-    def _run(self, name, tick, check):
-        """One pass, or without a tick the word that the job is off; whether it went well. A fault
-        of ours goes to the log with its stack.
-        """
-        try:
-            with storage.database.connection_context(), storage.database.guarding(check):
-                problem, details = tick(_now()) if tick else (None, None)
-                models.note_job(
-                    name,
-                    "failing" if problem else "ok" if tick else "off",
-                    _now(),
-                    problem,
-                    details,
-                )
-            return True
-        except Exception as error:
-            # not hidden: log and health tell it, and the other jobs go on
-            log.exception("job %s failed", name)
-            with (
-                contextlib.suppress(OperationalError),
-                storage.database.connection_context(),
-                storage.database.guarding(check),
-            ):
-                models.note_job(name, "failing", _now(), f"internal error: {type(error).__name__}")
-            return False
-
-
-def run_observer(observer, now):
-    """One pass; (problem or None, details for health)."""
-    with working():
+def run_observer(observer: Observer, now: int) -> Outcome:
+    """One pass of the observer; (problem or None, details for health)."""
+    with observer_lock():
         more = observer.run_tick(now)
-    return observer.problem, json.dumps(
-        {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
-    )
+    details = {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
+    return observer.problem, json.dumps(details)
 
 
-def _beat():
+def _tell(
+    name: str,
+    state: str,
+    check: Check | None,
+    problem: str | None = None,
+    details: str | None = None,
+) -> bool:
+    """Write what health shows of a job; whether it could be written."""
+    try:
+        with storage.database.connection_context(), storage.database.guarding(check):
+            models.note_job(name, state, _now(), problem, details)
+        return True
+    except OperationalError as error:
+        # The lock is lost, or the database busy or away; the next pass tries again.
+        log.warning("the state of job %s could not be stored: %s", name, type(error).__name__)
+        return False
+
+
+def _beat() -> None:
     """The observer's pass goes on."""
     models.note_heartbeat("observer", _now())
 
 
-def _now():
+def _now() -> int:
+    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-_running, _guard = None, threading.Lock()
+def _clock_offset() -> float:
+    """Seconds between the wall clock and the monotonic one; it moves when the wall clock is set."""
+    return time.time() - time.monotonic()
 
 
-def start(config):
+_running: Jobs | None = None
+_guard = threading.Lock()
+
+
+def start(config: Config) -> None:
     """Begin to run the jobs in this process, or to wait for its turn to."""
     global _running
     with _guard:
@@ -213,7 +312,8 @@ def start(config):
             _running.start()
 
 
-def stop():
+def stop() -> None:
+    """End the jobs of this process within some GRACE_SECONDS."""
     global _running
     with _guard:
         if _running is not None:

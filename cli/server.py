@@ -104,7 +104,7 @@ def run_observe(config, args):
     import observer
 
     refuse_demonstration(config)
-    with open_database(config), jobs.working():
+    with open_database(config), jobs.observer_lock():
         watcher = observer.Observer(
             config,
             say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True),
@@ -134,7 +134,7 @@ def run_rebuild(config, args):
     import observer
     from accounts import influencers
 
-    with open_database(config), jobs.working():
+    with open_database(config), jobs.observer_lock():
         wallets = list(models.Wallet.select())
         if args.bot:
             bot = influencers.find_bot(args.bot).id

@@ -6,6 +6,8 @@ import json
 import logging
 import threading
 import time
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -82,7 +84,7 @@ def test_a_pass_is_told(crew):
 
 
 def test_a_fault_is_told_logged_and_outlived(crew, caplog):
-    """It goes to the log with its stack and to health by its type only: the text may say anything."""
+    """It goes to the log with its stack, to health by its type only: the text may say anything."""
     calls = []
 
     def tick(now):
@@ -146,7 +148,7 @@ def test_a_late_pass_runs_at_once_and_only_once(crew):
 
     crew({"job": (0.05, tick)})
     until(lambda: len(begun) == 4)
-    assert all(0.14 < later - earlier < 0.3 for earlier, later in zip(begun, begun[1:]))
+    assert all(0.14 < later - earlier < 0.3 for earlier, later in pairwise(begun))
 
 
 @pytest.mark.parametrize("jump", [-3_600, 3_600])
@@ -160,15 +162,61 @@ def test_a_wall_clock_that_jumps_stops_no_job(crew, monkeypatch, jump):
     until(lambda: counts["n"] > before + 5, 2)
 
 
+class SteppedClock(datetime):
+    """The wall clock as APScheduler reads it, `step` seconds off."""
+
+    step = 0
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(seconds=cls.step)
+
+
+def test_a_clock_set_back_an_hour_and_forward_two_loses_no_run(crew, monkeypatch):
+    """Without the guard none runs until the hour is over."""
+    counts, real = {}, time.time
+    monkeypatch.setattr(SteppedClock, "step", 0)
+    for module in ("apscheduler.schedulers.base", "apscheduler.executors.base", "jobs"):
+        monkeypatch.setattr(f"{module}.datetime", SteppedClock)
+    monkeypatch.setattr(time, "time", lambda: real() + SteppedClock.step)
+    crew({"job": (0.1, counting(counts))})
+    runs = []
+    for step in (0, -3_600, 3_600):
+        SteppedClock.step = step
+        before = counts["n"]
+        time.sleep(1.5)
+        runs.append(counts["n"] - before)
+    assert all(5 <= run <= 25 for run in runs), runs
+
+
+def test_a_pass_that_never_ends_does_not_keep_the_process(crew, monkeypatch):
+    monkeypatch.setattr(jobs, "GRACE_SECONDS", 0.2)
+    begun, ending = threading.Event(), threading.Event()
+    lasting = {thread for thread in threading.enumerate() if not thread.daemon}
+
+    def tick(now):
+        begun.set()
+        ending.wait(30)
+        return None, "{}"
+
+    made = crew({"job": (0.05, tick)})
+    assert begun.wait(5)
+    before = time.monotonic()
+    made.stop()
+    assert time.monotonic() - before < 2
+    assert {thread for thread in threading.enumerate() if not thread.daemon} == lasting
+    ending.set()
+
+
 def test_two_do_not_work_at_the_same_time(settings, db):
     """The command line waits for the server's pass, and the server for the command line's."""
     order = []
 
     def other():
-        with jobs.working():
+        with jobs.observer_lock():
             order.append("other")
 
-    with jobs.working():
+    with jobs.observer_lock():
         thread = threading.Thread(target=other)
         thread.start()
         time.sleep(0.1)
@@ -187,7 +235,7 @@ class SilentNodes:
 
 
 def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
-    """Long before the pass ends; a pass that is long for honest reasons says nothing of the kind."""
+    """Long before the pass ends; one that is long for honest reasons says nothing of the kind."""
     waiting, ending = threading.Event(), threading.Event()
 
     def tick(now):
