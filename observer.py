@@ -31,10 +31,12 @@ from chain.answers import (
     check_time,
 )
 from chain.coverage import Progress, add_trouble, is_explained
+from chain.effects import touches
 from chain.entries import Entry, read_entry
+from chain.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.ledger import Book
 from chain.programs import table
-from chain.receipts import TOKEN_PROGRAMS, WRAPPED_SOL, parse_receipt, touches
+from chain.receipts import parse_receipt
 from chain.rpc import THROTTLED, BadAnswer, Refused, Resting, Rpc, RpcError, Unavailable
 from chain.store import (
     Books,

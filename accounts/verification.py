@@ -5,7 +5,8 @@ name.
 import orjson
 from peewee import fn
 
-from chain.receipts import parse_receipt, touches
+from chain.effects import touches
+from chain.receipts import parse_receipt
 from chain.store import unpack
 from chain.verify import judge
 from models import Address, Post, Receipt, Trade, WalletSignature

@@ -23,8 +23,8 @@ import models
 import storage
 from accounts import influencers
 from chain.coverage import Progress
+from chain.effects import Balance
 from chain.entries import Entry
-from chain.receipts import Balance
 from chain.store import Books
 from chain.verify import judge
 from market.tables import Token

@@ -52,7 +52,7 @@ D = -121665 * pow(121666, -1, PRIME) % PRIME
 
 
 def is_nobodys(address: str, extra_programs: tuple[str, ...] = ()) -> bool:
-    """Is this a program, a sysvar or the mint everybody uses? `extra_programs`: the operator's own."""
+    """Is this a program, a sysvar or wrapped SOL? `extra_programs`: the operator's own."""
     return (
         address in NATIVE
         or address in SYSVARS

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from base58 import b58decode, b58encode
 
-from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, TOKEN_PROGRAMS, parse_receipt
+from chain.instructions import TOKEN_PROGRAMS
+from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, parse_receipt
 
 COLUMN = 2**63
 
@@ -116,7 +117,7 @@ def _read_holding(account, wallet, address, slot):
 
 
 def check_decimals(result, mints):
-    """getMultipleAccounts of `mints`, byte 44 of each: {mint: decimals}, without what is no mint."""
+    """getMultipleAccounts of `mints`, byte 44 of each: {mint: decimals} of what is a mint."""
     try:
         if len(result["value"]) != len(mints):
             raise ValueError("not one answer for each account")

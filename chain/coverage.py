@@ -5,7 +5,7 @@ section 4. Pure.
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from chain.ledger import Gap, Seen
+from chain.lots import Gap, Seen
 
 MAX_TO_ORDER = (
     # receipts of one slot whose order is searched for; beyond that it stays unresolved

@@ -5,9 +5,9 @@ JSON so that folding needs no parsing.
 import json
 from dataclasses import astuple, dataclass, replace
 
+from chain.effects import Balance, read_effect
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS
-from chain.receipts import Balance, read_effect
 
 # one more whenever receipts are read differently: stored entries are then read anew
 READING = 1
@@ -60,7 +60,7 @@ def _tuples(value):
 
 
 def read_entry(receipt, wallet, programs, known=frozenset()):
-    """Entry of a Receipt for a wallet. `known`: the wallet's token accounts seen in other receipts."""
+    """Entry of a Receipt for a wallet. `known`: its token accounts seen in other receipts."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     flags = (

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from hashlib import sha256
 
-from chain.receipts import WRAPPED_SOL
+from chain.instructions import WRAPPED_SOL
 
 # lamports: below 0.0001 SOL a SOL leg is no leg
 DUST = 100_000

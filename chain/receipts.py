@@ -5,20 +5,14 @@ Rules: accounting.md section 1. All amounts are integers: lamports, or raw token
 touches disk or network.
 """
 
-import hashlib
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
-from base58 import b58decode, b58encode
+from base58 import b58decode
 
-SYSTEM = "11111111111111111111111111111111"
-TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
-TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
-ASSOCIATED = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
-WRAPPED_SOL = "So11111111111111111111111111111111111111112"
-TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
+from chain.instructions import WRAPPED_SOL, Operation, read_data, read_parsed
+
 U64 = 2**64
 
 # Beyond these no real receipt goes; what a lying node makes up must not get further than here.
@@ -37,22 +31,6 @@ DEEPEST_CALL = 64
 
 class BadReceipt(ValueError):
     """A receipt nothing may be derived from; the message says what is wrong with it."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """What a System, Token or Associated-Token instruction does, as far as accounting needs it.
-
-    `name`: transfer, create (system) · send, mint, burn, close, initialize, approve (token) ·
-    associate.
-    """
-
-    name: str
-    source: str | None = None
-    target: str | None = None
-    authority: str | None = None
-    amount: int = 0
-    mint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,49 +85,6 @@ class Receipt:
             for one in top.tree():
                 if one.operation:
                     yield one.operation
-
-
-@dataclass(frozen=True)
-class Balance:
-    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
-    where the side is not the wallet's.
-
-    For the wallet itself `mint` is None and the amounts are 0.
-    """
-
-    address: str
-    mint: str | None
-    decimals: int
-    before: int
-    after: int
-    lamports_before: int
-    lamports_after: int
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What one receipt did to one wallet: L, f, S, R and solChange of accounting.md section 1, in
-    lamports.
-    """
-
-    wallet: str
-    lamports: int
-    fee: int
-    wrapped: int
-    rent: int
-    sponsored: int
-    sol: int
-    tip: int
-    tokens: (
-        # ((mint, raw change, decimals), ...) non-zero, sorted by mint, wrapped SOL left out
-        tuple
-    )
-    balances: tuple
-    # token accounts whose owner the receipt does not tell and nothing lets infer
-    unowned: tuple = ()
-    # some owner is missing (2021)
-    inferred: bool = False
-    own: frozenset = field(default=frozenset())
 
 
 # ---- parsing -------------------------------------------------------------------------------------
@@ -300,7 +235,8 @@ def _nest(rows, keys):
         _, row, inner = stack.pop()
         done = _instruction(row, keys, tuple(inner))
         if stack:
-            stack[-1][2].append(done)
+            _, _, called = stack[-1]
+            called.append(done)
         return done
 
     for row in rows[1:]:
@@ -320,7 +256,7 @@ def _instruction(row, keys, inner):
     if "parsed" in row:
         parsed = row["parsed"]
         operation = (
-            _check_operation(_read_parsed(program, parsed)) if isinstance(parsed, dict) else None
+            _check_operation(read_parsed(program, parsed)) if isinstance(parsed, dict) else None
         )
         accounts = (
             tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str))
@@ -335,7 +271,7 @@ def _instruction(row, keys, inner):
     if len(text) > MAX_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)
-    return Instruction(program, accounts, _read_data(program, accounts, data), data, inner)
+    return Instruction(program, accounts, read_data(program, accounts, data), data, inner)
 
 
 def _check_operation(operation):
@@ -345,278 +281,3 @@ def _check_operation(operation):
             if name is not None:
                 _address(name)
     return operation
-
-
-PARSED_TOKEN = {
-    "transfer": "send",
-    "transferChecked": "send",
-    "transferCheckedWithFee": "send",
-    "mintTo": "mint",
-    "mintToChecked": "mint",
-    "burn": "burn",
-    "burnChecked": "burn",
-    "closeAccount": "close",
-    "initializeAccount": "initialize",
-    "initializeAccount2": "initialize",
-    "initializeAccount3": "initialize",
-    "approve": "approve",
-    "approveChecked": "approve",
-}
-
-
-def _read_parsed(program, parsed):
-    """The Operation of an instruction that the node decoded, or None."""
-    kind, info = parsed.get("type"), parsed.get("info") or {}
-    if program == SYSTEM:
-        if kind == "transfer":
-            return Operation(
-                "transfer", info["source"], info["destination"], amount=int(info["lamports"])
-            )
-        if kind in ("createAccount", "createAccountWithSeed"):
-            return Operation(
-                "create", info["source"], info["newAccount"], amount=int(info["lamports"])
-            )
-    if program == ASSOCIATED and kind in ("create", "createIdempotent"):
-        return Operation(
-            "associate", info["source"], info["account"], info["wallet"], mint=info.get("mint")
-        )
-    if program not in TOKEN_PROGRAMS or kind not in PARSED_TOKEN:
-        return None
-    name = PARSED_TOKEN[kind]
-    authority = (
-        info.get("authority")
-        or info.get("multisigAuthority")
-        or info.get("owner")
-        or info.get("multisigOwner")
-    )
-    amount = int(info.get("amount") or (info.get("tokenAmount") or {}).get("amount") or 0)
-    source = info.get("source") or (info.get("account") if name in ("burn", "close") else None)
-    target = info.get("destination") or (
-        info.get("account") if name in ("mint", "initialize") else None
-    )
-    return Operation(name, source, target, authority, amount, info.get("mint"))
-
-
-def _read_data(program, a, data):
-    """The Operation of an instruction given as bytes (layouts: the System and SPL Token programs'
-    instruction enums), or None.
-    """
-    try:
-        if program == SYSTEM:
-            return _read_system(a, data)
-        if program in TOKEN_PROGRAMS:
-            return _read_token(a, data)
-        if program == ASSOCIATED:
-            return Operation("associate", a[0], a[1], a[2], mint=a[3])
-    except IndexError:
-        # too short for what it claims: nothing can be read from it
-        pass
-    return None
-
-
-def _u64(data, at):
-    return int.from_bytes(data[at : at + 8], "little")
-
-
-def _read_system(a, data):
-    kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
-    if kind == 2:
-        return Operation("transfer", a[0], a[1], amount=_u64(data, 4))
-    if kind == 0:
-        return Operation("create", a[0], a[1], amount=_u64(data, 4))
-    if kind == 3:
-        return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    return None
-
-
-def _read_token(a, data):
-    kind = data[0]
-    if kind == 3:
-        return Operation("send", a[0], a[1], a[2], _u64(data, 1))
-    if kind == 12:
-        return Operation("send", a[0], a[2], a[3], _u64(data, 1), a[1])
-    # Token-2022: transfer with a stated fee
-    if kind == 26 and data[1] == 1:
-        return Operation("send", a[0], a[2], a[3], _u64(data, 2), a[1])
-    if kind in (7, 14):
-        return Operation("mint", None, a[1], a[2], _u64(data, 1), a[0])
-    if kind in (8, 15):
-        return Operation("burn", a[0], None, a[2], _u64(data, 1), a[1])
-    if kind == 9:
-        return Operation("close", a[0], a[1], a[2])
-    if kind == 1:
-        return Operation("initialize", None, a[0], a[2], mint=a[1])
-    if kind in (16, 18):
-        return Operation("initialize", None, a[0], b58encode(data[1:33]).decode(), mint=a[1])
-    if kind in (4, 13):
-        return Operation("approve", a[0], None, a[2] if kind == 4 else a[3])
-    return None
-
-
-# ---- whose is what -------------------------------------------------------------------------------
-FIELD = 2**255 - 19
-EDWARDS_D = -121665 * pow(121666, FIELD - 2, FIELD) % FIELD
-
-
-def _on_curve(point):
-    """Is this a point of edwards25519 (RFC 8032, 5.1.3)? A program-derived address never is."""
-    y = int.from_bytes(point, "little") & (2**255 - 1)
-    if y >= FIELD:
-        return False
-    x2 = (y * y - 1) * pow(EDWARDS_D * y * y + 1, FIELD - 2, FIELD) % FIELD
-    return x2 == 0 or pow(x2, (FIELD - 1) // 2, FIELD) == 1
-
-
-@lru_cache(4096)
-def associated_address(wallet, mint, program=TOKEN):
-    """The associated token account of a wallet and a mint: the derived address with the highest
-    bump off the curve.
-    """
-    seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
-    for bump in range(255, -1, -1):
-        address = hashlib.sha256(
-            seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
-        ).digest()
-        if not _on_curve(address):
-            return b58encode(address).decode()
-    raise ValueError("no bump gives an address off the curve")
-
-
-def _named_as_own(receipt, wallet):
-    """Accounts that an instruction ties to the wallet, for receipts that do not tell owners."""
-    for one in receipt.operations():
-        if one.authority != wallet:
-            continue
-        if one.name in ("initialize", "associate"):
-            yield one.target
-        elif one.name in ("send", "approve", "close", "burn"):
-            yield one.source
-
-
-def own_accounts(receipt, wallet, known=frozenset()):
-    """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
-
-    An owner that the receipt leaves out is inferred from `known` accounts, the associated address
-    and the instructions.
-    """
-    own, unowned, named = {}, [], None
-    for address, sides in receipt.tokens.items():
-        mine = []
-        for side in sides:
-            if side is None or side.owner is not None:
-                mine.append(side is not None and side.owner == wallet)
-                continue
-            named = set(_named_as_own(receipt, wallet)) if named is None else named
-            mine.append(
-                address in known
-                or address in named
-                or address == associated_address(wallet, side.mint)
-            )
-            if not mine[-1]:
-                unowned.append(address)
-        if any(mine):
-            own[address] = tuple(mine)
-    return own, tuple(sorted(set(unowned)))
-
-
-def touches(receipt, wallet, known=frozenset()):
-    """Does the receipt name the wallet or an account of its own?"""
-    return (
-        wallet in receipt.keys
-        or bool(known & set(receipt.keys))
-        or bool(own_accounts(receipt, wallet, known)[0])
-    )
-
-
-def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
-    """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen
-    in other receipts.
-    """
-    own, unowned = own_accounts(receipt, wallet, known)
-    balances = [_balance(receipt, address, mine) for address, mine in sorted(own.items())]
-    before, after = receipt.lamports(wallet)
-    lamports = after - before
-    wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
-    rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
-    sponsored = _sponsored(receipt, wallet, own, balances)
-    if wallet in receipt.keys:
-        balances.insert(0, Balance(wallet, None, 9, 0, 0, before, after))
-    tips = sum(
-        one.amount
-        for one in receipt.operations()
-        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
-    )
-    return Effect(
-        wallet=wallet,
-        lamports=lamports,
-        fee=receipt.fee if receipt.keys[0] == wallet else 0,
-        wrapped=wrapped,
-        rent=rent,
-        sponsored=sponsored,
-        sol=lamports + wrapped + rent - sponsored,
-        tip=0 if receipt.failed else tips,
-        tokens=_changes(balances),
-        balances=tuple(balances),
-        unowned=unowned,
-        inferred=any(
-            side is not None and side.owner is None
-            for sides in receipt.tokens.values()
-            for side in sides
-        ),
-        own=frozenset(own) | {wallet},
-    )
-
-
-def _balance(receipt, address, mine):
-    sides, lamports = receipt.tokens[address], receipt.lamports(address)
-    some = sides[1] or sides[0]
-    amounts = [side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine)]
-    held = [amount if is_mine else 0 for amount, is_mine in zip(lamports, mine)]
-    return Balance(address, some.mint, some.decimals, *amounts, *held)
-
-
-def _changes(balances):
-    """Raw changes per mint over the own accounts; wrapped SOL is SOL, not a token."""
-    changes, decimals = defaultdict(int), {}
-    for one in balances:
-        if one.mint not in (None, WRAPPED_SOL):
-            changes[one.mint] += one.after - one.before
-            decimals[one.mint] = one.decimals
-    return tuple(
-        (mint, change, decimals[mint]) for mint, change in sorted(changes.items()) if change
-    )
-
-
-def _sponsored(receipt, wallet, own, balances):
-    """Rent that others put into own accounts opened here, less what the wallet paid them back in
-    the same receipt.
-
-    Lamports that lay at the address before it was opened were put there by somebody else too, in an
-    earlier receipt.
-    """
-    paid_back = defaultdict(int)
-    for one in receipt.operations():
-        if one.name == "transfer" and one.source == wallet:
-            paid_back[one.target] += one.amount
-    total = 0
-    for balance in balances:
-        deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
-        if receipt.tokens[balance.address][0] is not None or deposit <= 0:
-            continue
-        funded = defaultdict(int, {None: receipt.lamports(balance.address)[0]})
-        for one in receipt.operations():
-            if (
-                one.name in ("transfer", "create")
-                and one.target == balance.address
-                and one.source not in own
-                and one.source != wallet
-            ):
-                funded[one.source] += one.amount
-        for funder, amount in funded.items():
-            given = min(amount, deposit)
-            returned = min(given, paid_back[funder]) if funder else 0
-            if funder:
-                paid_back[funder] -= returned
-            deposit -= given
-            total += given - returned
-    return total

@@ -21,7 +21,8 @@ from chain.amounts import sol
 from chain.coverage import decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
-from chain.ledger import Book, Opening
+from chain.ledger import Book
+from chain.lots import Opening
 from models import (
     Address,
     HourTotal,

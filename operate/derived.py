@@ -14,7 +14,8 @@ from chain import store
 from chain.coverage import order_entries
 from chain.entries import Entry
 from chain.kinds import TRADES
-from chain.ledger import Book, Opening
+from chain.ledger import Book
+from chain.lots import Opening
 from models import Trade
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader

@@ -20,7 +20,7 @@ from base58 import b58decode
 from corpus import HISTORY, REPLAY
 
 from chain import rpc
-from chain.receipts import TOKEN
+from chain.instructions import TOKEN
 
 
 class FakeClock:

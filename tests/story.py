@@ -15,7 +15,7 @@ from collections import defaultdict
 from base58 import b58encode
 from node import Chain, Row
 
-from chain.receipts import SYSTEM, TOKEN
+from chain.instructions import SYSTEM, TOKEN
 
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"  # a program of family swap
 FEE, RENT, DECIMALS = 5_000, 2_039_280, 6

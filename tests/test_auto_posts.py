@@ -8,8 +8,8 @@ import pytest
 import models
 from accounts.auto_posts import update_posts
 from chain.coverage import Progress
+from chain.effects import Balance
 from chain.entries import Entry
-from chain.receipts import Balance
 from chain.store import Books
 from models import Address, Attachment, Bot, Owner, Post, Wallet, WalletSignature
 from voice.facts import find_foreign_numbers

@@ -8,7 +8,8 @@ from story import Story, address
 
 from chain.coverage import Progress, decide_state, is_explained, order_entries
 from chain.entries import read_entry
-from chain.ledger import Book, Gap, Seen
+from chain.ledger import Book
+from chain.lots import Gap, Seen
 from chain.programs import table
 from chain.receipts import parse_receipt
 

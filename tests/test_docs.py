@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from accounts.problem import CODES
+from chain.effects import Balance
 from chain.entries import Entry
 from chain.ledger import Book
-from chain.receipts import Balance
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,9 +9,10 @@ import pytest
 from story import VENUE, Story, address
 from test_receipts import read_truth
 
+from chain.effects import read_effect
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS, table
-from chain.receipts import parse_receipt, read_effect
+from chain.receipts import parse_receipt
 
 # Where a rest of one mint stays behind, accounting.md's rule 5 calls it a residue and truth.csv,
 # older, calls the receipt ambiguous and names

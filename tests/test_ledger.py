@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chain.coverage import order_entries
+from chain.effects import Balance
 from chain.entries import Entry, read_entry
-from chain.ledger import Book, Gap, Opening
+from chain.ledger import Book
+from chain.lots import Gap, Opening
 from chain.programs import table
-from chain.receipts import Balance, parse_receipt
+from chain.receipts import parse_receipt
 
 FEE, RENT = 5, 2_000
 

@@ -19,7 +19,7 @@ import observer as module
 from accounts.influencers import attach_wallet
 from accounts.problem import Problem
 from chain import rpc
-from chain.receipts import TOKEN
+from chain.instructions import TOKEN
 from models import Address, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from operate.inspection import inspect
 from web.api.health import check_health

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
+from chain.effects import associated_address, read_effect, touches
 from chain.entries import Entry, read_entry
 from chain.ledger import Book
 from chain.programs import TIP_ACCOUNTS, table
-from chain.receipts import BadReceipt, associated_address, parse_receipt, read_effect, touches
+from chain.receipts import BadReceipt, parse_receipt
 
 PROGRAMS = table()
 

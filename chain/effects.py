@@ -1,0 +1,223 @@
+"""What one receipt did to one wallet: its own accounts, its SOL, rent and tokens. Pure; amounts in
+lamports and raw token units.
+"""
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from base58 import b58decode, b58encode
+
+from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
+    where the side is not the wallet's.
+
+    For the wallet itself `mint` is None and the amounts are 0.
+    """
+
+    address: str
+    mint: str | None
+    decimals: int
+    before: int
+    after: int
+    lamports_before: int
+    lamports_after: int
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one receipt did to one wallet: L, f, S, R and solChange of accounting.md section 1, in
+    lamports.
+    """
+
+    wallet: str
+    lamports: int
+    fee: int
+    wrapped: int
+    rent: int
+    sponsored: int
+    sol: int
+    tip: int
+    tokens: (
+        # ((mint, raw change, decimals), ...) non-zero, sorted by mint, wrapped SOL left out
+        tuple
+    )
+    balances: tuple
+    # token accounts whose owner the receipt does not tell and nothing lets infer
+    unowned: tuple = ()
+    # some owner is missing (2021)
+    inferred: bool = False
+    own: frozenset = field(default=frozenset())
+
+
+FIELD = 2**255 - 19
+EDWARDS_D = -121665 * pow(121666, FIELD - 2, FIELD) % FIELD
+
+
+def _on_curve(point):
+    """Is this a point of edwards25519 (RFC 8032, 5.1.3)? A program-derived address never is."""
+    y = int.from_bytes(point, "little") & (2**255 - 1)
+    if y >= FIELD:
+        return False
+    x2 = (y * y - 1) * pow(EDWARDS_D * y * y + 1, FIELD - 2, FIELD) % FIELD
+    return x2 == 0 or pow(x2, (FIELD - 1) // 2, FIELD) == 1
+
+
+@lru_cache(4096)
+def associated_address(wallet, mint, program=TOKEN):
+    """The associated token account of a wallet and a mint: the derived address with the highest
+    bump off the curve.
+    """
+    seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
+    for bump in range(255, -1, -1):
+        address = hashlib.sha256(
+            seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
+        ).digest()
+        if not _on_curve(address):
+            return b58encode(address).decode()
+    raise ValueError("no bump gives an address off the curve")
+
+
+def _named_as_own(receipt, wallet):
+    """Accounts that an instruction ties to the wallet, for receipts that do not tell owners."""
+    for one in receipt.operations():
+        if one.authority != wallet:
+            continue
+        if one.name in ("initialize", "associate"):
+            yield one.target
+        elif one.name in ("send", "approve", "close", "burn"):
+            yield one.source
+
+
+def own_accounts(receipt, wallet, known=frozenset()):
+    """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
+
+    An owner that the receipt leaves out is inferred from `known` accounts, the associated address
+    and the instructions.
+    """
+    own, unowned, named = {}, [], None
+    for address, sides in receipt.tokens.items():
+        mine = []
+        for side in sides:
+            if side is None or side.owner is not None:
+                mine.append(side is not None and side.owner == wallet)
+                continue
+            named = set(_named_as_own(receipt, wallet)) if named is None else named
+            mine.append(
+                address in known
+                or address in named
+                or address == associated_address(wallet, side.mint)
+            )
+            if not mine[-1]:
+                unowned.append(address)
+        if any(mine):
+            own[address] = tuple(mine)
+    return own, tuple(sorted(set(unowned)))
+
+
+def touches(receipt, wallet, known=frozenset()):
+    """Does the receipt name the wallet or an account of its own?"""
+    return (
+        wallet in receipt.keys
+        or bool(known & set(receipt.keys))
+        or bool(own_accounts(receipt, wallet, known)[0])
+    )
+
+
+def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
+    """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen
+    in other receipts.
+    """
+    own, unowned = own_accounts(receipt, wallet, known)
+    balances = [_balance(receipt, address, mine) for address, mine in sorted(own.items())]
+    before, after = receipt.lamports(wallet)
+    lamports = after - before
+    wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
+    rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
+    sponsored = _sponsored(receipt, wallet, own, balances)
+    if wallet in receipt.keys:
+        balances.insert(0, Balance(wallet, None, 9, 0, 0, before, after))
+    tips = sum(
+        one.amount
+        for one in receipt.operations()
+        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
+    )
+    return Effect(
+        wallet=wallet,
+        lamports=lamports,
+        fee=receipt.fee if receipt.keys[0] == wallet else 0,
+        wrapped=wrapped,
+        rent=rent,
+        sponsored=sponsored,
+        sol=lamports + wrapped + rent - sponsored,
+        tip=0 if receipt.failed else tips,
+        tokens=_changes(balances),
+        balances=tuple(balances),
+        unowned=unowned,
+        inferred=any(
+            side is not None and side.owner is None
+            for sides in receipt.tokens.values()
+            for side in sides
+        ),
+        own=frozenset(own) | {wallet},
+    )
+
+
+def _balance(receipt, address, mine):
+    sides, lamports = receipt.tokens[address], receipt.lamports(address)
+    some = sides[1] or sides[0]
+    amounts = [side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine)]
+    held = [amount if is_mine else 0 for amount, is_mine in zip(lamports, mine)]
+    return Balance(address, some.mint, some.decimals, *amounts, *held)
+
+
+def _changes(balances):
+    """Raw changes per mint over the own accounts; wrapped SOL is SOL, not a token."""
+    changes, decimals = defaultdict(int), {}
+    for one in balances:
+        if one.mint not in (None, WRAPPED_SOL):
+            changes[one.mint] += one.after - one.before
+            decimals[one.mint] = one.decimals
+    return tuple(
+        (mint, change, decimals[mint]) for mint, change in sorted(changes.items()) if change
+    )
+
+
+def _sponsored(receipt, wallet, own, balances):
+    """Rent that others put into own accounts opened here, less what the wallet paid them back in
+    the same receipt.
+
+    Lamports that lay at the address before it was opened were put there by somebody else too, in an
+    earlier receipt.
+    """
+    paid_back = defaultdict(int)
+    for one in receipt.operations():
+        if one.name == "transfer" and one.source == wallet:
+            paid_back[one.target] += one.amount
+    total = 0
+    for balance in balances:
+        deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
+        if receipt.tokens[balance.address][0] is not None or deposit <= 0:
+            continue
+        funded = defaultdict(int, {None: receipt.lamports(balance.address)[0]})
+        for one in receipt.operations():
+            if (
+                one.name in ("transfer", "create")
+                and one.target == balance.address
+                and one.source not in own
+                and one.source != wallet
+            ):
+                funded[one.source] += one.amount
+        for funder, amount in funded.items():
+            given = min(amount, deposit)
+            returned = min(given, paid_back[funder]) if funder else 0
+            if funder:
+                paid_back[funder] -= returned
+            deposit -= given
+            total += given - returned
+    return total

@@ -1,0 +1,126 @@
+"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries, sums."""
+
+from dataclasses import dataclass
+
+# above every slot: the rank of an account that was never seen
+UNSEEN_SLOT = 2**63
+
+
+@dataclass(slots=True)
+class Lot:
+    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that
+    brought it; None where none was observed.
+
+    `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
+    (1, n) the n-th that was booked.
+    """
+
+    number: tuple
+    origin: str | None
+    amount: int
+    cost: int | None
+    left: int
+    left_cost: int | None
+
+    def __lt__(self, other):
+        return self.number < other.number
+
+    def cut(self, quantity):
+        """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets
+        what is left.
+        """
+        self.left -= quantity
+        if self.cost is None:
+            return Slice(self, quantity, None)
+        cost = self.cost * quantity // self.amount if self.left else self.left_cost
+        self.left_cost -= cost
+        return Slice(self, quantity, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    lot: Lot
+    amount: int
+    cost: int | None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What an account held when it was first seen. It was there from the beginning, before all that
+    was observed; its cost is unknown.
+
+    `rank`: (0, slot, place of the receipt in it, address) of that first sight; an account that no
+    receipt touches comes after all that one does.
+    """
+
+    rank: tuple
+    mint: str
+    amount: int
+    decimals: int
+
+    @classmethod
+    def untouched(cls, address, mint, amount, decimals):
+        """What a node says that an account holds which no known receipt touches."""
+        return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Slots between two receipts around a break in the chain of balances (closed interval), and
+    why.
+    """
+
+    from_slot: int
+    to_slot: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What the books made of one entry. `status`: matched | partial | unmatched | not_applicable;
+    amounts None where unknown.
+
+    `lots`: ((origin signature or None, raw amount, lamports or None), ...) a sale took.
+    """
+
+    entry: object
+    flags: tuple = ()
+    status: str = "not_applicable"
+    result: int | None = None
+    proceeds: int | None = None
+    cost: int | None = None
+    matched: int = 0
+    unmatched: int = 0
+    lots: tuple = ()
+
+
+@dataclass
+class Totals:
+    realized: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    volume: int = 0
+    trades: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last that a receipt said of an own account."""
+
+    slot: int
+    mint: str | None
+    amount: int
+    lamports: int
+
+
+def share(total, parts):
+    """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
+    whole, given = sum(parts), []
+    for part in parts[:-1]:
+        given.append(total * part // whole)
+    return given + [total - sum(given)]
