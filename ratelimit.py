@@ -2,20 +2,21 @@
 its keys, workers and machines.
 
 Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a
-refused request uses nothing up; `storage.counters` keeps them. flask-limiter, which asks addresses and
-forms (web.gate), counts in the same place: nobody gets more by meeting another worker.
+refused request uses nothing up; `storage.counters` keeps them. flask-limiter, which asks addresses
+and forms (web.server.gate), counts in the same place: nobody gets more by meeting another worker.
 """
 
 import contextlib
 import functools
 import ipaddress
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from limits import RateLimitItemPerMinute
 from limits.storage import Storage
 
-from config import WINDOW_SECONDS
+from config import WINDOW_SECONDS, Config
 from storage import counters
 
 NOTE_USE_MS = 60_000
@@ -49,10 +50,10 @@ class RateLimitState:
     """The answer to one asking. `admitted`: was it counted, in all its windows."""
 
     admitted: bool
-    windows: tuple
+    windows: tuple[Window, ...]
 
     @property
-    def tightest(self):
+    def tightest(self) -> Window:
         """The window that runs out first; of equals the one that resets later."""
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
@@ -60,9 +61,9 @@ class RateLimitState:
 class Allowance:
     """The limits, over the counters of a store (`storage.counters`)."""
 
-    def __init__(self, store):
+    def __init__(self, store: counters.Store) -> None:
         self.store = store
-        self._used = {}
+        self._used: dict[str, int] = {}
 
     def note_use(self, key: str, now: int) -> None:
         """Keep when this key (its public id) was last used, `now` in ms, at most once a minute.
@@ -86,33 +87,39 @@ class Allowance:
         except self.store.unusable:
             return {}
 
-    def take(self, limits, now):
+    def take(self, limits: Sequence[Limit], now: float) -> RateLimitState:
         """Count one request in every one of `limits`, or in none if any is used up: RateLimitState.
         `now`: Unix seconds.
         """
         return self._ask(limits, 1, now)
 
-    def look(self, limits, now):
+    def look(self, limits: Sequence[Limit], now: float) -> RateLimitState:
         """How the limits stand; counts nothing."""
         return self._ask(limits, 0, now)
 
-    def _ask(self, limits, amount, now):
+    def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
         counted, used = self.store.count(
-            [(limit.subject, limit.name, _end(limit.seconds, now), limit.most) for limit in limits],
+            [
+                counters.Counter(limit.subject, limit.name, _end(limit.seconds, now), limit.most)
+                for limit in limits
+            ],
             amount,
             now,
         )
         return RateLimitState(
-            counted, tuple(_show_window(limit, count, now) for limit, count in zip(limits, used))
+            counted,
+            tuple(
+                _show_window(limit, count, now) for limit, count in zip(limits, used, strict=True)
+            ),
         )
 
 
-def _end(seconds, now):
+def _end(seconds: int, now: float) -> int:
     """When the present window ends: windows are aligned to the clock."""
     return (int(now) // seconds + 1) * seconds
 
 
-def _show_window(limit, used, now):
+def _show_window(limit: Limit, used: int, now: float) -> Window:
     return Window(
         limit.name, limit.most, max(0, limit.most - used), _end(limit.seconds, now) - int(now)
     )
@@ -127,58 +134,67 @@ class Counters(Storage):
     minute, aligned here as all others. `clock()`: Unix seconds.
     """
 
-    STORAGE_SCHEME = ["allowance"]
+    STORAGE_SCHEME = ["allowance"]  # noqa: RUF012
     # none leaves it
     base_exceptions = ()
 
-    def __init__(self, uri=None, wrap_exceptions=False, *, store, clock):
+    def __init__(
+        self,
+        uri: str | None = None,
+        wrap_exceptions: bool = False,
+        *,
+        store: counters.Store,
+        clock: Callable[[], float],
+    ) -> None:
         super().__init__(uri, wrap_exceptions)
         self.store, self.clock = store, clock
 
-    def incr(self, key, expiry, amount=1):
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         # `get` is not told which window is meant
         assert expiry == MINUTE
         now = self.clock()
         try:
-            return self.store.count([(key, "", _end(MINUTE, now), UNLIMITED)], amount, now)[1][0]
+            return self.store.count(
+                [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
+            )[1][0]
         except self.store.unusable as error:
             # who can still be answered is: with a full disk, or without Redis, addresses go
             # uncounted
             log.error("an address went uncounted: %s", type(error).__name__)
             return 0
 
-    def get(self, key):
+    def get(self, key: str) -> int:
         return self.incr(key, MINUTE, 0)
 
-    def get_expiry(self, key):
+    def get_expiry(self, key: str) -> float:
         return _end(MINUTE, self.clock())
 
-    def clear(self, key):
+    def clear(self, key: str) -> None:
         self.incr(key, MINUTE, -self.get(key))
 
-    def reset(self):
+    def reset(self) -> int | None:
         raise NotImplementedError("counters end with their windows")
 
-    def check(self):
+    def check(self) -> bool:
         return counters.find_problem(self.store, self.clock()) is None
 
 
 # ---- which limits a request meets ----------------------------------------------------------------
-def list_limits(config, owner_id, posting=False):
+def list_limits(config: Config, owner_id: int, posting: bool = False) -> list[Limit]:
     """The windows of an owner, shortest first; on POST the one for posts too."""
     limits = [
         Limit(f"owner:{owner_id}", name, WINDOW_SECONDS[name], most)
         for name, most in config.allowance
     ]
     return (
-        limits + [Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)]
+        [*limits, Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)]
         if posting
         else limits
     )
 
 
-def find_address_limit(config, network):
-    """The very counter in which flask-limiter counts an address (web.gate), for requests that are
+def find_address_limit(config: Config, network: str) -> Limit:
+    """The very counter in which flask-limiter counts an address (web.server.gate), for requests that are
     counted for their owner at the same time.
     """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
@@ -186,8 +202,8 @@ def find_address_limit(config, network):
 
 
 @functools.lru_cache(4096)
-def network_of(address):
-    """An IPv4 address itself, the /64 of an IPv6 one: whoever has one address of it has them all."""
+def network_of(address: str) -> str:
+    """An IPv4 address itself, the /64 of an IPv6 one: who has one address of it has them all."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -201,7 +217,7 @@ def network_of(address):
 
 
 # ---- what the headers say ------------------------------------------------------------------------
-def show_headers(standing):
+def show_headers(standing: RateLimitState) -> dict[str, str]:
     """RateLimit-Limit, -Remaining and -Reset of the tightest window."""
     tightest = standing.tightest
     return {
@@ -212,12 +228,12 @@ def show_headers(standing):
 
 
 @functools.lru_cache
-def show_policy(allowance):
+def show_policy(allowance: tuple[tuple[str, int], ...]) -> str:
     """RateLimit-Policy: all windows every request counts in."""
     return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
 
 
-def show_windows(standing):
+def show_windows(standing: RateLimitState) -> list[dict[str, str | int]]:
     return [
         {
             "window": window.name,

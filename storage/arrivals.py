@@ -1,4 +1,6 @@
-"""What a write carries with it, in the transaction that makes it true: its place in the order of arrival."""
+"""What a write carries with it, in the transaction that makes it true: its place in the order of
+arrival.
+"""
 
 from typing import Any
 

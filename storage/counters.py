@@ -13,10 +13,13 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import apsw
 
-from config import BadSetting
+from config import BadSetting, Config
 from storage.trouble import DISK_FLOOR, find_free
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
@@ -24,7 +27,35 @@ PROBES = 2**53
 log = logging.getLogger("candor")
 
 
-def open_store(config):
+class Counter(NamedTuple):
+    """How often `subject` may be counted under `name` in the window that ends at the Unix second
+    `ends`: at most `most` times.
+    """
+
+    subject: str
+    name: str
+    ends: int
+    most: int
+
+
+class Store(Protocol):
+    """Where requests are counted: a File or Redis."""
+
+    name: str
+    unusable: tuple[type[Exception], ...]
+
+    def count(
+        self, counters: Sequence[Counter], amount: int, now: float
+    ) -> tuple[bool, list[int]]: ...
+
+    def note_use(self, key: str, at: int) -> None: ...
+
+    def find_uses(self) -> dict[str, int]: ...
+
+    def close(self) -> None: ...
+
+
+def open_store(config: Config) -> Store:
     """The File in DATA_DIR, or the Redis of RATELIMIT_STORAGE_URL. Raises BadSetting where the
     package for it is missing.
     """
@@ -35,12 +66,12 @@ def open_store(config):
     )
 
 
-def find_problem(store, now):
+def find_problem(store: Store, now: float) -> str | None:
     """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a
     full disk can be read.
     """
     try:
-        store.count([("health", "", 0, PROBES)], 1, now)
+        store.count([Counter("health", "", 0, PROBES)], 1, now)
     except store.unusable as error:
         return type(error).__name__
     return None
@@ -48,7 +79,9 @@ def find_problem(store, now):
 
 # ---- a file of its own, so that a long write to the main database delays nobody ------------------
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS counted (subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS counted (
+    subject TEXT, name TEXT, ends INTEGER, used INTEGER, PRIMARY KEY (subject, name, ends)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS used (key TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
 ASKED = "WITH asked (subject, name, ends, most) AS (VALUES {marks}) "
@@ -57,7 +90,8 @@ COUNT = (
     + """
 INSERT INTO counted SELECT subject, name, ends, ? FROM asked
 WHERE NOT EXISTS (SELECT 1 FROM asked JOIN counted USING (subject, name, ends) WHERE used >= most)
-ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used RETURNING subject, name, ends, used"""
+ON CONFLICT (subject, name, ends) DO UPDATE SET used = used + excluded.used
+RETURNING subject, name, ends, used"""
 )
 LOOK = (
     ASKED + "SELECT subject, name, ends, used FROM asked JOIN counted USING (subject, name, ends)"
@@ -74,15 +108,16 @@ class File:
     processes (SQLite's own lock).
     """
 
-    name, unusable = "file", (apsw.BusyError, apsw.FullError, *BROKEN)
+    name = "file"
+    unusable: tuple[type[Exception], ...] = (apsw.BusyError, apsw.FullError, *BROKEN)
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._connection = None
-        self._swept_at = 0
+        self._connection: apsw.Connection | None = None
+        self._swept_at = 0.0
 
-    def count(self, counters, amount, now):
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
         """(was it counted, [how often each counter was by now]). Adds `amount` to all unless one
         has its most; 0 only looks. `now`: Unix seconds.
 
@@ -111,18 +146,18 @@ class File:
         with self._lock:
             return dict((self._connection or self._open()).execute("SELECT key, at FROM used"))
 
-    def close(self):
+    def close(self) -> None:
         with self._lock:
             self._forget()
 
-    def _enter(self, now):
+    def _enter(self, now: float) -> Callable[..., Any]:
         execute = (self._connection or self._open()).execute
         if now - self._swept_at > SWEEP_SECONDS:
             self._swept_at = now
             execute("DELETE FROM counted WHERE ends <= ?", (int(now) - GRACE_SECONDS,))
         return execute
 
-    def _open(self):
+    def _open(self) -> apsw.Connection:
         """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes
         a new file a WAL, SQLite waits for nobody: that is asked again.
         """
@@ -141,25 +176,28 @@ class File:
         self._connection = connection
         return connection
 
-    def _forget(self):
+    def _forget(self) -> None:
         if self._connection is not None:
             self._connection.close(True)
             self._connection = None
 
-    def _remove(self):
+    def _remove(self) -> None:
         self._forget()
         for suffix in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).unlink()
 
 
-def _count(execute, counters, amount):
+def _count(
+    execute: Callable[..., Any], counters: Sequence[Counter], amount: int
+) -> tuple[bool, list[int]]:
     marks, values = (
         ",".join(["(?,?,?,?)"] * len(counters)),
         [value for counter in counters for value in counter],
     )
     counted = execute(COUNT.format(marks=marks), [*values, amount]).fetchall() if amount else []
-    used = {row[:3]: row[3] for row in counted or execute(LOOK.format(marks=marks), values)}
+    rows = counted or execute(LOOK.format(marks=marks), values)
+    used = {(subject, name, ends): times for subject, name, ends, times in rows}
     return bool(counted), [used.get(counter[:3], 0) for counter in counters]
 
 
@@ -189,7 +227,7 @@ class Redis:
 
     name = "redis"
 
-    def __init__(self, url):
+    def __init__(self, url: str) -> None:
         """Asks nobody yet. `url`: redis[s]://[[user]:password@]host[:port][/database]."""
         try:
             import redis
@@ -200,9 +238,10 @@ class Redis:
                 "RATELIMIT_STORAGE_URL needs the package redis: .venv/bin/pip install"
                 " --editable '.[redis]'"
             ) from None
-        self.unusable, self._unreachable = (redis.RedisError,), redis.ConnectionError
+        self.unusable: tuple[type[Exception], ...] = (redis.RedisError,)
+        self._unreachable = redis.ConnectionError
         # what was sent twice might be counted twice
-        self._client = redis.Redis.from_url(
+        self._client: Any = redis.Redis.from_url(
             url,
             protocol=2,
             socket_connect_timeout=TIMEOUT_SECONDS,
@@ -210,9 +249,9 @@ class Redis:
             retry=Retry(NoBackoff(), 0),
         )
         self._script = self._client.register_script(SCRIPT)
-        self._rests_until = 0
+        self._rests_until = 0.0
 
-    def count(self, counters, amount, now):
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
         """As File's."""
         keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
         kept = [
@@ -234,19 +273,19 @@ class Redis:
         with self._trying():
             return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 
-    def close(self):
+    def close(self) -> None:
         self._client.close()
 
     @contextlib.contextmanager
-    def _trying(self):
+    def _trying(self) -> Iterator[None]:
         """While it rests only one request, now and then, waits to see whether it is back."""
         resting, now = self._rests_until, time.monotonic()
         if now < resting:
             raise self._unreachable(f"Redis failed less than {REST_SECONDS} s ago")
-        self._rests_until = resting and now + REST_SECONDS
+        self._rests_until = now + REST_SECONDS if resting else 0.0
         try:
             yield
         except self.unusable:
             self._rests_until = time.monotonic() + REST_SECONDS
             raise
-        self._rests_until = 0
+        self._rests_until = 0.0

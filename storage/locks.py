@@ -2,19 +2,21 @@
 
 import fcntl
 import os
+from pathlib import Path
 
 # locked by whoever may open the database of a DATA_DIR
 DATA_DIR_LOCK = "open.lock"
-_held = None
+_held: int | None = None
 
 
 class FileLock:
     """A lock of all processes that share a folder; the kernel frees it when its process dies."""
 
-    def __init__(self, path):
-        self._file = open(path, "w")
+    def __init__(self, path: Path) -> None:
+        # open as long as the lock is held
+        self._file = open(path, "w")  # noqa: SIM115
 
-    def take(self, wait=False):
+    def take(self, wait: bool = False) -> bool:
         """Whether it is held now."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -22,14 +24,14 @@ class FileLock:
         except BlockingIOError:
             return False
 
-    def check(self):
+    def check(self) -> None:
         """It cannot be lost."""
 
-    def release(self):
+    def release(self) -> None:
         self._file.close()
 
 
-def lock_data_dir(data_dir):
+def lock_data_dir(data_dir: Path) -> None:
     """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while
     `restore` is alone inside.
     """
@@ -40,7 +42,7 @@ def lock_data_dir(data_dir):
     _held = door
 
 
-def unlock_data_dir():
+def unlock_data_dir() -> None:
     """Let go of the door; the database must be closed."""
     global _held
     if _held is not None:

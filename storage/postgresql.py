@@ -12,10 +12,12 @@ import select
 import sys
 import threading
 import time
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__
+from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__  # type: ignore[attr-defined]
 from playhouse.pool import PooledDatabase
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
@@ -69,14 +71,14 @@ class Cursor(psycopg.Cursor):
     like others.
     """
 
-    def execute(self, query, params=None, **more):
+    def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
         return super().execute(_mark(query), params or None, **more)
 
-    def executemany(self, query, rows, **more):
+    def executemany(self, query: Any, rows: Any, **more: Any) -> Any:  # type: ignore[override]
         return super().executemany(_mark(query), rows, **more)
 
 
-def _mark(sql):
+def _mark(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s") if "?" in sql else sql
 
 
@@ -85,11 +87,11 @@ class Text(StrDumperUnknown):
     one finds nothing.
     """
 
-    def dump(self, text):
+    def dump(self, text: str) -> Any:
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
-def read_url(url):
+def read_url(url: str) -> dict[str, Any]:
     """What psycopg connects with, as a dict. BadSetting, without a word of the URL, for one that is
     none or names no database.
     """
@@ -107,7 +109,7 @@ def read_url(url):
 
 
 class Driver(Psycopg3Adapter):
-    def connect(self, db, **_):
+    def connect(self, db: Any, **_: Any) -> Any:
         connection = db.open()
         connection.execute(
             f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS};"
@@ -116,13 +118,13 @@ class Driver(Psycopg3Adapter):
         return connection
 
 
-class PostgreSQL(PooledDatabase, PostgresqlDatabase):
+class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
     """Integers have 64 bits, texts compare by their bytes (as in SQLite), sums of integers are
     integers. Raises BadSetting for a URL that is none.
     """
 
     engine = "postgresql"
-    field_types = {
+    field_types = {  # noqa: RUF012
         **PostgresqlDatabase.field_types,
         "AUTO": "BIGSERIAL",
         "INT": "BIGINT",
@@ -132,7 +134,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     psycopg3_adapter = Driver
     watchful = sys.flags.dev_mode
 
-    def __init__(self, url, busy_seconds=5):
+    def __init__(self, url: str, busy_seconds: float = 5) -> None:
         self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
         self.writes = Writes()
         self._given = {**ALIVE, **read_url(url)}
@@ -140,8 +142,14 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             self._given["dbname"], max_connections=None, timeout=None, prefer_psycopg3=True
         )
 
+    if TYPE_CHECKING:
+
+        def connection(self) -> Any: ...
+
+        def cursor(self, named_cursor: Any = None) -> Any: ...
+
     # ---- connections -----------------------------------------------------------------------------
-    def open(self, **changes):
+    def open(self, **changes: Any) -> psycopg.Connection[Any]:
         """A new connection of psycopg, outside of the pool, without a timeout for locks."""
         connection = psycopg.connect(
             **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
@@ -150,7 +158,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         connection.adapters.register_dumper(str, Text)
         return connection
 
-    def _is_closed(self, conn):
+    def _is_closed(self, conn: Any) -> bool:
         """Without asking: where the server ended an idle connection, there is something to read."""
         if not conn.closed:
             poll = select.poll()
@@ -158,10 +166,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             if poll.poll(0):
                 # the pool forgets it
                 conn.close()
-        return conn.closed
+        return bool(conn.closed)
 
     @contextlib.contextmanager
-    def impatient(self):
+    def impatient(self) -> Iterator[None]:
         """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
         self.execute_sql("SET lock_timeout = 1")
         try:
@@ -169,20 +177,20 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         finally:
             self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
 
-    def stream(self, sql, rows_at_once):
+    def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
         """The rows of a query, a few at a time; inside a transaction."""
         with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
             cursor.itersize = rows_at_once
             yield from cursor.execute(sql)
 
     @contextlib.contextmanager
-    def filling(self, sql):
+    def filling(self, sql: str) -> Iterator[Callable[..., None]]:
         """`write(row)` for a COPY ... FROM STDIN, done when the block ends."""
         with __exception_wrapper__, self.cursor().copy(sql) as copy:
             yield copy.write_row
 
     # ---- writing ---------------------------------------------------------------------------------
-    def begin(self, isolation_level=None):
+    def begin(self, isolation_level: str | None = None) -> None:
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
@@ -197,7 +205,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                     cursor.execute("ROLLBACK")
                 raise
 
-    def commit(self):
+    def commit(self) -> None:
         super().commit()
         self.writes.succeed()
 
@@ -211,7 +219,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             else None
         )
 
-    def execute_sql(self, sql, params=None):
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
         """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's
         word for what is so here anyway; peewee says it to both.)
         """
@@ -221,15 +229,15 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             and self.connection().pgconn.transaction_status == TransactionStatus.IDLE
         ):
             with self.atomic():
-                return super().execute_sql(sql, params)
-        return super().execute_sql(sql, params)
+                return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
+        return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
 
     @property
-    def _checks(self):
+    def _checks(self) -> tuple[Callable[[], object], ...]:
         return getattr(self._mine, "checks", ())
 
     @contextlib.contextmanager
-    def guarding(self, check):
+    def guarding(self, check: Any) -> Iterator[None]:
         """Inside, on this thread, nothing is written unless `check()`, asked while nobody else
         writes, raises nothing. None: no more than outside.
         """
@@ -240,20 +248,20 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         finally:
             self._mine.checks = before
 
-    def check_idle(self, what):
+    def check_idle(self, what: str) -> None:
         """As SQLite.check_idle; queries are read to their end here, so only transactions matter."""
         if self.watchful and self.in_transaction():
             raise RuntimeError(f"{what} inside a transaction")
 
-    def erasing(self):
+    def erasing(self) -> contextlib.AbstractContextManager[None]:
         """What was overwritten stays in PostgreSQL's files until it is vacuumed away there."""
         return contextlib.nullcontext()
 
-    def lock(self, name):
+    def lock(self, name: str) -> "SessionLock":
         return SessionLock(self, LOCKS[name])
 
     @staticmethod
-    def is_busy(error):
+    def is_busy(error: object) -> bool:
         """Not reachable, shutting down, full, locked for too long, or given up because we hung or
         because another server leads now.
         """
@@ -262,7 +270,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         )
 
     # ---- telling ---------------------------------------------------------------------------------
-    def data_version(self):
+    def data_version(self) -> Hashable:
         """The same as before only where nobody committed anything since; to be asked for before the
         data is read. Any hashable.
 
@@ -270,28 +278,28 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         server started since, a promoted standby for instance, may give the numbers of transactions
         that were lost to others.
         """
-        return self.execute_sql(
+        row: Hashable = self.execute_sql(
             "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
         ).fetchone()
+        return row
 
-    def clock(self):
+    def clock(self) -> int:
         """Now, in ms: one clock for all machines."""
-        return self.execute_sql(
-            "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
-        ).fetchone()[0]
+        sql = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
+        return int(self.execute_sql(sql).fetchone()[0])
 
-    def version(self):
+    def version(self) -> str | None:
         """As `15.18`; None before the first connection."""
         return (
             self.server_version
             and f"{self.server_version // 10_000}.{self.server_version % 10_000}"
         )
 
-    def journal(self):
+    def journal(self) -> str:
         """It keeps nothing else than a write-ahead log."""
         return "wal"
 
-    def list_sizes(self):
+    def list_sizes(self) -> list[tuple[str, int]]:
         """[(what, bytes), ...]"""
         return [
             (
@@ -306,10 +314,11 @@ class SessionLock:
     process dies or is not heard of for three seconds.
     """
 
-    def __init__(self, database, number):
-        self._database, self._number, self._session = database, number, None
+    def __init__(self, database: Any, number: int) -> None:
+        self._database, self._number = database, number
+        self._session: psycopg.Connection[Any] | None = None
 
-    def take(self, wait=False):
+    def take(self, wait: bool = False) -> bool:
         """Whether it is held now. What was begun under its last holder has ended by then. Raises
         OperationalError.
         """
@@ -319,7 +328,8 @@ class SessionLock:
                 if self._session is None:
                     self._session = self._database.open(**WAKEFUL)
                     self._session.execute(WATCHED)
-                if self._session.execute(f"SELECT {ask}({self._number})").fetchone()[0] is False:
+                held = self._session.execute(f"SELECT {ask}({self._number})").fetchone()
+                if held == (False,):
                     return False
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
@@ -328,7 +338,7 @@ class SessionLock:
                 self.release()
                 raise
 
-    def check(self):
+    def check(self) -> None:
         """Raises OperationalError where the lock was lost."""
         session = self._session
         if session is None:
@@ -336,7 +346,7 @@ class SessionLock:
         with __exception_wrapper__:
             session.execute("SELECT 1")
 
-    def release(self):
+    def release(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()

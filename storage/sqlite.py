@@ -7,10 +7,12 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Hashable, Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import apsw
-from peewee import OperationalError, __exception_wrapper__
+from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-defined]
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
@@ -39,7 +41,7 @@ def _distrust_schema(connection: apsw.Connection) -> None:
 apsw.connection_hooks.append(_distrust_schema)
 
 
-class SQLite(PooledDatabase, APSWDatabase):
+class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
     """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time,
     taken at BEGIN (IMMEDIATE).
 
@@ -53,7 +55,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     # In WAL mode such a query holds an old snapshot, and the first commit by anybody else makes
     # the write fail at once, however long busy_timeout is.
     watchful = sys.flags.dev_mode
-    field_types = {
+    field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
         "BIGINT": "INTEGER",
         "BOOL": "INTEGER",
@@ -61,11 +63,13 @@ class SQLite(PooledDatabase, APSWDatabase):
         "SMALLINT": "INTEGER",
     }
 
-    def __init__(self, path, busy_seconds=5):
+    def __init__(self, path: Path | str, busy_seconds: float = 5) -> None:
         self.busy_ms = int(busy_seconds * 1000)
-        self._watch_lock, self._watch = threading.Lock(), None
+        self._watch_lock = threading.Lock()
+        self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
-        self.writes, self._locked_since = Writes(), None
+        self.writes = Writes()
+        self._locked_since: float | None = None
         pragmas = {
             "journal_mode": "wal",
             "synchronous": "full",
@@ -77,19 +81,19 @@ class SQLite(PooledDatabase, APSWDatabase):
             str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE"
         )
 
-    def _add_conn_hooks(self, conn):
+    def _add_conn_hooks(self, conn: Any) -> None:
         super()._add_conn_hooks(conn)
         # the migration history's timestamps are the only datetimes
         conn.convert_binding = _bind
 
-    def _is_closed(self, conn):
+    def _is_closed(self, conn: Any) -> bool:
         try:
             conn.total_changes()
             return False
         except apsw.ConnectionClosedError:
             return True
 
-    def begin(self, lock_type=None):
+    def begin(self, lock_type: str | None = None) -> None:
         """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep
         and look again, leaves the disk idle meanwhile.
         """
@@ -108,7 +112,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     @contextlib.contextmanager
-    def _until(self, end):
+    def _until(self, end: float) -> Iterator[None]:
         """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of
         waiting share one deadline.
         """
@@ -122,7 +126,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             connection.set_busy_timeout(0 if impatient else self.busy_ms)
 
     @contextlib.contextmanager
-    def _noting(self):
+    def _noting(self) -> Iterator[None]:
         try:
             yield
         except OperationalError as error:
@@ -131,30 +135,30 @@ class SQLite(PooledDatabase, APSWDatabase):
                 self.writes.fail(name_trouble(error, Path(self.database).parent))
             raise
 
-    def commit(self):
+    def commit(self) -> None:
         with self._noting():
             super().commit()
         self.writes.succeed()
         self._pass_on()
 
-    def rollback(self):
+    def rollback(self) -> None:
         try:
             super().rollback()
         finally:
             self._pass_on()
 
-    def _pass_on(self):
+    def _pass_on(self) -> None:
         if getattr(self._mine, "turn", False):
             self._mine.turn = False
             self._turn.release()
 
-    def cursor(self, named_cursor=None):
+    def cursor(self, named_cursor: Any = None) -> Any:
         cursor = super().cursor(named_cursor)
         if self.watchful:
             self._list_cursors().add(cursor)
         return cursor
 
-    def execute_sql(self, sql, params=None):
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
         if self.watchful and WRITES.match(sql):
             self.check_queries(sql)
         with self._noting():
@@ -174,9 +178,11 @@ class SQLite(PooledDatabase, APSWDatabase):
             return "disk_full"
         if tried == "locked":
             return (
-                "locked" if last == "locked" or now - self._locked_since >= LOCKED_SECONDS else None
+                "locked"
+                if last == "locked" or now - (self._locked_since or now) >= LOCKED_SECONDS
+                else None
             )
-        if last == "locked" or last == "disk_full" and free >= DISK_ROOM:
+        if last == "locked" or (last == "disk_full" and free >= DISK_ROOM):
             last = None
         return tried or last
 
@@ -191,7 +197,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return name_trouble(error, Path(self.database).parent)
         return None
 
-    def check_queries(self, what):
+    def check_queries(self, what: str) -> None:
         """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
         for cursor in self._list_cursors() if self.watchful else ():
             with contextlib.suppress(
@@ -200,19 +206,20 @@ class SQLite(PooledDatabase, APSWDatabase):
                 cursor.get_description()
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
-    def check_idle(self, what):
+    def check_idle(self, what: str) -> None:
         """In the debug mode, raise OpenQuery where this thread has a query or transaction open."""
         self.check_queries(what)
         if self.watchful and self.in_transaction():
             raise OpenQuery(f"{what} inside a transaction")
 
-    def _list_cursors(self):
+    def _list_cursors(self) -> weakref.WeakSet[Any]:
         """This thread's cursors that somebody still holds."""
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()
-        return self._mine.cursors
+        cursors: weakref.WeakSet[Any] = self._mine.cursors
+        return cursors
 
-    def data_version(self):
+    def data_version(self) -> Hashable:
         """What changes with every commit of anybody. SQLite leaves out a connection's own
         (sqlite.org/pragma.html), hence one that never writes.
         """
@@ -223,7 +230,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             # another connection counts anew
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
-    def close_all(self):
+    def close_all(self) -> None:
         super().close_all()
         with self._watch_lock:
             if self._watch is not None:
@@ -231,7 +238,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 self._watch = None
 
     @contextlib.contextmanager
-    def impatient(self):
+    def impatient(self) -> Iterator[None]:
         """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
         connection = self.connection()
         connection.set_busy_timeout(0)
@@ -243,7 +250,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             connection.set_busy_timeout(self.busy_ms)
 
     @contextlib.contextmanager
-    def erasing(self):
+    def erasing(self) -> Iterator[None]:
         """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead
         log is emptied, as soon as nobody reads an older state.
         """
@@ -255,28 +262,28 @@ class SQLite(PooledDatabase, APSWDatabase):
         self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager
-    def guarding(self, check):
+    def guarding(self, check: Any) -> Iterator[None]:
         """Nothing to guard against: a FileLock is held until the process lets go of it."""
         yield
 
-    def lock(self, name):
+    def lock(self, name: str) -> FileLock:
         return FileLock(Path(self.database).with_name(f"{name}.lock"))
 
     @staticmethod
-    def is_busy(error):
+    def is_busy(error: object) -> bool:
         """Did the database stay locked, or is the disk full?"""
         return isinstance(error, OperationalError) and not isinstance(
             error.__context__, apsw.SQLError
         )
 
     @staticmethod
-    def version():
+    def version() -> str:
         return apsw.sqlite_lib_version()
 
-    def journal(self):
-        return self.execute_sql("PRAGMA journal_mode").fetchone()[0]
+    def journal(self) -> str:
+        return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
-    def list_sizes(self):
+    def list_sizes(self) -> list[tuple[str, int]]:
         """[(what, bytes), ...]"""
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
@@ -286,7 +293,7 @@ class OpenQuery(RuntimeError):
     """A query was left open where something slow or a write follows: a fault of ours."""
 
 
-def _bind(cursor, number, value):
+def _bind(cursor: Any, number: int, value: Any) -> str:
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     raise TypeError(f"cannot bind {type(value).__name__}")

@@ -36,7 +36,7 @@ class TurnMissed(OperationalError):
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
-    """The word of TROUBLES for an error that kept something from being written or read in `folder`."""
+    """Name, as a word of TROUBLES, the error that kept something from being read or written."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TurnMissed):
