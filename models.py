@@ -54,6 +54,7 @@ class Bot(Base):
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="bots")
+    owner_id: int
     handle = TextField(unique=True)
     name = TextField()
     likeness = TextField(default="", index=True)
@@ -163,7 +164,9 @@ class Attachment(Base):
 
     id = AutoField()
     bot = ForeignKeyField(Bot, backref="attachments")
+    bot_id: int
     wallet = ForeignKeyField(Wallet, backref="attachments")
+    wallet_id: int
     ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)

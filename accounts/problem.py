@@ -2,6 +2,11 @@
 and title (contract: errors).
 """
 
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from accounts.quotas import Use
+
 CODES = {
     "invalid_json": (400, "Not a JSON object"),
     "invalid_parameter": (400, "Invalid query parameter"),
@@ -44,23 +49,31 @@ class Problem(Exception):
     answer (`Retry-After`...).
     """
 
-    def __init__(self, code, detail, errors=(), headers=None, **more):
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        errors: Iterable[dict[str, str]] = (),
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(detail)
-        self.code, self.detail, self.errors, self.headers, self.more = (
-            code,
-            detail,
-            list(errors),
-            headers or {},
-            more,
-        )
+        self.code, self.detail, self.errors = code, detail, list(errors)
+        self.headers, self.more = headers or {}, more
 
     @property
-    def status(self):
+    def status(self) -> int:
+        """The HTTP status of the code."""
         return CODES[self.code][0]
 
 
-def invalid(field, message):
-    """One field that cannot be accepted: 422."""
+def refuse_unknown(noun: str) -> NoReturn:
+    """Raise Problem `not_found` of this noun."""
+    raise Problem("not_found", f"there is no such {noun}")
+
+
+def invalid(field: str, message: str) -> Problem:
+    """Return the Problem of one field that cannot be accepted: 422."""
     return Problem(
         "validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}]
     )
@@ -80,8 +93,8 @@ QUOTA_WORDS = {
 }
 
 
-def refuse_full(use, code="quota_exceeded"):
-    """Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is
+def refuse_full(use: Use, code: str = "quota_exceeded") -> None:
+    """Raise Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is
     dropped.
     """
     if use.is_full:

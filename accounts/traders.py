@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
-from accounts import influencers, quotas
+from accounts import influencers, owners, quotas
 from accounts.fields import check_line
 from accounts.names import check_name
 from accounts.problem import Problem, invalid, refuse_full
@@ -65,7 +65,7 @@ def create_trader(
         persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
         if config and owner:
             refuse_full(quotas.find_traders(config, owner.id))
-        owner, code = (owner, None) if owner else influencers.create_owner(now)
+        owner, code = (owner, None) if owner else owners.create_owner(now)
         trader = Trader.create(
             uid=new_uid("trader"),
             owner=owner,

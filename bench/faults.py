@@ -135,12 +135,12 @@ class Trial:
 
     def _asker(self):
         """A reader and a poster, one request at each step."""
-        from accounts import influencers
+        from accounts import api_keys
         from models import Bot, Owner
 
         bot = Bot.select().first()
         key, publish = (
-            influencers.create_key(
+            api_keys.create_key(
                 Owner.get_by_id(bot.owner_id), scope, 0, bot=bot if scope == "publish" else None
             ).text
             for scope in ("read", "publish")

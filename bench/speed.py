@@ -30,7 +30,7 @@ import requests
 import config
 import models
 import storage
-from accounts import influencers
+from accounts import api_keys, influencers
 from bench import rivals as rival
 from bench import servers
 from bench.clients import ask, write_request
@@ -124,8 +124,8 @@ class Seeded:
         )
         models.Key.update(revoked_at=now).where(models.Key.revoked_at.is_null()).execute()
         self.read, self.publish = (
-            influencers.create_key(bot.owner, "read", now).text,
-            influencers.create_key(bot.owner, "publish", now, bot=bot).text,
+            api_keys.create_key(bot.owner, "read", now).text,
+            api_keys.create_key(bot.owner, "publish", now, bot=bot).text,
         )
 
     def request(self, path):

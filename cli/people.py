@@ -75,9 +75,9 @@ def with_database(run):
 
 @with_database
 def run_bot_create(config, args):
-    from accounts import influencers
+    from accounts import influencers, owners
 
-    owner = influencers.find_owner(args.owner) if args.owner else None
+    owner = owners.find_owner(args.owner) if args.owner else None
     made = influencers.create_bot(
         settings.lift_quotas(config), args.name, now_ms(), args.wallet, owner
     )
@@ -98,9 +98,9 @@ def run_bot_create(config, args):
 
 @with_database
 def run_bot_list(config, args):
-    from accounts import influencers
+    from accounts import influencers, wallets
 
-    rows = [show_bot(bot, influencers.find_attachment(bot)) for bot in influencers.list_bots()]
+    rows = [show_bot(bot, wallets.find_attachment(bot)) for bot in influencers.list_bots()]
     say(
         args,
         {"data": rows},
@@ -125,14 +125,14 @@ def show_bot(bot, attachment):
 
 @with_database
 def run_bot_wallet(config, args):
-    from accounts import influencers
+    from accounts import influencers, wallets
 
     bot = influencers.find_bot(args.bot)
     if args.address == "none":
-        influencers.detach_wallet(bot, now_ms())
+        wallets.detach_wallet(bot, now_ms())
     else:
-        influencers.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
-    attachment = influencers.find_attachment(bot)
+        wallets.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
+    attachment = wallets.find_attachment(bot)
     say(
         args,
         show_bot(bot, attachment),
@@ -168,7 +168,7 @@ def run_bot_voice(config, args):
 
 @with_database
 def run_key_create(config, args):
-    from accounts import influencers
+    from accounts import api_keys, influencers, owners
     from accounts.problem import invalid
 
     now = now_ms()
@@ -179,13 +179,13 @@ def run_key_create(config, args):
         bot = influencers.find_bot(args.bot) if args.bot else None
         owner = bot and bot.owner
     else:
-        bot, owner = None, influencers.find_owner(args.owner) if args.owner else None
+        bot, owner = None, owners.find_owner(args.owner) if args.owner else None
     if owner is None:
         raise invalid(
             "--bot" if args.scope == "publish" else "--owner",
             f"say whose {args.scope} key this is to be",
         )
-    made = influencers.create_key(owner, args.scope, now, args.name, bot, expires_at)
+    made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
     say(
         args,
         {"keyId": made.key.uid, "key": made.text},
@@ -195,7 +195,7 @@ def run_key_create(config, args):
 
 @with_database
 def run_key_list(config, args):
-    from accounts import influencers
+    from accounts import api_keys, owners
     from ratelimit import Allowance
     from storage import counters
 
@@ -204,8 +204,8 @@ def run_key_list(config, args):
         uses = Allowance(store).find_uses()
     finally:
         store.close()
-    owner = influencers.find_owner(args.owner) if args.owner else None
-    rows = [show_key(key) for key in influencers.list_keys(owner, uses)]
+    owner = owners.find_owner(args.owner) if args.owner else None
+    rows = [show_key(key) for key in api_keys.list_keys(owner, uses)]
     say(
         args,
         {"data": rows},
@@ -234,17 +234,17 @@ def show_key(key):
 
 @with_database
 def run_key_revoke(config, args):
-    from accounts import influencers
+    from accounts import api_keys
 
-    influencers.revoke_key(args.key, now_ms())
+    api_keys.revoke_key(args.key, now_ms())
     say(args, {"keyId": args.key, "revoked": True}, "revoked")
 
 
 @with_database
 def run_owner_recovery(config, args):
-    from accounts import influencers
+    from accounts import owners
 
-    code = influencers.replace_recovery_code(influencers.find_owner(args.owner))
+    code = owners.replace_recovery_code(owners.find_owner(args.owner))
     say(
         args,
         {"ownerId": args.owner, "recoveryCode": code},

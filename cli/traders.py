@@ -41,9 +41,9 @@ def add_commands(commands):
 
 @with_database
 def run_create(config, args):
-    from accounts import influencers, traders
+    from accounts import owners, traders
 
-    owner = influencers.find_owner(args.owner) if args.owner else None
+    owner = owners.find_owner(args.owner) if args.owner else None
     made = traders.create_trader(
         args.name, args.family, now_ms(), args.start, owner, adaptive=args.adaptive
     )

@@ -15,7 +15,7 @@ import requests
 import config as settings
 import papertrade
 import storage
-from accounts import influencers, posts, traders
+from accounts import api_keys, influencers, posts, traders
 from demo import cast
 from market import store as market_store
 from market.providers import parse_pairs, parse_pools
@@ -67,7 +67,7 @@ def fill_database(config, recording, lines, market):
             _bring_traders(config, recording, market)
             return Stage(
                 tuple(made.publish_key.text for made in bots),
-                influencers.create_key(
+                api_keys.create_key(
                     bots[0].owner, "read", market.start * 1000, "demonstration"
                 ).text,
             )

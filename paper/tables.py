@@ -25,7 +25,7 @@ class Trader(Base):
     # lower case, derived from the name; seeds its chances
     handle = TextField(unique=True)
     name = TextField()
-    # What it shares with names that look like it; see web.names.
+    # What it shares with names that look like it; see accounts.names.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
     # JSON, as Bot's

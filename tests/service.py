@@ -12,7 +12,7 @@ import orjson
 
 import models
 import storage
-from accounts import influencers
+from accounts import api_keys, influencers
 from app import create_app
 from models import HourTotal, Trade, TradeMint, Wallet
 
@@ -58,7 +58,7 @@ class Service:
         return influencers.create_bot(self.config, name, NOW, wallet, owner)
 
     def make_read_key(self, owner):
-        return influencers.create_key(owner, "read", NOW).text
+        return api_keys.create_key(owner, "read", NOW).text
 
     # ---- requests --------------------------------------------------------------------------------
     def get(self, path, key=None, **more):

@@ -9,7 +9,7 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
-from accounts import influencers
+from accounts import api_keys, influencers, owners, wallets
 from accounts.fields import NOBODYS, check_wallet, clean_text
 from accounts.problem import Problem
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
@@ -92,9 +92,9 @@ def test_a_vault_may_be_observed_and_never_proven(service):
     assert (shown["provable"], shown["wallet"]["ownership"]) == (False, "claimed")
     refuse(
         "validation_failed",
-        lambda: influencers.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
+        lambda: wallets.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
     )
-    assert influencers.find_attachment(made.bot).ownership == "claimed"
+    assert wallets.find_attachment(made.bot).ownership == "claimed"
     assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
     person = service.make_bot("Person", PERSON)
     assert service.get(f"/api/v1/bots/{person.bot.uid}", key).json["provable"] is True
@@ -141,7 +141,7 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
         0,
     )
     assert [row.address for row in Address.select()] == [address("w")]
-    assert influencers.find_attachment(made.bot).ownership == "claimed"
+    assert wallets.find_attachment(made.bot).ownership == "claimed"
     assert len(made.recovery_code.replace("-", "")) == 26  # 128 bits in base32
     assert made.recovery_code not in str(Owner.select().dicts().get())
 
@@ -168,14 +168,14 @@ def test_a_wallet_has_one_influencer_at_a_time(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     refuse(
         "wallet_taken",
-        lambda: influencers.attach_wallet(service.config, bob.bot, address("w"), NOW),
+        lambda: wallets.attach_wallet(service.config, bob.bot, address("w"), NOW),
     )
     refuse("wallet_taken", lambda: service.make_bot("Eve", address("w")))
     assert Bot.select().count() == 2 and Owner.select().count() == 2
-    influencers.detach_wallet(ada.bot, NOW + 1)
+    wallets.detach_wallet(ada.bot, NOW + 1)
     assert Wallet.get().bot_id == ada.bot.id  # its trades stay hers until another takes it
-    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
-    assert Wallet.get().bot_id == bob.bot.id and influencers.find_attachment(ada.bot) is None
+    wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
+    assert Wallet.get().bot_id == bob.bot.id and wallets.find_attachment(ada.bot) is None
 
 
 def refuse(code, act):
@@ -186,30 +186,28 @@ def refuse(code, act):
 
 def test_proof_displaces_a_claim_but_not_a_proof(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
-    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
+    wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
     assert (
-        influencers.find_attachment(ada.bot) is None
-        and influencers.find_attachment(bob.bot).ownership == "proven"
+        wallets.find_attachment(ada.bot) is None
+        and wallets.find_attachment(bob.bot).ownership == "proven"
     )
     refuse(
         "wallet_taken",
-        lambda: influencers.attach_wallet(
+        lambda: wallets.attach_wallet(
             service.config, ada.bot, address("w"), NOW + 2, ownership="proven"
         ),
     )
-    influencers.detach_wallet(bob.bot, NOW + 3)
-    influencers.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
+    wallets.detach_wallet(bob.bot, NOW + 3)
+    wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
     assert (
-        influencers.find_attachment(bob.bot).ownership == "claimed"
+        wallets.find_attachment(bob.bot).ownership == "claimed"
     )  # the badge ended with detachment
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
     bot = service.make_bot("Ada", address("one")).bot
-    influencers.attach_wallet(service.config, bot, address("two"), NOW + 5)
-    influencers.attach_wallet(
-        service.config, bot, address("two"), NOW + 6
-    )  # again: nothing changes
+    wallets.attach_wallet(service.config, bot, address("two"), NOW + 5)
+    wallets.attach_wallet(service.config, bot, address("two"), NOW + 6)  # again: nothing changes
     rows = [
         (row.wallet.address, row.attached_at, row.detached_at)
         for row in Attachment.select().order_by(Attachment.id)
@@ -222,10 +220,10 @@ def test_an_owner_has_so_many_wallets(tmp_path):
     owner = service.make_bot("A", address("a")).owner
     second = service.make_bot("B", address("b"), owner)
     refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    influencers.attach_wallet(
+    wallets.attach_wallet(
         service.config, second.bot, address("d"), NOW
     )  # in place of one's own is no more than before
-    influencers.detach_wallet(second.bot, NOW)
+    wallets.detach_wallet(second.bot, NOW)
     service.make_bot("C", address("c"), owner)
     service.close()
 
@@ -238,25 +236,23 @@ def test_retiring_revokes_and_frees(service):
     assert (
         retired.retired_at == NOW + 1
         and Key.get().revoked_at == NOW + 1
-        and influencers.find_attachment(retired) is None
+        and wallets.find_attachment(retired) is None
     )
     refuse(
         "bot_retired",
-        lambda: influencers.attach_wallet(service.config, retired, address("w"), NOW + 3),
+        lambda: wallets.attach_wallet(service.config, retired, address("w"), NOW + 3),
     )
-    refuse(
-        "bot_retired", lambda: influencers.create_key(made.owner, "publish", NOW + 3, bot=retired)
-    )
+    refuse("bot_retired", lambda: api_keys.create_key(made.owner, "publish", NOW + 3, bot=retired))
     service.make_bot("Bob", address("w"))
 
 
 def test_a_recovery_code_works_once_and_in_any_writing(service):
     made = service.make_bot()
-    owner, code = influencers.recover_owner(made.recovery_code.lower().replace("-", " "))
+    owner, code = owners.recover_owner(made.recovery_code.lower().replace("-", " "))
     assert owner == made.owner and code != made.recovery_code
-    assert influencers.recover_owner(made.recovery_code) is None
-    assert influencers.recover_owner(code)[0] == made.owner
-    assert influencers.recover_owner("") is None
+    assert owners.recover_owner(made.recovery_code) is None
+    assert owners.recover_owner(code)[0] == made.owner
+    assert owners.recover_owner("") is None
 
 
 def test_the_voice_takes_known_words_only(service):

@@ -10,7 +10,7 @@ import pytest
 from service import NOW, address, signature
 
 import storage
-from accounts import influencers, posts
+from accounts import api_keys, posts
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from web.server import cache
@@ -185,7 +185,7 @@ def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monke
 
 def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
-    influencers.revoke_key(bot.publish_key.key.uid, NOW)
+    api_keys.revoke_key(bot.publish_key.key.uid, NOW)
     assert service.get("/api/v1/feed", key).status_code == 401
 
 

@@ -9,7 +9,7 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, address, signature
 
-from accounts import influencers
+from accounts import wallets
 from models import Attachment, Wallet
 from storage import database
 from web.api import leaderboard, queries
@@ -34,9 +34,9 @@ class World:
         self.service = service
         self.ada, self.eve = service.make_bot("Ada", W), service.make_bot("Eve")
         self.key = self.ada.publish_key.text
-        influencers.attach_wallet(service.config, self.ada.bot, W, NOW, ownership="proven")
+        wallets.attach_wallet(service.config, self.ada.bot, W, NOW, ownership="proven")
         service.observe_trade(W, "hers", slot=1, block_time=at(NOW + HOUR), mint=M)
-        influencers.detach_wallet(self.ada.bot, NOW + 2 * HOUR)
+        wallets.detach_wallet(self.ada.bot, NOW + 2 * HOUR)
         service.observe_trade(W, "between", slot=2, block_time=at(CLAIMED) - 1, mint=M)
         self.claim(self.eve, CLAIMED)
         service.observe_trade(W, "claimed", slot=3, block_time=at(CLAIMED), mint=M)
@@ -45,7 +45,7 @@ class World:
         Wallet.update(coverage=None).execute()
 
     def claim(self, made, now, ownership="claimed"):
-        influencers.attach_wallet(self.service.config, made.bot, W, now, ownership=ownership)
+        wallets.attach_wallet(self.service.config, made.bot, W, now, ownership=ownership)
 
     def get(self, path):
         return self.service.get(f"/api/v1/{path}", self.key).json
@@ -163,7 +163,7 @@ def test_another_proof_takes_it_all(world):
 
 
 def test_coming_back_makes_it_whole_again(world):
-    influencers.detach_wallet(world.eve.bot, CLAIMED + HOUR)
+    wallets.detach_wallet(world.eve.bot, CLAIMED + HOUR)
     world.claim(world.ada, CLAIMED + 2 * HOUR)
     assert world.trades_of(world.eve) == []
     assert world.trades_of(world.ada) == ["hers", "between", "claimed", "timeless"]
@@ -171,7 +171,7 @@ def test_coming_back_makes_it_whole_again(world):
 
 
 def test_a_detached_claim_keeps_what_came_after_it(world):
-    influencers.detach_wallet(world.eve.bot, CLAIMED + HOUR)
+    wallets.detach_wallet(world.eve.bot, CLAIMED + HOUR)
     assert world.trades_of(world.eve) == ["claimed"]
     world.claim(world.eve, CLAIMED + 2 * HOUR)
     # Since the first claim, not the last.
@@ -181,17 +181,17 @@ def test_a_detached_claim_keeps_what_came_after_it(world):
 def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service):
     """Who claims many wallets early would otherwise own their past when the owner leaves."""
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
-    influencers.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
-    influencers.detach_wallet(ada.bot, NOW + 2 * HOUR)
-    influencers.attach_wallet(service.config, eve.bot, W, CLAIMED)
+    wallets.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
+    wallets.detach_wallet(ada.bot, NOW + 2 * HOUR)
+    wallets.attach_wallet(service.config, eve.bot, W, CLAIMED)
     assert (Wallet.get().prover_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
 
 
 def test_what_nobody_proved_goes_with_its_holder(service):
     ada, eve = service.make_bot("Ada", W), service.make_bot("Eve")
     service.observe_trade(W, "old", slot=1)
-    influencers.detach_wallet(ada.bot, NOW + HOUR)
-    influencers.attach_wallet(service.config, eve.bot, W, CLAIMED)
+    wallets.detach_wallet(ada.bot, NOW + HOUR)
+    wallets.attach_wallet(service.config, eve.bot, W, CLAIMED)
     key = eve.publish_key.text
     shown = service.get(f"/api/v1/trades?botId={eve.bot.uid}", key).json["data"]
     assert [row["id"] for row in shown] == ["trade_old"]
@@ -278,7 +278,7 @@ def test_a_label_says_whether_the_wallet_was_proven(service):
         post["verified"] and post["provenance"]["ownership"] == "claimed" and labels(service, post)
     )
     assert service.get("/api/v1/feed", key).json["data"][0]["provenance"]["ownership"] == "claimed"
-    influencers.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
+    wallets.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
     for path in ("feed", f"posts/{post['id']}"):
         shown = service.get(f"/api/v1/{path}", key).json
         shown = shown["data"][0] if path == "feed" else shown
@@ -290,7 +290,7 @@ def test_a_post_of_a_mere_claim_stays_so_when_the_owner_comes(service):
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
     service.observe_trade(W, "sold", slot=1)
     post = say(service, eve, "one")
-    influencers.attach_wallet(
+    wallets.attach_wallet(
         service.config, ada.bot, W, int(time.time() * 1000) + 1000, ownership="proven"
     )
     assert labels(service, post)

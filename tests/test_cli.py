@@ -11,7 +11,7 @@ import pytest
 from service import address, signature
 
 import app
-from accounts import influencers
+from accounts import owners
 from models import Key, Post, Wallet
 from storage import database
 
@@ -95,8 +95,8 @@ def test_the_operator_replaces_a_lost_recovery_code(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     new = shown(cli, "owner", "recovery", made["ownerId"])
     assert new["ownerId"] == made["ownerId"] and new["recoveryCode"] != made["recoveryCode"]
-    assert influencers.recover_owner(made["recoveryCode"]) is None
-    assert influencers.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
+    assert owners.recover_owner(made["recoveryCode"]) is None
+    assert owners.recover_owner(new["recoveryCode"])[0].uid == made["ownerId"]
     assert cli("owner", "recovery", "owner_nobody")[0] == 1
 
 

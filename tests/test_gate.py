@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from service import NOW, Service, address, signature
 from test_studio import Browser
 
-from accounts import influencers
+from accounts import api_keys, influencers
 from accounts.keys import make_key
 from accounts.problem import Problem
 from models import Bot, Key, Post, Session
@@ -41,9 +41,9 @@ def callers(service):
     """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the paths."""
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
     revoked, expired = (
-        influencers.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
+        api_keys.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
     )
-    influencers.revoke_key(revoked.key.uid, NOW)
+    api_keys.revoke_key(revoked.key.uid, NOW)
     Key.update(expires_at=NOW).where(Key.id == expired.key.id).execute()
     influencers.retire_bot(retired.bot, NOW)
     return {

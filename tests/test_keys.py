@@ -10,7 +10,7 @@ import apsw
 import pytest
 from service import NOW, Service, address
 
-from accounts import influencers, keys
+from accounts import api_keys, influencers, keys
 from accounts.problem import Problem
 from cli import people
 from models import Key, Owner
@@ -78,49 +78,49 @@ def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
 
 def test_a_revoked_key_opens_nothing(service):
     made = service.make_bot()
-    influencers.revoke_key(made.publish_key.key.uid, NOW)
+    api_keys.revoke_key(made.publish_key.key.uid, NOW)
     assert find(made.publish_key.text) is None
 
 
 def test_a_key_ends_when_it_expires(service):
-    made = influencers.create_key(service.make_bot().owner, "read", NOW, expires_at=NOW + HOUR)
+    made = api_keys.create_key(service.make_bot().owner, "read", NOW, expires_at=NOW + HOUR)
     assert find(made.text, NOW + HOUR - 1)
     assert find(made.text, NOW + HOUR) is None
 
 
 def test_rotation_at_once_and_with_an_overlap(service):
     old = service.make_bot().publish_key
-    second = influencers.rotate_key(old.key, NOW)
+    second = api_keys.rotate_key(old.key, NOW)
     assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
-    third = influencers.rotate_key(second.key, NOW, overlap_ms=HOUR)
+    third = api_keys.rotate_key(second.key, NOW, overlap_ms=HOUR)
     assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
     assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
 
 
 def test_a_replacement_ends_when_the_key_it_replaces_was_to_end(service):
     owner = service.make_bot().owner
-    old = influencers.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    new = influencers.rotate_key(old.key, NOW)
+    old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = api_keys.rotate_key(old.key, NOW)
     assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
 
 
 def test_an_overlap_lengthens_no_life(service):
     owner = service.make_bot().owner
-    old = influencers.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    new = influencers.rotate_key(old.key, NOW, overlap_ms=24 * HOUR)
+    old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = api_keys.rotate_key(old.key, NOW, overlap_ms=24 * HOUR)
     assert find(old.text, NOW + HOUR - 1) and find(old.text, NOW + HOUR) is None
     assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
 
 
 def test_an_ended_key_is_not_rotated(service):
     owner = service.make_bot().owner
-    expired = influencers.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    revoked = influencers.create_key(owner, "read", NOW)
-    influencers.revoke_key(revoked.key.uid, NOW)
+    expired = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    revoked = api_keys.create_key(owner, "read", NOW)
+    api_keys.revoke_key(revoked.key.uid, NOW)
     before = Key.select().count()
     for key in (expired, revoked):
         for overlap in (0, HOUR):
-            refuse(partial(influencers.rotate_key, key.key, NOW + HOUR, overlap), "key_ended")
+            refuse(partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended")
         assert find(key.text, NOW + HOUR) is None
     assert Key.select().count() == before
 
@@ -136,19 +136,19 @@ def test_last_used_is_shown_and_survives_a_restart(service):
     made = service.make_bot()
     assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
     service.app.allowance.store.close()
-    (shown,) = influencers.list_keys(made.owner, service.app.allowance.find_uses())
+    (shown,) = api_keys.list_keys(made.owner, service.app.allowance.find_uses())
     assert abs(shown.last_used_at - time.time_ns() // 1_000_000) < 600_000
     assert people.show_key(shown)["lastUsedAt"].endswith("Z")
 
 
 def test_a_key_whose_last_use_is_not_known_has_none(service):
-    (shown,) = influencers.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
+    (shown,) = api_keys.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
     assert people.show_key(shown)["lastUsedAt"] is None
 
 
 def test_keys_that_are_used_change_no_kept_list(service):
     texts = [
-        influencers.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
+        api_keys.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
         for n in range(100)
     ]
     before = database.data_version()
@@ -171,14 +171,14 @@ def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
 
 def test_twenty_active_keys_and_no_more(service):
     owner = service.make_bot().owner  # its publishing key is the first
-    made = [influencers.create_key(owner, "read", NOW) for _ in range(18)]
-    expiring = influencers.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    refuse(lambda: influencers.create_key(owner, "read", NOW), "key_limit")
-    influencers.revoke_key(made[0].key.uid, NOW)
-    influencers.create_key(owner, "read", NOW)
-    refuse(lambda: influencers.create_key(owner, "read", NOW), "key_limit")
+    made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
+    expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    api_keys.revoke_key(made[0].key.uid, NOW)
+    api_keys.create_key(owner, "read", NOW)
+    refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
     assert (
-        influencers.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
+        api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
     )  # what expired left its place
 
 
@@ -191,7 +191,7 @@ def refuse(act, code):
 def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
     owner = service.make_bot().owner
     for _ in range(19):
-        influencers.create_key(owner, "read", NOW)
+        api_keys.create_key(owner, "read", NOW)
     refuse(lambda: service.make_bot("Late", wallet=address("late"), owner=owner), "key_limit")
     assert len(influencers.list_bots()) == 1
 
@@ -199,14 +199,14 @@ def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
 def test_a_race_for_the_last_place_has_one_winner(service):
     owner = service.make_bot().owner
     for _ in range(18):
-        influencers.create_key(owner, "read", NOW)
+        api_keys.create_key(owner, "read", NOW)
     outcomes, gate = [], threading.Barrier(8)
 
     def create():
         with database.connection_context():
             gate.wait()
             try:
-                influencers.create_key(Owner.get(), "read", NOW)
+                api_keys.create_key(Owner.get(), "read", NOW)
                 outcomes.append("made")
             except Problem as problem:
                 outcomes.append(problem.code)
@@ -220,7 +220,7 @@ def test_revoked_in_one_process_is_refused_in_another(tmp_path):
     first = Service(tmp_path / "data")
     key = first.make_bot().publish_key
     assert first.get("/api/v1/me", key.text).status_code == 200
-    influencers.revoke_key(key.key.uid, NOW)  # as the command line or another worker would
+    api_keys.revoke_key(key.key.uid, NOW)  # as the command line or another worker would
     answer = first.get("/api/v1/me", key.text)
     assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
     first.close()

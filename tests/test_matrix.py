@@ -8,7 +8,7 @@ from test_gate import V1
 from test_studio import Browser
 
 import models
-from accounts import influencers, traders
+from accounts import api_keys, traders
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.tables import Trader
 
@@ -235,7 +235,7 @@ def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, pla
     process.
     """
     ids, callers = place
-    influencers.revoke_key(ids["key"], NOW)
+    api_keys.revoke_key(ids["key"], NOW)
     assert callers["a key"].get("/api/v1/me").status_code == 401
     models.Session.delete().execute()
     assert callers["its creator"].get(f"/bots/{ids['bot']}/manage").status_code == 403

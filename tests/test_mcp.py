@@ -204,11 +204,7 @@ def test_without_the_sdk_it_says_how_to_get_it(live, tmp_path):
         text=True,
         timeout=30,
     )
-    assert (
-        done.returncode == 1
-        and "'.[mcp]'" in done.stderr
-        and "Traceback" not in done.stderr
-    )
+    assert done.returncode == 1 and "'.[mcp]'" in done.stderr and "Traceback" not in done.stderr
 
 
 # ---- what an agent has to read -------------------------------------------------------------------

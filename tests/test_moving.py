@@ -13,7 +13,7 @@ import app
 import config
 import models
 import storage
-from accounts import influencers, posts, traders
+from accounts import api_keys, influencers, posts, traders
 from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
@@ -46,7 +46,7 @@ def file(tmp_path):
     storage.migrate(storage.connect(settings))
     with storage.database.connection_context():
         made = influencers.create_bot(settings, "Ada", NOW, address("ada"))
-        influencers.create_key(made.owner, "read", NOW, "reader")
+        api_keys.create_key(made.owner, "read", NOW, "reader")
         traders.create_trader("Tess", "momentum", NOW)
         posts.publish(
             made.bot.id,

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from service import NOW, address, signature
 
-from accounts import influencers, posts
+from accounts import influencers, posts, wallets
 from accounts.problem import Problem
 from models import Post
 from storage import database
@@ -61,7 +61,7 @@ def test_a_post_says_what_it_is(service, bot):
 
 def test_an_identical_retry_is_the_same_post(service, bot):
     first = service.post(FIRST, bot.publish_key.text)
-    influencers.detach_wallet(bot.bot, NOW)
+    wallets.detach_wallet(bot.bot, NOW)
     influencers.set_profile(bot.bot, name="Eve")
     again = service.post(
         orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),

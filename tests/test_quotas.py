@@ -9,7 +9,7 @@ from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
 import storage
-from accounts import influencers, posts, traders
+from accounts import influencers, posts, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
 from operate import content_checks
@@ -157,8 +157,8 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
     bot = tight.make_bot("Ada", address("a"))
     tight.make_bot("Bea", address("b"), bot.owner)
     for name in ("c", "d"):
-        influencers.attach_wallet(tight.config, bot.bot, address(name), NOW)
-    said = refusal(lambda: influencers.attach_wallet(tight.config, bot.bot, address("e"), NOW))
+        wallets.attach_wallet(tight.config, bot.bot, address(name), NOW)
+    said = refusal(lambda: wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW))
     assert said == {
         "code": "quota_exceeded",
         "quota": "wallet_changes_per_day",
@@ -166,14 +166,14 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
         "limit": 2,
         "used": 2,
     }
-    assert influencers.find_attachment(bot.bot).wallet.address == address("d")
-    influencers.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
+    assert wallets.find_attachment(bot.bot).wallet.address == address("d")
+    wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
 
 def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     owner = tight.make_bot("Ada", address("a")).owner
     retired = tight.make_bot("Bea", address("b"), owner)
-    influencers.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
+    wallets.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
     influencers.retire_bot(retired.bot, NOW)
     assert (
         refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"]

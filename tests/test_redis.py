@@ -16,7 +16,7 @@ from test_worker import Server
 import app
 import config
 import storage
-from accounts import influencers
+from accounts import api_keys, influencers
 from operate import doctor
 from storage import counters
 from web.server.logs import JsonLines
@@ -65,7 +65,7 @@ def test_machines_share_one_allowance_exactly(tmp_path, storage_url):
             made = influencers.create_bot(config.Config(), "Ada", NOW)
             keys = [
                 made.publish_key.text,
-                *(influencers.create_key(made.owner, "read", NOW).text for _ in range(4)),
+                *(api_keys.create_key(made.owner, "read", NOW).text for _ in range(4)),
             ]
         storage.database.close_all()
         codes, gate = [], threading.Barrier(25)
@@ -225,8 +225,4 @@ def test_without_the_package_the_start_says_what_to_install(tmp_path, monkeypatc
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     assert app.main(["run"]) == 1
     said = capsys.readouterr().err
-    assert (
-        "RATELIMIT_STORAGE_URL" in said
-        and "'.[redis]'" in said
-        and PASSWORD not in said
-    )
+    assert "RATELIMIT_STORAGE_URL" in said and "'.[redis]'" in said and PASSWORD not in said

@@ -16,7 +16,7 @@ from test_worker import Server
 
 import models
 import storage
-from accounts import influencers, posts, verification
+from accounts import api_keys, influencers, posts, verification
 from models import Arrival, Post, Wallet
 from operate import backups
 from storage import database, locks
@@ -445,8 +445,8 @@ def ask(server, path, key):
 def test_a_revoked_key_closes_its_streams_and_no_others(server):
     owner = server.bots[0].owner
     revoked, kept = (
-        influencers.create_key(owner, "read", NOW),
-        influencers.create_key(owner, "read", NOW),
+        api_keys.create_key(owner, "read", NOW),
+        api_keys.create_key(owner, "read", NOW),
     )
     lines = [
         Connection(server.port, revoked.text),
@@ -455,7 +455,7 @@ def test_a_revoked_key_closes_its_streams_and_no_others(server):
     ]
     publish(server.bots, 1, made := [])
     assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
-    influencers.revoke_key(revoked.key.uid, NOW)
+    api_keys.revoke_key(revoked.key.uid, NOW)
     publish(server.bots, 1, made)
     assert [list(line.events) for line in lines[:2]] == [
         [],

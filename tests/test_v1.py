@@ -7,7 +7,7 @@ import ground
 import pytest
 from service import NOW, address, signature
 
-from accounts import influencers
+from accounts import influencers, wallets
 from market.tables import Token
 from models import Wallet
 from storage import database
@@ -377,7 +377,7 @@ def test_a_bot_in_detail(service, bot, key):
 
 def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
     service.observe_trade(W, "before", slot=5)
-    influencers.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
+    wallets.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
     service.observe_trade(address("second"), "after", slot=3)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", key).json
     assert (

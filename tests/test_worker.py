@@ -20,7 +20,7 @@ import pytest
 from service import GENEROUS, NOW
 
 import storage
-from accounts import influencers
+from accounts import api_keys, influencers
 from bench.harm import spoil
 from web.server.worker import LINGER_MS, Patience, Worker
 
@@ -222,7 +222,7 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
             ]
             [thread.start() for thread in crew], [thread.join() for thread in crew]
             assert (codes.count(200), codes.count(429)) == (40, 20)
-            influencers.revoke_key(made.publish_key.key.uid, NOW)
+            api_keys.revoke_key(made.publish_key.key.uid, NOW)
             assert [server.get("/api/v1/me", **ask)[0] for _ in range(10)] == [401] * 10
         storage.database.close_all()
     finally:

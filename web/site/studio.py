@@ -14,7 +14,7 @@ import orjson
 from flask import Blueprint, current_app, flash, g, redirect, render_template, request, url_for
 from flask_wtf.csrf import CSRFError
 
-from accounts import influencers, posts, proof
+from accounts import api_keys, influencers, owners, posts, proof, wallets
 from accounts.fields import check_wallet, holds_secret, is_provable
 from accounts.names import check_name
 from accounts.problem import Problem, invalid
@@ -129,7 +129,7 @@ def managing(view):
 
 
 def find_own_key(uid):
-    key = influencers.find_key(uid)
+    key = api_keys.find_key(uid)
     if key.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such key in your account")
     return key
@@ -320,7 +320,7 @@ def write_samples(voice):
 def create_read_key():
     owner = require_owner()
     try:
-        made = influencers.create_key(owner, "read", g.now, request.form.get("label", ""))
+        made = api_keys.create_key(owner, "read", g.now, request.form.get("label", ""))
     except Problem as problem:
         return render_connect(
             {},
@@ -337,7 +337,7 @@ def recover():
     """A code works once: it signs this browser in, signs every other one out, and is followed by a
     new code.
     """
-    found = influencers.recover_owner(request.form.get("code", "")[:200])
+    found = owners.recover_owner(request.form.get("code", "")[:200])
     if found is None:
         gate.note_failure()
         return render_connect(
@@ -365,7 +365,7 @@ def recover():
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code():
-    code = influencers.renew_recovery_code(require_owner(), request.form.get("present", "")[:200])
+    code = owners.renew_recovery_code(require_owner(), request.form.get("present", "")[:200])
     if code is None:
         gate.note_failure()
         return render_connect({}, status=422, renewal_error=WRONG_PRESENT_CODE)
@@ -486,7 +486,7 @@ def write_post(bot):
 @managing
 def attach_wallet(bot):
     try:
-        influencers.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
+        wallets.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
     except Problem as problem:
         return render_manage(
             bot,
@@ -514,7 +514,7 @@ def detach_wallet(bot):
             "Yes, detach it",
             url_for("studio.show_manage", uid=bot.uid),
         )
-    influencers.detach_wallet(bot, g.now)
+    wallets.detach_wallet(bot, g.now)
     return back_to_manage(bot, "The wallet is detached.")
 
 
@@ -522,12 +522,12 @@ def detach_wallet(bot):
 @managing
 def begin_proof(bot):
     """Write the text this browser's wallet is to sign; it replaces one written before."""
-    attached = influencers.find_attachment(bot)
+    attached = wallets.find_attachment(bot)
     text = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(text)
         if not is_provable(wallet):
-            raise invalid("wallet", influencers.UNPROVABLE)
+            raise invalid("wallet", wallets.UNPROVABLE)
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
     ends_at = g.now + proof.MINUTES * 60_000
@@ -591,7 +591,7 @@ def prove_wallet(bot):
     if not spend_challenge():
         return render_proof(bot, None)
     try:
-        influencers.attach_wallet(settings(), bot, challenge["wallet"], g.now, ownership="proven")
+        wallets.attach_wallet(settings(), bot, challenge["wallet"], g.now, ownership="proven")
     except Problem as problem:
         return render_manage(
             bot, None, {"prove": list(list_errors(problem).values())[0]}, problem.status
@@ -624,16 +624,14 @@ def spend_challenge():
 # ---- keys ----------------------------------------------------------------------------------------
 def list_keys(owner):
     """All keys of an owner; when each was last used is told by the counters."""
-    return influencers.list_keys(owner, current_app.allowance.find_uses())
+    return api_keys.list_keys(owner, current_app.allowance.find_uses())
 
 
 @blueprint.post("/bots/<uid>/keys")
 @managing
 def create_publish_key(bot):
     try:
-        made = influencers.create_key(
-            bot.owner, "publish", g.now, request.form.get("label", ""), bot
-        )
+        made = api_keys.create_key(bot.owner, "publish", g.now, request.form.get("label", ""), bot)
     except Problem as problem:
         return render_manage(
             bot, None, {"key": list(list_errors(problem).values())[0]}, problem.status
@@ -665,7 +663,7 @@ def revoke_key(uid):
             "Yes, revoke it",
             back,
         )
-    influencers.revoke_key(uid, g.now)
+    api_keys.revoke_key(uid, g.now)
     flash("The key is revoked.")
     return redirect(back)
 
@@ -683,7 +681,7 @@ def rotate_key(uid):
             overlap=True,
         )
     try:
-        made = influencers.rotate_key(key, g.now, OVERLAPS.get(request.form.get("overlap"), 0))
+        made = api_keys.rotate_key(key, g.now, OVERLAPS.get(request.form.get("overlap"), 0))
     except Problem as problem:
         flash(as_sentence(problem.detail))
         return redirect(back)

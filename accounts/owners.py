@@ -1,0 +1,71 @@
+"""Owners and their recovery codes.
+
+Each function is one short transaction. `now` is UTC milliseconds.
+"""
+
+import base64
+import re
+import secrets
+
+from accounts.keys import hash_secret
+from accounts.problem import refuse_unknown
+from models import Owner
+from storage import new_uid, writing
+
+
+def create_owner(now: int) -> tuple[Owner, str]:
+    """Insert an owner; return it and its recovery code, which exists nowhere else."""
+    code = make_recovery_code()
+    hashed = hash_recovery_code(code)
+    return Owner.create(uid=new_uid("owner"), recovery_hash=hashed, created_at=now), code
+
+
+def find_owner(uid: str) -> Owner:
+    """Return the owner of this id; Problem `not_found` otherwise."""
+    owner: Owner | None = Owner.get_or_none(Owner.uid == uid)
+    return owner or refuse_unknown("owner")
+
+
+# ---- recovery codes ------------------------------------------------------------------------------
+def make_recovery_code() -> str:
+    """Return 128 random bits in base32, in groups: `ABCDE-FGHIJ-...`."""
+    letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=")
+    return "-".join(letters[at : at + 5] for at in range(0, len(letters), 5))
+
+
+def hash_recovery_code(code: str) -> str:
+    """Return the stored hash of a code, however its spaces, hyphens and case were typed."""
+    return hash_secret("recovery:" + re.sub(r"[\s-]", "", code).upper())
+
+
+def recover_owner(code: str) -> tuple[Owner, str] | None:
+    """Use up a recovery code: return its owner and a new code, or None for one that is unknown or
+    used. Of two that send the same code at once, one wins.
+    """
+    new_code = make_recovery_code()
+    used, new = hash_recovery_code(code), hash_recovery_code(new_code)
+    with writing():
+        if not Owner.update(recovery_hash=new).where(Owner.recovery_hash == used).execute():
+            return None
+        return Owner.get(Owner.recovery_hash == new), new_code
+
+
+def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
+    """Replace the present recovery code, which must be known; return the new one, None otherwise.
+
+    A session alone is not enough: whoever stole one would own the account for good.
+    """
+    code, present = make_recovery_code(), hash_recovery_code(present_code)
+    with writing():
+        mine = (Owner.id == owner.id) & (Owner.recovery_hash == present)
+        changed = Owner.update(recovery_hash=hash_recovery_code(code)).where(mine).execute()
+    return code if changed else None
+
+
+def replace_recovery_code(owner: Owner) -> str:
+    """Replace an owner's lost recovery code without asking for it: the operator's way out."""
+    code = make_recovery_code()
+    with writing():
+        replaced = hash_recovery_code(code)
+        Owner.update(recovery_hash=replaced).where(Owner.id == owner.id).execute()
+    return code
