@@ -90,8 +90,8 @@ class Key(Base):
 
 
 class Session(Base):
-    """A logged-in browser: its signed cookie carries a random id, this table the id's hash. Deleting
-    the row ends the session.
+    """A logged-in browser: its signed cookie carries a random id, this table the id's hash.
+    Deleting the row ends the session.
 
     `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
     JSON {text, bot, wallet, endsAt}; it works once.
@@ -114,8 +114,8 @@ class Wallet(Base):
     """A public address that is or was observed, and what observation derived from it.
 
     `bot` holds it now, else held it last; whose its trades are, BOT_OF_TRADE decides. Where `bot`
-    merely claimed it after another bot had proven it, `prover` is that other, and trades are `bot`'s
-    since `bot_since` (ms). Else both are null and all trades are `bot`'s.
+    merely claimed it after another bot had proven it, `prover` is that other, and trades are
+    `bot`'s since `bot_since` (ms). Else both are null and all trades are `bot`'s.
     """
 
     id = AutoField()
@@ -137,7 +137,8 @@ class Wallet(Base):
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, and the results and openPositions of Bot in the API;
-    # `last_trade_at` (ms) counts buys, sells and swaps; `realized` (lamports) sorts the leaderboard.
+    # `last_trade_at` (ms) counts buys, sells and swaps; `realized` (lamports) sorts the
+    # leaderboard.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -151,8 +152,10 @@ class Wallet(Base):
     accounts_left_out = IntegerField(default=0)
 
 
-# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What a bot
-# had proven stays with it until another proof; a trade without a block time is not given to a claim.
+# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What a
+# bot
+# had proven stays with it until another proof; a trade without a block time is not given to a
+# claim.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
                   ELSE w.prover_id END"""
 
@@ -185,9 +188,9 @@ class Address(Base):
     """A watched address of a wallet: itself, or a token account it ever owned. Its coverage, as
     docs/observing.md defines it.
 
-    Everything listed up to `head_slot` was seen at least once. `walks` counts full scans, `walk_new`
-    what the last one listed that was unknown, `walk_cursor` (JSON) is one under way, so that a
-    restart resumes it; `endpoint` labels the node that served it.
+    Everything listed up to `head_slot` was seen at least once. `walks` counts full scans,
+    `walk_new` what the last one listed that was unknown, `walk_cursor` (JSON) is one under way, so
+    that a restart resumes it; `endpoint` labels the node that served it.
     """
 
     id = AutoField()
@@ -212,8 +215,8 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as the node gave it (zlib of the JSON), stored once for all wallets it
-    names. `tx_index` is its place in the block.
+    """A finalized transaction as the node gave it (zlib of the JSON), stored once for all wallets
+    it names. `tx_index` is its place in the block.
     """
 
     id = AutoField()
@@ -259,8 +262,8 @@ class WalletSignature(Base):
 
 # ---- what is derived -----------------------------------------------------------------------------
 class Trade(Base):
-    """A transaction as it concerns one wallet. Derived: `rebuild` makes the same rows again from the
-    stored transactions.
+    """A transaction as it concerns one wallet. Derived: `rebuild` makes the same rows again from
+    the stored transactions.
 
     `id` is the order of arrival, by which followers page; `uid` is made from wallet and signature
     and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in lamports.
@@ -422,8 +425,8 @@ Arrival.add_index(
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job. `name`: observer | scout | paper; `state`: ok | failing
-    | off; `details`: JSON, the job's own.
+    """What health tells of a background job. `name`: observer | scout | paper; `state`: ok |
+    failing | off; `details`: JSON, the job's own.
     """
 
     name = TextField(primary_key=True)

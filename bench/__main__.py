@@ -1,4 +1,6 @@
-"""`python -m bench NAME [...]`: runs bench/NAME.py's main(arguments); without a name, lists them."""
+"""`python -m bench NAME [...]`: runs bench/NAME.py's main(arguments); without a name, lists
+them.
+"""
 
 import importlib
 import pkgutil

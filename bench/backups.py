@@ -96,7 +96,7 @@ def check_round(folder, env, clients, number):
     lengths = [len(found.get(client.name, ())) for client in clients]
     right = all(
         found.get(c.name, []) == [f"e-{n}" for n in range(length)] and low <= length <= high
-        for c, length, low, high in zip(clients, lengths, before, after)
+        for c, length, low, high in zip(clients, lengths, before, after, strict=False)
     )
     print(
         f"backup {number + 1}: {restored['posts']} posts, {restored['bytes'] / 1e6:.1f} MB in"
@@ -151,7 +151,7 @@ class Client:
 def posting(clients):
     stopped = threading.Event()
     threads = [threading.Thread(target=client.post_until, args=[stopped]) for client in clients]
-    for client, thread in zip(clients, threads):
+    for client, thread in zip(clients, threads, strict=False):
         client.waits = []
         thread.start()
     try:

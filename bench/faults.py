@@ -20,8 +20,41 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 HANG, DEADLINE, HUGE = 0.1, 0.2, 17_000_000
 ENDPOINTS, MAX_LOOKS = 3, 3_000
-NAMES = """timeout reset 429 429_ra 500 502_html 503 403 truncated not_json html200 wrong_type bad_id err_-32005 err_-32603 err_-32004 err_-32014 err_-32016
-    err_429 huge slow_drip nan deep null_tx wrong_tx missing_meta reorder duplicate lag hole empty short_page null_blocktime""".split()
+NAMES = [
+    "timeout",
+    "reset",
+    "429",
+    "429_ra",
+    "500",
+    "502_html",
+    "503",
+    "403",
+    "truncated",
+    "not_json",
+    "html200",
+    "wrong_type",
+    "bad_id",
+    "err_-32005",
+    "err_-32603",
+    "err_-32004",
+    "err_-32014",
+    "err_-32016",
+    "err_429",
+    "huge",
+    "slow_drip",
+    "nan",
+    "deep",
+    "null_tx",
+    "wrong_tx",
+    "missing_meta",
+    "reorder",
+    "duplicate",
+    "lag",
+    "hole",
+    "empty",
+    "short_page",
+    "null_blocktime",
+]
 
 
 def main(arguments):

@@ -14,7 +14,8 @@ TOKENS = (
     " (SELECT DISTINCT token_id FROM snapshot) ORDER BY id"
 )
 SNAPSHOTS = """
-SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd FROM snapshot s JOIN token t ON t.id = s.token_id ORDER BY s.id"""
+SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd
+    FROM snapshot s JOIN token t ON t.id = s.token_id ORDER BY s.id"""
 
 
 def main(arguments):

@@ -54,7 +54,7 @@ def main(arguments):
     started = time.perf_counter()
     players = replay(recording, strategies, args.start)
     seconds = time.perf_counter() - started
-    report = {family: describe(player) for family, player in zip(FAMILIES, players)}
+    report = {family: describe(player) for family, player in zip(FAMILIES, players, strict=False)}
     if args.json:
         print(orjson.dumps({"digest": digest(report), "families": report}).decode())
     else:

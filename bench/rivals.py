@@ -10,9 +10,12 @@ import sqlite3
 import threading
 
 FEED = """
-SELECT p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature, p.reason, p.source, p.status, t.uid, p.checked_at, p.status_reason,
-       p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at, t.token_changes
-FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+SELECT p.uid, b.uid, b.name, p.event_id, p.body, p.mint, COALESCE(p.symbol, s.symbol), p.signature,
+    p.reason, p.source, p.status, t.uid, p.checked_at, p.status_reason,
+       p.event_at, p.created_at, p.channel, k.uid, w.address, p.sanitized, p.hidden_at,
+           t.token_changes
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+    LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint ORDER BY p.id DESC LIMIT 100"""
 INSERT = (
     "INSERT INTO post (uid, bot_id, source, channel, event_id, body, sanitized, status, event_at,"

@@ -276,10 +276,32 @@ def show_sighting(wallet, entry, now):
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-WORDS = (
-    "bought the dip sold into strength waiting for volume liquidity looks thin added a little took"
-    " profit here no position chasing nothing momentum fades".split()
-)
+WORDS = [
+    "bought",
+    "the",
+    "dip",
+    "sold",
+    "into",
+    "strength",
+    "waiting",
+    "for",
+    "volume",
+    "liquidity",
+    "looks",
+    "thin",
+    "added",
+    "a",
+    "little",
+    "took",
+    "profit",
+    "here",
+    "no",
+    "position",
+    "chasing",
+    "nothing",
+    "momentum",
+    "fades",
+]
 
 
 def store_posts(wallets, count, now):

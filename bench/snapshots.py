@@ -23,7 +23,8 @@ from market.tables import Snapshot, Token
 
 MEGABYTES, MILLISECONDS = 300, 50
 END = 1_800_000_000_000
-INSERT = """INSERT INTO snapshot (source, price_sol, price_usd, liquidity_usd, pool_sol, volume24h_usd, token_id, taken_at, expires_at)
+INSERT = """INSERT INTO snapshot (source, price_sol, price_usd, liquidity_usd, pool_sol,
+    volume24h_usd, token_id, taken_at, expires_at)
 VALUES ('dexscreener', ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 

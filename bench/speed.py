@@ -72,7 +72,7 @@ def tell(what, measured, ratio=None, least=None, most=None):
     return (
         [what]
         if ratio is not None
-        and (least is not None and ratio < least or most is not None and ratio > most)
+        and ((least is not None and ratio < least) or (most is not None and ratio > most))
         else []
     )
 
@@ -160,13 +160,17 @@ def race(measures, seconds):
 
 def compare(heard, name, other):
     """The middle ratio of their rates."""
-    return statistics.median(one.rate / two.rate for one, two in zip(heard[name], heard[other]))
+    return statistics.median(
+        one.rate / two.rate for one, two in zip(heard[name], heard[other], strict=False)
+    )
 
 
 def show(rounds):
     rate, p50, p99 = (
         statistics.median(values)
-        for values in zip(*((one.rate, one.percentile(50), one.percentile(99)) for one in rounds))
+        for values in zip(
+            *((one.rate, one.percentile(50), one.percentile(99)) for one in rounds), strict=False
+        )
     )
     return f"{rate:,.0f}/s, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
 
@@ -279,7 +283,7 @@ def measure_engines(given):
         missed += tell(
             f"{name}, SQLite / PostgreSQL",
             f"{show(two)} on PostgreSQL",
-            statistics.median(a.rate / b.rate for a, b in zip(one, two)),
+            statistics.median(a.rate / b.rate for a, b in zip(one, two, strict=False)),
             most=2,
         )
     return missed
@@ -398,59 +402,60 @@ def measure_ingest(given):
     """
     from observer import Observer, observe_once
 
-    with tempfile.TemporaryDirectory() as folder:
-        with servers.replay_node(folder) as url:
-            if url is None:
-                return []
-            ratios, floors, shown = [], [], []
-            for turn in range(ROUNDS):
-                data = Path(folder) / f"data{turn}"
-                settings = config.load(
-                    {
-                        "DATA_DIR": str(data),
-                        "SOLANA_RPC_URLS": url,
-                        "RPC_REQUESTS_PER_SECOND": "10000",
-                        "EXTRA_SWAP_PROGRAMS": VENUE,
-                    },
-                    dotenv=None,
-                )
-                database = storage.connect(settings)
-                storage.migrate(database)
-                attach_wallets(data)
-                requests.post(url + "/control", json={"reset": True}, timeout=5)
-                database = storage.connect(settings)
-                with database.connection_context():
-                    began = time.perf_counter()
-                    observe_once(Observer(settings), time.time_ns() // 1_000_000)
-                    observed = time.perf_counter() - began
-                    signatures = [
-                        row[0]
-                        for row in (
-                            models.Receipt.select(models.Receipt.signature)
-                            .distinct()
-                            .order_by(models.Receipt.signature)
-                            .tuples()
-                        )
-                    ]
-                    size = settings.database_path.stat().st_size / len(signatures)
-                database.close_all()
-                calls = requests.get(url + "/stats", timeout=5).json()["calls"]
-                fetched, bodies = fetch_all(url, signatures, Path(folder) / f"one{turn}.db")
-                floor = insert_all(bodies, Path(folder) / f"floor{turn}.db")
-                count = len(signatures)
-                ratios.append(fetched / observed)
-                floors.append(floor / observed)
-                shown.append(
-                    (
-                        count / observed,
-                        count / fetched,
-                        count / floor,
-                        calls["getTransaction"] / count,
-                        sum(calls.values()) / count,
-                        size,
+    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
+        if url is None:
+            return []
+        ratios, floors, shown = [], [], []
+        for turn in range(ROUNDS):
+            data = Path(folder) / f"data{turn}"
+            settings = config.load(
+                {
+                    "DATA_DIR": str(data),
+                    "SOLANA_RPC_URLS": url,
+                    "RPC_REQUESTS_PER_SECOND": "10000",
+                    "EXTRA_SWAP_PROGRAMS": VENUE,
+                },
+                dotenv=None,
+            )
+            database = storage.connect(settings)
+            storage.migrate(database)
+            attach_wallets(data)
+            requests.post(url + "/control", json={"reset": True}, timeout=5)
+            database = storage.connect(settings)
+            with database.connection_context():
+                began = time.perf_counter()
+                observe_once(Observer(settings), time.time_ns() // 1_000_000)
+                observed = time.perf_counter() - began
+                signatures = [
+                    row[0]
+                    for row in (
+                        models.Receipt.select(models.Receipt.signature)
+                        .distinct()
+                        .order_by(models.Receipt.signature)
+                        .tuples()
                     )
+                ]
+                size = settings.database_path.stat().st_size / len(signatures)
+            database.close_all()
+            calls = requests.get(url + "/stats", timeout=5).json()["calls"]
+            fetched, bodies = fetch_all(url, signatures, Path(folder) / f"one{turn}.db")
+            floor = insert_all(bodies, Path(folder) / f"floor{turn}.db")
+            count = len(signatures)
+            ratios.append(fetched / observed)
+            floors.append(floor / observed)
+            shown.append(
+                (
+                    count / observed,
+                    count / fetched,
+                    count / floor,
+                    calls["getTransaction"] / count,
+                    sum(calls.values()) / count,
+                    size,
                 )
-    ours, one, floor, asked, all_calls, size = (statistics.median(values) for values in zip(*shown))
+            )
+    ours, one, floor, asked, all_calls, size = (
+        statistics.median(values) for values in zip(*shown, strict=False)
+    )
     tell("receipts fetched, parsed, inserted one by one", f"{one:,.0f}/s")
     tell("receipts parsed and inserted, the floor", f"{floor:,.0f}/s", statistics.median(floors))
     tell("bytes of the database a receipt, with all that is derived", f"{size:,.0f}")
@@ -573,7 +578,8 @@ def measure_rebuild(seeded):
 IMPORT = """
 import contextlib, importlib, sys
 for name in sys.argv[1].split():
-    with contextlib.suppress(ImportError):                    # some are parts of others, under a name of their own
+    with contextlib.suppress(ImportError):                    # some are parts of others, under a
+        name of their own
         importlib.import_module(name)
 """
 IMPORTED = """
@@ -582,7 +588,8 @@ os.environ["DATA_DIR"] = sys.argv[1]
 import app
 app.create_app()
 import jobs, gunicorn.app.wsgiapp, gunicorn.workers.gthread
-print(json.dumps([name for name, module in sys.modules.items() if "site-packages" in (getattr(module, "__file__", None) or "")]))
+print(json.dumps([name for name, module in sys.modules.items() if "site-packages" in
+    (getattr(module, "__file__", None) or "")]))
 """
 
 
@@ -604,7 +611,7 @@ def measure_process(given):
         with servers.candor(seeded.folder) as ours:
             ratios.append(ours.seconds / importing)
             shown.append((ours.seconds, importing))
-    started, importing = (statistics.median(values) for values in zip(*shown))
+    started, importing = (statistics.median(values) for values in zip(*shown, strict=False))
     missed = tell(
         "from exec to the first answer / importing the libraries it imports",
         f"{started:.2f} s, {importing:.2f} s",

@@ -68,8 +68,8 @@ Token.add_index(
 
 
 class Snapshot(Quote):
-    """A quote kept for paper mode until `expires_at` (market.rules.keep_until); null where a decision or a
-    fill names it, which keeps it for ever. Ids rise with `taken_at`.
+    """A quote kept for paper mode until `expires_at` (market.rules.keep_until); null where a
+    decision or a fill names it, which keeps it for ever. Ids rise with `taken_at`.
     """
 
     id = AutoField()

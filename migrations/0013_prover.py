@@ -18,7 +18,8 @@ def up(migrator, db):
     # The latest proof of each wallet, where it is another bot's than the one that has it now.
     db.execute_sql("""
         UPDATE wallet SET prover_id = (
-            SELECT a.bot_id FROM attachment a WHERE a.wallet_id = wallet.id AND a.ownership = 'proven'
+            SELECT a.bot_id FROM attachment a WHERE a.wallet_id = wallet.id
+                AND a.ownership = 'proven'
             ORDER BY a.id DESC LIMIT 1)""")
     db.execute_sql("UPDATE wallet SET prover_id = NULL WHERE prover_id = bot_id")
     db.execute_sql("""

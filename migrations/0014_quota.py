@@ -14,5 +14,6 @@ def up(migrator, db):
     db.execute_sql(
         f"""
         UPDATE owner SET posts_bytes = posts_bytes + COALESCE(
-            (SELECT SUM({OWN_BYTES} + {size}) FROM post p JOIN bot b ON b.id = p.bot_id WHERE b.owner_id = owner.id), 0)"""
+            (SELECT SUM({OWN_BYTES} + {size}) FROM post p JOIN bot b ON b.id = p.bot_id
+                WHERE b.owner_id = owner.id), 0)"""
     )

@@ -36,7 +36,9 @@ def load_library() -> ctypes.CDLL | None:
 
 
 def confine(library: ctypes.CDLL, manner: str, names: list[str]) -> None:
-    """Filter the system calls of this process for good; names this machine lacks are passed over."""
+    """Filter the system calls of this process for good; names this machine lacks are passed
+    over.
+    """
     usual, named = (ALLOW, REFUSE) if manner == "deny" else (REFUSE, ALLOW)
     context = library.seccomp_init(usual)
     for name in names:

@@ -97,8 +97,9 @@ class FakeMarket:
                 },
             }
         )
-        self.included = getattr(self, "included", []) + [
-            {"id": "solana_" + mint, "attributes": {"symbol": symbol, "name": name}}
+        self.included = [
+            *getattr(self, "included", []),
+            {"id": "solana_" + mint, "attributes": {"symbol": symbol, "name": name}},
         ]
 
     def price(

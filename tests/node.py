@@ -38,7 +38,9 @@ class FakeClock:
 
 @dataclass(frozen=True)
 class Row:
-    """One transaction of a chain; `receipt` is what getTransaction gives, `keys` all its addresses."""
+    """One transaction of a chain; `receipt` is what getTransaction gives, `keys` all its
+    addresses.
+    """
 
     signature: str
     slot: int
@@ -98,7 +100,9 @@ class Chain:
         return [row for row in self.rows if own & set(row.keys)]
 
     def moving(self, wallet):
-        """Of these, the rows that change a balance of the wallet or of one of its token accounts."""
+        """Of these, the rows that change a balance of the wallet or of one of its token
+        accounts.
+        """
         own = {wallet} | self.owned[wallet]
         return [
             row

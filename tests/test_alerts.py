@@ -62,7 +62,9 @@ def test_each_alert_is_documented_and_has_its_test():
 
 @pytest.fixture
 def metrics(tmp_path):
-    """{name: names of its labels} of a running instance on which everything was seen at least once."""
+    """{name: names of its labels} of a running instance on which everything was seen at least
+    once.
+    """
     service = Service(tmp_path / "data", metrics="on")
     service.make_bot(wallet=address("wallet"))
     models.Wallet.update(looked_at=NOW).execute()
@@ -94,7 +96,9 @@ def test_rules_ask_for_metrics_and_labels_that_there_are(metrics):
 
 
 def test_no_label_is_prometheus_own(metrics):
-    """`job` and `instance` are set by the server that scrapes: ours would arrive as exported_job."""
+    """`job` and `instance` are set by the server that scrapes: ours would arrive as
+    exported_job.
+    """
     assert not [
         name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}
     ]

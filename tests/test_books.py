@@ -231,12 +231,16 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
     wallet, books = empty(), Books(update_posts)
     store(wallet, entries)
     lost = []
-    for step in data.draw(
-        st.lists(
-            st.sampled_from(["lose newest", "lose", "find", "look", "publish", "restart"]),
-            max_size=14,
-        )
-    ) + ["find", "publish"]:
+    for step in [
+        *data.draw(
+            st.lists(
+                st.sampled_from(["lose newest", "lose", "find", "look", "publish", "restart"]),
+                max_size=14,
+            )
+        ),
+        "find",
+        "publish",
+    ]:
         if step.startswith("lose") and len(lost) < len(entries):
             rest = [e for e in entries if e not in lost]
             lost.append(rest[-1] if step == "lose newest" else dice.choice(rest))
@@ -495,9 +499,12 @@ def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
 
 
 # ---- windows of time -----------------------------------------------------------------------------
-SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
-SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched' AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
-SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap') AND block_time >= ?"""
+SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN
+    ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
+SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched'
+    AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
+SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap')
+    AND block_time >= ?"""
 
 
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -514,8 +521,8 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
     books = Books(update_posts)
     for part in (
-        [e for e, early in zip(entries, first) if early],
-        [e for e, early in zip(entries, first) if not early],
+        [e for e, early in zip(entries, first, strict=False) if early],
+        [e for e, early in zip(entries, first, strict=False) if not early],
     ):
         store(wallet, part)
         books.take(wallet)

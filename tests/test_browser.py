@@ -48,7 +48,9 @@ class Site(Service):
         return self
 
     def take(self, environ, start_response):
-        """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body does."""
+        """Werkzeug's server hands over the bare socket; gunicorn's input ends where the body
+        does.
+        """
         environ["wsgi.input"] = io.BytesIO(
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         )

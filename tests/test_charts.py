@@ -53,7 +53,7 @@ def test_stretches_add_up_to_the_days_however_many_there_are(rows):
     assert [
         sum(getattr(s, name) for s in stretches)
         for name in ("realized", "volume", "trades", "sells")
-    ] == [sum(column) for column in list(zip(*rows))[1:]]
+    ] == [sum(column) for column in list(zip(*rows, strict=False))[1:]]
     assert stretches[-1].total == sum(row[1] for row in rows)
     assert (
         stretches[0].begins == rows[0][0] * charts.DAY

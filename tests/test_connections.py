@@ -59,7 +59,9 @@ def test_a_reader_that_does_not_read_is_cut_off(
 
 
 def test_a_byte_now_and_then_is_not_reading(pair: tuple[PacedSocket, socket.socket]) -> None:
-    """10,000,000 bytes at 4,096 a second may keep us waiting 15 + 2,441.4 s in all, and no longer."""
+    """10,000,000 bytes at 4,096 a second may keep us waiting 15 + 2,441.4 s in all, and no
+    longer.
+    """
     ours, theirs = pair
     theirs.setblocking(False)
     ours.sent, ours.waited = 10_000_000, 2_457.0

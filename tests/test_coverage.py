@@ -30,7 +30,9 @@ def entries_of(story, person, indexed=True):
 
 
 def crowded():
-    """Five transactions of ada in one slot, among others; their one order is told by her balances."""
+    """Five transactions of ada in one slot, among others; their one order is told by her
+    balances.
+    """
     story = Story()
     story.fund("ada", 10**9)
     for verb, *how in (

@@ -682,7 +682,7 @@ def play(rounds, chance=0):
     traders = [
         trader(number, strategy(), phase)
         for number, (strategy, phase) in enumerate(
-            zip(FAMILIES.values(), ("standard", "guarded") * 2)
+            zip(FAMILIES.values(), ("standard", "guarded") * 2, strict=False)
         )
     ]
     traders += [
@@ -714,10 +714,8 @@ def test_every_lamport_is_accounted_for(rounds, failing):
     shared = {}
     for one in traders:
         for fill in fills(one):
-            assert (
-                fill.reason in ("liquidity_gone", "price_gone")
-                or (fill.at >= fill.decided_at + 6_000
-                and fill.snapshot != fill.decided_on)
+            assert fill.reason in ("liquidity_gone", "price_gone") or (
+                fill.at >= fill.decided_at + 6_000 and fill.snapshot != fill.decided_on
             )
             if (
                 not fill.failed

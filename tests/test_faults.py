@@ -8,8 +8,8 @@ import pytest
 
 from bench import faults, withheld
 
-LISTS = "reorder duplicate lag hole empty short_page null_blocktime".split()
-RECEIPTS = "null_tx wrong_tx missing_meta bad_id nan deep not_json truncated".split()
+LISTS = ["reorder", "duplicate", "lag", "hole", "empty", "short_page", "null_blocktime"]
+RECEIPTS = ["null_tx", "wrong_tx", "missing_meta", "bad_id", "nan", "deep", "not_json", "truncated"]
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def find_atom_faults(raw):
         faults += [
             f"{place}: {fault}"
             for fault in _find_element_faults(
-                element, authored or element is root and bool(root.findall(ATOM + "entry"))
+                element, authored or (element is root and bool(root.findall(ATOM + "entry")))
             )
         ]
     ids = [entry.findtext(ATOM + "id") for entry in root.findall(ATOM + "entry")]

@@ -38,7 +38,9 @@ V1 = [
 
 @pytest.fixture
 def callers(service):
-    """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the paths."""
+    """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the
+    paths.
+    """
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
     revoked, expired = (
         api_keys.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)

@@ -229,18 +229,13 @@ class Reading(HTMLParser):
             if (
                 tag in ("x-pwned", "img", "iframe", "base", "object", "embed")
                 or any(name.startswith("on") for name in given)
-                or tag == "script"
-                and not given.get("src", "").startswith("/static/")
+                or (tag == "script" and not given.get("src", "").startswith("/static/"))
             ):
                 yield tag, given
-            if (
-                any(
-                    text.strip().lower().startswith(("javascript:", "data:", "//"))
-                    for text in addresses
-                )
-                or tag == "meta"
-                and "http-equiv" in given
-            ):
+            if any(
+                text.strip().lower().startswith(("javascript:", "data:", "//"))
+                for text in addresses
+            ) or (tag == "meta" and "http-equiv" in given):
                 yield tag, given
 
 

@@ -54,7 +54,9 @@ def damage(path):
 
 @pytest.fixture
 def backup(service, tmp_path):
-    """A backup of an instance with one influencer and two posts; nobody uses the instance any more."""
+    """A backup of an instance with one influencer and two posts; nobody uses the instance any
+    more.
+    """
     bot = service.make_bot()
     for n in range(2):
         service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)

@@ -37,7 +37,9 @@ class Teller:
             self.write("native_transfer", sol=10**12)
 
     def write(self, kind, sol=0, fee=0, changes=(), mint=None, orders=(), residues=()):
-        """Book one entry. `changes`: (mint, raw change)...; `orders`: (escrow, mint, raw change)..."""
+        """Book one entry. `changes`: (mint, raw change)...; `orders`: (escrow, mint, raw
+        change)...
+        """
         self.slot += 10
         balances = [Balance("ada", None, 9, 0, 0, self.lamports, self.lamports + sol)]
         for name, change in changes:
@@ -585,8 +587,15 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
             {k: v for k, v in row.items() if k != "flags"} for row in want["rows"]
         ]
         assert [show_sale(b) for b in booked if b.entry.kind == "sell"] == [
-            {**s, "lots": [{**x, "signature": s2} for x, s2 in zip(s["lots"], origins(s, b))]}
-            for s, b in zip(want["sells"], (b for b in booked if b.entry.kind == "sell"))
+            {
+                **s,
+                "lots": [
+                    {**x, "signature": s2} for x, s2 in zip(s["lots"], origins(s, b), strict=False)
+                ],
+            }
+            for s, b in zip(
+                want["sells"], (b for b in booked if b.entry.kind == "sell"), strict=False
+            )
         ]
         t = book.totals
         assert want["results"] == {
@@ -700,13 +709,15 @@ class Oracle:
     @staticmethod
     def portions(total, sizes):
         cuts = [math.floor(total * Fraction(size, sum(sizes))) for size in sizes]
-        return cuts[:-1] + [total - sum(cuts[:-1])]
+        return [*cuts[:-1], total - sum(cuts[:-1])]
 
     def sell(self, mint, amount, proceeds):
         pieces = self.take(mint, amount)
         counted = [
             (p, c)
-            for (_, c), p in zip(pieces, self.portions(proceeds, [n for n, _ in pieces]))
+            for (_, c), p in zip(
+                pieces, self.portions(proceeds, [n for n, _ in pieces]), strict=False
+            )
             if c is not None
         ]
         self.results.append(sum(p - c for p, c in counted) if counted else None)
@@ -714,13 +725,15 @@ class Oracle:
     def swap(self, mint, amount, other, got, spent):
         pieces, groups, group = self.take(mint, amount), [], []
         for piece in pieces:
-            group = group + [piece]
+            group = [*group, piece]
             if Fraction(got * sum(n for n, _ in group), amount) >= 1:
-                groups, group = groups + [group], []
+                groups, group = [*groups, group], []
         if group:  # what is left over is too small to stand alone
-            groups = groups[:-1] + [groups[-1] + group] if groups else [group]
+            groups = [*groups[:-1], groups[-1] + group] if groups else [group]
         sizes = [sum(n for n, _ in g) for g in groups]
-        for g, new, part in zip(groups, self.portions(got, sizes), self.portions(spent, sizes)):
+        for g, new, part in zip(
+            groups, self.portions(got, sizes), self.portions(spent, sizes), strict=False
+        ):
             self.put(other, new, None if None in [c for _, c in g] else sum(c for _, c in g) + part)
 
     def lots(self, mint):
@@ -748,7 +761,7 @@ def play(steps, teller, oracle):
     for verb, mint, raw, *more in steps:
         if verb in ("sell", "lose", "swap"):
             raw = min(raw, teller.held.get(mint, 0))
-            if not raw or verb == "swap" and mint_of(more[0]) == mint_of(mint):
+            if not raw or (verb == "swap" and mint_of(more[0]) == mint_of(mint)):
                 continue
         getattr(teller, verb)(mint, raw, *more)
         {

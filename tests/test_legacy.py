@@ -316,7 +316,7 @@ def test_everything_says_simulated(service, trader):
         assert all(
             row["simulated"] is True
             for row in walk(shown)
-            if "id" in row or "eligibleCloses" in row or "mint" in row and "checks" in row
+            if "id" in row or "eligibleCloses" in row or ("mint" in row and "checks" in row)
         ), path
 
 

@@ -15,10 +15,38 @@ from web.site import pages, studio
 
 PHRASES = Mnemonic("english")
 # Thirty words of three letters in a cycle; no window of it, of any size, has a valid checksum.
-CYCLE = (
-    "fun fog raw now nut job win air mom fee joy kid spy day hub own sun ice bar law oak box cup "
-    "off way toe net aim mix all "
-).split()
+CYCLE = [
+    "fun",
+    "fog",
+    "raw",
+    "now",
+    "nut",
+    "job",
+    "win",
+    "air",
+    "mom",
+    "fee",
+    "joy",
+    "kid",
+    "spy",
+    "day",
+    "hub",
+    "own",
+    "sun",
+    "ice",
+    "bar",
+    "law",
+    "oak",
+    "box",
+    "cup",
+    "off",
+    "way",
+    "toe",
+    "net",
+    "aim",
+    "mix",
+    "all",
+]
 WORST = (" ".join(CYCLE) + " ") * 200
 # What a field of 4,000 characters may bring with invisible ones.
 MAX_READ = 8_500

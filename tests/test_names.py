@@ -1,7 +1,6 @@
 """Names: what one may hold, and which two nobody could tell apart."""
 
 # Letters that look like others are what this file is about.
-# ruff: noqa: RUF001
 
 import importlib
 

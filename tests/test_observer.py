@@ -217,13 +217,15 @@ def test_what_a_post_waits_for_is_fetched_first(look, chain):
         created_at=seen.now,
     )
     seen.look()
-    assert list(node.asked)[0] == wanted
+    assert next(iter(node.asked)) == wanted
     assert (Post.get().status, Trade.get(Trade.signature == wanted).kind) == ("verified", "buy")
 
 
 @ground.sqlite_only
 def test_posts_stored_while_nodes_are_asked_fail_no_pass(look, chain):
-    """Somebody commits during every request: nothing the observer has open holds an old snapshot."""
+    """Somebody commits during every request: nothing the observer has open holds an old
+    snapshot.
+    """
     node = FakeNode(chain, tip=chain.rows[20].slot)
     seen = look(node).settle()
     others, answer = apsw.Connection(str(seen.config.database_path)), node.answer
@@ -289,7 +291,7 @@ def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(l
     """Nothing can show the slot of what came before everything: it is partial, and the note says
     why.
     """
-    node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
+    _node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
     assert (
         seen.state() == "partial"
         and seen.gaps() == []
@@ -423,7 +425,9 @@ def test_the_decimals_of_a_mint_no_receipt_moved_are_asked_for(look):
 
 # ---- lies ----------------------------------------------------------------------------------------
 def skim(receipt):
-    """A thousand lamports less for ada, a thousand more for whoever else is there: still conserved."""
+    """A thousand lamports less for ada, a thousand more for whoever else is there: still
+    conserved.
+    """
     meta, keys = (
         receipt["meta"],
         [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],

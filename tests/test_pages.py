@@ -396,7 +396,7 @@ def test_every_page_is_whole_on_an_empty_instance(service, path):
 def test_what_is_not_there_is_a_page_that_helps(service, path):
     answer = service.get(path)
     assert answer.status_code == 404 and (
-        path.endswith(".json") or "<h1" in answer.text and "leaderboard" in answer.text
+        path.endswith(".json") or ("<h1" in answer.text and "leaderboard" in answer.text)
     )
 
 

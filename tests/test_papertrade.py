@@ -393,10 +393,8 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
         stage.round += 1
     closed = Position.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
-    assert (
-        problem is None
-        or (problem.startswith("@bad is put off")
-        and lines_of(bad)[-1]["reason"] == "put_off")
+    assert problem is None or (
+        problem.startswith("@bad is put off") and lines_of(bad)[-1]["reason"] == "put_off"
     )
 
 

@@ -142,7 +142,7 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
 
     def write():
         with db.connection_context():
-            for n in range(40):
+            for _ in range(40):
                 with storage.writing():
                     arrivals.store_arrival("restore")
                     time.sleep(random.random() / 1000)
@@ -209,7 +209,7 @@ def test_what_is_kept_for_a_version_holds_all_that_was_seen_before_it_was_asked_
 
     def write():
         with db.open() as writer:
-            for n in range(300):
+            for _ in range(300):
                 with writer.transaction():
                     writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
                     with writer.transaction():
@@ -662,7 +662,7 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
         crews.append(made)
 
     make("one"), make("two")
-    for kill in range(6):
+    for _ in range(6):
         before = len(written)
         until(lambda: len(written) > before + 7)
         end_sessions(holding=2)
@@ -670,5 +670,5 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
     until(lambda: len(written) > before + 7)
     for one in crews:
         one.stop()
-    turns = sum(one != next for one, next in zip(written, written[1:]))
+    turns = sum(one != next for one, next in itertools.pairwise(written))
     assert 1 <= turns <= 6 and Arrival.select().count() == len(written)

@@ -145,7 +145,7 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     [process.start() for process in crew]
     admitted = [results.get(timeout=30) for _ in crew]
     [process.join() for process in crew]
-    assert [sum(counts) for counts in zip(*admitted)] == [120, 50]
+    assert [sum(counts) for counts in zip(*admitted, strict=False)] == [120, 50]
     again = Allowance(counters.open_store(given))
     assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(
         FIFTY, "address"
@@ -200,7 +200,7 @@ def test_counters_in_redis_end_by_themselves(redis_server):
     redis_server.client.flushdb()
     allowance = Allowance(counters.Redis(redis_server.url))
     allowance.take(limits(), NOON + 10)
-    seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client.keys()}
+    seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client}
     assert seconds.keys() == {
         f"candor:owner:1:minute:{NOON + 60}",
         f"candor:owner:1:hour:{NOON + 3600}",

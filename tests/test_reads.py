@@ -140,9 +140,11 @@ def seed(wallet, first, count):
     database.execute_sql(
         numbers
         + f"""
-        INSERT INTO trade (id, uid, wallet_id, signature, slot, place, block_time, kind, token_changes, sol_change, fee, tip,
+        INSERT INTO trade (id, uid, wallet_id, signature, slot, place, block_time, kind,
+            token_changes, sol_change, fee, tip,
                            rent, realized, matched_raw, unmatched_raw, lots, flags, digest)
-        SELECT i, 'trade_' || i, {wallet}, 's' || i, i, 0, {NOW // 1000}, 'transfer', '[]', 0, 0, 0, 0, 'not_applicable', '0',
+        SELECT i, 'trade_' || i, {wallet}, 's' || i, i, 0, {NOW // 1000}, 'transfer', '[]', 0, 0,
+            0, 0, 'not_applicable', '0',
                '0', '[]', '[]', '' FROM n"""
     )
     database.execute_sql(

@@ -318,7 +318,7 @@ def test_the_first_endpoint_is_preferred(node, clock):
 
 
 def test_the_second_stands_in_and_the_first_comes_back(node, clock):
-    (first, a), (second, b) = node(say("", 500), good), node()
+    (first, _a), (second, _b) = node(say("", 500), good), node()
     line = line_to(clock, first, second)
     assert [line.call("getSlot", [])[1] for _ in range(3)] == [
         "endpoint 2",

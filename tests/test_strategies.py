@@ -42,7 +42,7 @@ def view(prices, volumes=None, liquidity=300_000, flows=(), **about):
             worth if worth is None else worth * 100,
             (volumes[number] if volumes else 1000 + number) * 100,
         )
-        for number, (price, worth) in enumerate(zip(prices, liquid))
+        for number, (price, worth) in enumerate(zip(prices, liquid, strict=False))
     )
     return View(token(**about), window, flows)
 
@@ -60,7 +60,7 @@ def ask(strategy, shown, position=None, late=0):
 
 
 FLAT = [1000] * 11
-RISING = FLAT + [1030, 1070]
+RISING = [*FLAT, 1030, 1070]
 
 
 # ---- what all share ------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ RISING = FLAT + [1030, 1070]
     [
         (Momentum(), view(RISING)),
         (MeanReversion(), view([1000, 1001] * 6 + [900])),
-        (Breakout(), view(FLAT + [1000, 1050], [1000] * 12 + [2100])),
+        (Breakout(), view([*FLAT, 1000, 1050], [1000] * 12 + [2100])),
         (
             FlowFollower(),
             view([1000], flows=(Flow(1, "a", "buy", START), Flow(2, "b", "buy", START))),
@@ -149,7 +149,7 @@ def test_settings_have_names_defaults_and_bounds():
 # ---- momentum ------------------------------------------------------------------------------------
 def test_momentum_enters_a_rise_with_volume():
     assert ask(Momentum(), view(RISING)).reason == "momentum"  # 7 % over five snapshots
-    assert ask(Momentum(), view(FLAT + [1030, 1059])) is None  # 5.9 %
+    assert ask(Momentum(), view([*FLAT, 1030, 1059])) is None  # 5.9 %
     assert ask(Momentum(), view(RISING, [1000] * 13)) is None  # volume does not rise
     assert ask(Momentum(), view(RISING[2:])) is None  # eleven snapshots
     assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None  # under its mean
@@ -164,12 +164,12 @@ def test_momentum_leaves_when_it_gives_back_twelve_percent():
 def test_mean_reversion_buys_a_deep_fall():
     wiggle = [1000, 1010] * 6  # mean 1005, deviation 5
     assert (
-        ask(MeanReversion(), view(wiggle + [970])).reason == "mean_reversion"
+        ask(MeanReversion(), view([*wiggle, 970])).reason == "mean_reversion"
     )  # seven deviations and 3.5 %
-    assert ask(MeanReversion(), view(wiggle + [976])) is None  # 2.9 % is not worth the costs
+    assert ask(MeanReversion(), view([*wiggle, 976])) is None  # 2.9 % is not worth the costs
     wide = [900, 1110] * 6  # deviation 105
-    assert ask(MeanReversion(), view(wide + [796])) is None  # 1.99 deviations
-    assert type(ask(MeanReversion(), view(wide + [795]))) is Enter  # 2 exactly
+    assert ask(MeanReversion(), view([*wide, 796])) is None  # 1.99 deviations
+    assert type(ask(MeanReversion(), view([*wide, 795]))) is Enter  # 2 exactly
 
 
 def test_mean_reversion_refuses_when_liquidity_goes_with_the_price():

@@ -423,7 +423,7 @@ def test_twenty_cuts_lose_and_repeat_nothing(server):
 def test_a_poller_beside_many_writers_gets_each_post_once(server):
     key, crew = server.bots[0].publish_key.text, []
     since = ask(server, "/api/v1/feed?limit=1", key)["newestCursor"]
-    for number in range(6):
+    for _ in range(6):
         crew.append(threading.Thread(target=publish, args=(server.bots, 60, [])))
         crew[-1].start()
     got = []

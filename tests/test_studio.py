@@ -392,7 +392,7 @@ def test_the_code_of_another_owner_renews_nothing(service, browser):
 
 
 def test_a_code_is_renewed_with_the_present_one(service, browser):
-    _, uid, _, code = browser.create()
+    _, _uid, _, code = browser.create()
     page = browser.send("/recovery-code", present=code)
     new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
     assert (
@@ -462,7 +462,7 @@ def visit(service):
 
 def test_behind_https_only_this_host_can_have_set_the_cookie(secure):
     """__Host- is what browsers hold against another host of the domain, and against plain http."""
-    page, uid, _, _ = visit(secure).create()
+    page, _uid, _, _ = visit(secure).create()
     cookie = page.headers["Set-Cookie"]
     assert cookie.startswith("__Host-session=") and "; Secure" in cookie and "; Path=/" in cookie
     assert "HttpOnly" in cookie and "Domain" not in cookie
@@ -482,7 +482,9 @@ def test_a_cookie_of_the_name_before_is_accepted_and_replaced(secure):
 
 
 def test_the_name_before_does_not_win_over_the_present_one(secure):
-    """Another host of the domain may set the plain name: it must not put somebody else in charge."""
+    """Another host of the domain may set the plain name: it must not put somebody else in
+    charge.
+    """
     mine, theirs = visit(secure), visit(secure)
     uid = mine.create("Nell")[1]
     theirs.create("Eve")

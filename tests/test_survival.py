@@ -192,7 +192,9 @@ def test_the_command_killed_in_the_middle(tmp_path, history, expected):
 
 # ---- no lock, no disk ----------------------------------------------------------------------------
 def test_locked_out_for_a_while(story):
-    """Somebody else holds the write lock in the middle of everything: passes fail, nothing is lost."""
+    """Somebody else holds the write lock in the middle of everything: passes fail, nothing is
+    lost.
+    """
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))

@@ -396,7 +396,7 @@ def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
 
 
 def test_activity_tells_who_bought_and_sold(service, bot, key):
-    other = service.make_bot("Bob", address("other"))
+    service.make_bot("Bob", address("other"))
     service.observe_trade(W, "b1", slot=1, mint=M, raw=1500, decimals=3)
     service.observe_trade(W, "b2", slot=2, mint=M)
     service.observe_trade(

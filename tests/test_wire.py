@@ -1,4 +1,6 @@
-"""What the fake node answers has the types of the wire, as another library declares them (solders)."""
+"""What the fake node answers has the types of the wire, as another library declares them
+(solders).
+"""
 
 import json
 

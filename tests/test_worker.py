@@ -169,8 +169,7 @@ def test_malformed_requests_crash_nothing(server):
         answer = server.send(raw)
         assert (
             answer == b""
-            or answer.startswith(b"HTTP/1.1 ")
-            and answer[9:10] in b"24"
+            or (answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24")
             or answer.startswith(b"HTTP/1.1 501")
         ), (raw, answer[:80])
     assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
@@ -269,7 +268,7 @@ def test_the_next_request_is_waited_for_while_there_is_a_thread_for_each_connect
         nr_conns=connections,
         cfg=SimpleNamespace(threads=10),
         answer=lambda conn: (
-            answers.append(ours.recv(9) if answers else b"first") or kept and len(answers) < 2
+            answers.append(ours.recv(9) if answers else b"first") or (kept and len(answers) < 2)
         ),
     )
     Worker.handle(worker, SimpleNamespace(sock=ours))
@@ -297,7 +296,9 @@ def test_what_answers_stays_on_one_processor_and_jobs_do_not(server):
 
 
 def test_patience_ends():
-    """A read that waits for a body that does not come is ended once it is overdue, and not before."""
+    """A read that waits for a body that does not come is ended once it is overdue, and not
+    before.
+    """
     patience = Patience(seconds=5)
     ours, theirs = socket.socketpair()
     patience.begin(ours)
