@@ -14,7 +14,7 @@ from itertools import groupby
 import orjson
 from peewee import OperationalError
 
-from paper import adaptive, diary, engine, store
+from paper import adaptive, diary, engine, load, store
 from paper.book import public_id
 from paper.faults import Faults
 from paper.guard import DAY
@@ -97,7 +97,7 @@ class Desk:
         A pass in which something of a trader went wrong is thrown away and played again without it:
         nobody's fills may depend on what somebody took from a pool who is not stored.
         """
-        cursor, newest = store.find_cursor(), store.find_newest()
+        cursor, newest = load.find_cursor(), load.find_newest()
         # one that was played and not stored is of no use
         kept, self.market = self.market, None
         for _ in range(MAX_PASSES):
@@ -118,13 +118,13 @@ class Desk:
 
     def _play_pass(self, market, cursor, newest, now, faults):
         """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
-        seats = store.list_seats(
+        seats = load.list_seats(
             now, faults, {trader for trader, mint in self._left_alone(now) if mint is None}
         )
         for seat in seats:
             with faults.of(seat.player.id):
                 self._begin(seat.player, now)
-        first = store.find_first_new(cursor, now - BACKLOG_MS) if seats else None
+        first = load.find_first_new(cursor, now - BACKLOG_MS) if seats else None
         rounds = 0
         if first is not None:
             market = self._update_market(market, first, cursor, now, faults)
@@ -156,16 +156,16 @@ class Desk:
         """The market as it stood at the cursor: kept from the last tick, or read from the time
         before `first`.
         """
-        self.tokens = store.find_tokens(faults)
+        self.tokens = load.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            for snapshot in store.list_snapshots(
+            for snapshot in load.list_snapshots(
                 self.tokens, first - market.horizon_ms, range(cursor + 1), faults
             ):
                 with faults.of():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.follow(self.tokens.values(), store.find_flows(now - DAY))
+        market.follow(self.tokens.values(), load.find_flows(now - DAY))
         return market
 
     def _play_rounds(self, market, seats, first, new, now, faults):
@@ -174,11 +174,11 @@ class Desk:
         """
         rounds = 0
         for at, group in groupby(
-            store.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
+            load.list_snapshots(self.tokens, first, new, faults), lambda one: one.at
         ):
             engine.play(
                 market,
-                [seat.player for seat in seats if seat.created_at <= at],
+                [seat.player for seat in seats if seat.row.created_at <= at],
                 list(group),
                 now,
                 faults,
@@ -195,7 +195,7 @@ class Desk:
         """Remember what went wrong, logging each once with its stack; whether a trader's is among
         it.
         """
-        names = store.list_names() if faults.found else {}
+        names = load.list_names() if faults.found else {}
         for (trader, mint), error in faults.found.items():
             self._note(self._widen(trader, mint, now), error, names, now)
         return any(trader is not None for trader, _ in faults.found)
@@ -209,7 +209,7 @@ class Desk:
         trader, mint = key
         trouble = self.troubles.get(key)
         if trouble is None:
-            who = f"@{names[trader][0]}" if trader in names else ""
+            who = f"@{names[trader].handle}" if trader in names else ""
             where = " in ".join(part for part in (who, mint) if part) or "paper mode"
             trouble = self.troubles[key] = Trouble(
                 f"{where} is put off after an internal error ({type(error).__name__})"
@@ -228,10 +228,10 @@ class Desk:
             for (trader, mint), trouble in self.troubles.items()
             if trader is not None and mint is None and not trouble.told
         }
-        names = store.list_names() if quiet else {}
+        names = load.list_names() if quiet else {}
         return [
             (
-                names[trader][1],
+                names[trader].period,
                 DiaryLine(
                     "refusal",
                     now,
@@ -259,7 +259,7 @@ class Desk:
         entries, speakers, posts, faults = store.list_unspoken(MAX_ENTRIES), {}, [], Faults()
         model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
-            with faults.of(entry[1]):
+            with faults.of(entry.trader):
                 post = self._speak_of(entry, speakers, model, now)
                 posts += [post] if post else []
         for (trader, _), error in faults.found.items():
@@ -268,29 +268,27 @@ class Desk:
                 raise error
             self._note((None, f"the words of trader {trader}"), error, {}, now)
         if entries:
-            store.store_posts(posts, entries[-1][0])
+            store.store_posts(posts, entries[-1].id)
         return len(posts), model.problem
 
     def _speak_of(self, entry, speakers, model, now):
         """The row of a post about one line of a diary, or None where it is no news."""
-        ident, trader, handle, persona, kind, at, mint, facts = entry
-        facts = diary.find_news(kind, orjson.loads(facts))
+        facts = diary.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
-        if trader not in speakers:
-            speakers[trader] = Speaker(
-                handle, orjson.loads(persona), *store.list_said(trader, RECENT_POSTS)
-            )
-        uid, body = speakers[trader].speak(facts, model)
+        if entry.trader not in speakers:
+            said = store.list_said(entry.trader, RECENT_POSTS)
+            speakers[entry.trader] = Speaker(entry.handle, orjson.loads(entry.voice), *said)
+        uid, body = speakers[entry.trader].speak(facts, model)
         return {
             "uid": uid,
-            "entry": ident,
-            "trader": trader,
+            "entry": entry.id,
+            "trader": entry.trader,
             "body": body.text,
             "writer": body.writer,
-            "mint": mint,
+            "mint": entry.mint,
             "symbol": facts.get("symbol"),
-            "event_at": at,
+            "event_at": entry.at,
             "created_at": now,
         }
 
@@ -326,7 +324,7 @@ def rebuild_trader(trader, now):
     """
     found = []
     for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
-        differences = find_differences(store.find_account(period, trader.handle))
+        differences = find_differences(load.find_account(period, trader.handle))
         if differences:
             alarm = Alarm(
                 f"refill_differs:{now}",

@@ -156,5 +156,5 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
         )
 
 
-def refusal_key(reason: str, mint: str) -> tuple[str, str | None]:
+def refusal_key(reason: str, mint: str | None) -> tuple[str, str | None]:
     return reason, None if reason in OF_THE_ACCOUNT else mint

@@ -20,7 +20,7 @@ from accounts import traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, orders, store
+from paper import adaptive, engine, load, orders, rows, store
 from paper.book import STARTING_CASH, Book
 from paper.diary import tell
 from paper.fills import FIRST_ASSUMPTIONS, MODEL
@@ -158,8 +158,8 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     stage.play(RISE)
     alone = Player(trader.id, trader.handle, Momentum(), Book())
     market = Market(MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (("supply", "pass"),))])
-    for row in store._all(store.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = store.parse_snapshot(row[0], "MintA", *row[2:])
+    for row in rows.select(rows.SnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = load.read_snapshot(row, "MintA")
         adaptive.beat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
@@ -252,9 +252,9 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
-    read = store.list_seats
+    read = load.list_seats
     monkeypatch.setattr(
-        store,
+        load,
         "list_seats",
         lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
     )
@@ -264,7 +264,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
         not PaperFill.select().exists()
         and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     )
-    monkeypatch.setattr(store, "list_seats", read)
+    monkeypatch.setattr(load, "list_seats", read)
     stage.tick()
     assert (
         PaperFill.select().count() == 1 and Review.select().count() == 1
@@ -438,9 +438,9 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
 def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
-    parse = store.parse_snapshot
+    parse = load.parse_snapshot
     monkeypatch.setattr(
-        store,
+        load,
         "parse_snapshot",
         lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
     )
@@ -901,3 +901,41 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         and "could not be reached" in orjson.loads(details)["writer"]
         and "127.0.0.1" not in details
     )
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "row_type, sql",
+    [
+        (rows.SnapshotRow, rows.SNAPSHOTS),
+        (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
+        (rows.FillRow, rows.SHARED_FILLS),
+        (rows.TokenRow, rows.TOKENS),
+        (rows.FlowRow, rows.FLOWS),
+        (rows.TraderRow, rows.TRADERS),
+        (rows.CloseRow, rows.CLOSES),
+        (rows.RememberedRow, rows.REMEMBERED),
+        (rows.ReviewRow, rows.REVIEWS),
+        (rows.UnspokenRow, rows.UNSPOKEN),
+        (rows.MintRow, rows.HELD),
+    ],
+)
+def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
+    # One row in any case: apsw describes no columns of an empty result.
+    outer = f"SELECT found.* FROM (SELECT 1) LEFT JOIN ({sql}) found ON TRUE"
+    cursor = storage.database.execute_sql(outer, (0,) * sql.count("?"))
+    assert row_type._fields == tuple(column[0] for column in cursor.description)
+
+
+def test_more_orders_than_a_statement_can_bind_are_filled_in_one_round(stage, monkeypatch):
+    """Their rows are found in parts."""
+    monkeypatch.setattr(storage, "ROWS_A_STATEMENT", 1)
+    stage.trader()
+    for mint in ("MintB", "MintC"):
+        stage.list_token(mint)
+    for price in RISE[:15]:
+        for mint in stage.tokens:
+            stage.snapshot(mint, price=price)
+        stage.tick()
+        stage.round += 1
+    assert PaperFill.select().count() > 1

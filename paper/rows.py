@@ -1,0 +1,325 @@
+"""Statements of paper mode, each with the row it gives; and values of the simulation as rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+import storage
+from models import BOT_OF_TRADE
+from paper.book import Position
+from paper.fills import MODEL, Fill, Order
+from paper.trader import DiaryLine
+
+# whole numbers beyond 64 bits: decimal text in their columns
+BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}
+POSITION = [field.name for field in fields(Position)]
+ORDER = [field.name for field in fields(Order) if field.name != "handle"]
+# states of a review in which a record is not believed
+SUSPECT = ("under_review", "upheld")
+Row = TypeVar("Row", bound=tuple[Any, ...])
+Columns = dict[str, Any]
+
+
+class SnapshotRow(NamedTuple):
+    """`taken_at` in ms; prices and sums are decimal texts, as models keep them."""
+
+    id: int
+    token: int
+    taken_at: int
+    price_sol: str | None
+    pool_sol: str | None
+    liquidity_usd: str | None
+    volume24h_usd: str | None
+
+
+SNAPSHOTS = """
+SELECT id, token_id AS token, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd
+FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
+AND taken_at >= ? AND id >= ? AND id < ?"""
+
+
+class NamedSnapshotRow(NamedTuple):
+    """A snapshot that a fill names."""
+
+    id: int
+    mint: str
+    taken_at: int
+    price_sol: str | None
+    pool_sol: str | None
+    liquidity_usd: str | None
+    volume24h_usd: str | None
+
+
+NAMED_SNAPSHOTS = """
+SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd
+FROM snapshot s JOIN token t ON t.id = s.token_id
+WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+               WHERE o.period_id = ?)"""
+
+
+class FillRow(NamedTuple):
+    """A fill with its order. `number`: of the order; `position`: a number or None."""
+
+    period: int
+    trader: int
+    snapshot: int
+    number: int
+    mint: str
+    side: str
+    at: int
+    decided_on: int
+    decided_at: int
+    raw: str
+    mid: int
+    slippage: int
+    pool_fee: int
+    network_fee: int
+    rent: int
+    failed: bool
+    reason: str
+    marks: str
+    position: int | None
+    model: str
+
+
+SHARED_FILLS = """
+SELECT o.period_id AS period, p.trader_id AS trader, f.snapshot, o.number, o.mint, o.side, f.at,
+       o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent,
+       f.failed, o.reason, f.marks, f.position, f.model
+FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
+WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+                     WHERE o.period_id = ?)
+ORDER BY f.id"""
+
+
+class TokenRow(NamedTuple):
+    id: int
+    mint: str
+    symbol: str | None
+    decimals: int | None
+    pair_created_at: int | None
+    discovered_at: int | None
+    checks: str | None
+
+
+TOKENS = """
+SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks
+FROM token WHERE tracked_at IS NOT NULL OR held"""
+
+
+class FlowRow(NamedTuple):
+    """What an observed wallet bought or sold; `block_time` in seconds."""
+
+    mint: str
+    owner: int
+    wallet: str
+    side: str
+    block_time: int
+
+
+FLOWS = f"""
+SELECT m.mint, b.owner_id AS owner, w.address AS wallet, m.side, t.block_time
+FROM trade t JOIN trade_mint m ON m.trade_id = t.id
+JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
+WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL
+ORDER BY t.block_time, t.id"""
+
+
+class TraderRow(NamedTuple):
+    """A trader with its open account period."""
+
+    id: int
+    handle: str
+    family: str
+    settings: str
+    adaptive: str
+    version: int
+    created_at: int
+    period: int
+    starting_cash: int
+    cash: int
+    lost_fees: int
+    peak: int
+    day: int
+    day_equity: int
+    phase: str
+    next_order: int
+    next_position: int
+
+
+TRADERS = """
+SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
+       p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase, t.next_order,
+       t.next_position
+FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
+WHERE t.retired_at IS NULL ORDER BY t.id"""
+
+
+class CloseRow(NamedTuple):
+    period: int
+    trader: int
+    number: int
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    cash: int
+    spent: int
+    pipeline: str
+    marks: str
+
+
+CLOSES = """
+SELECT c.period_id AS period, p.trader_id AS trader, c.number, c.mint, c.symbol, c.opened_at,
+       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.cash, c.spent, c.pipeline,
+       c.marks
+FROM position c JOIN period p ON p.id = c.period_id
+WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
+
+
+class RememberedRow(NamedTuple):
+    """A line of a diary that a trader still needs."""
+
+    trader: int
+    kind: str
+    at: int
+    mint: str | None
+    facts: str
+
+
+REMEMBERED = """
+SELECT p.trader_id AS trader, d.kind, d.at, d.mint, d.facts
+FROM diary_entry d JOIN period p ON p.id = d.period_id
+WHERE d.kind IN ('pause', 'lesson') AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ?
+ORDER BY d.id"""
+
+
+class ReviewRow(NamedTuple):
+    trader: int
+    period: int
+    state: str
+    reasons: str
+
+
+REVIEWS = """
+SELECT p.trader_id AS trader, r.period_id AS period, r.state, r.reasons
+FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
+
+
+class UnspokenRow(NamedTuple):
+    """A line of a diary that was not considered for a post, with its trader and persona."""
+
+    id: int
+    trader: int
+    handle: str
+    voice: str
+    kind: str
+    at: int
+    mint: str | None
+    facts: str
+
+
+UNSPOKEN = """
+SELECT d.id, t.id AS trader, t.handle, t.voice, d.kind, d.at, d.mint, d.facts
+FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
+WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) ORDER BY d.id LIMIT ?"""
+
+
+class MintRow(NamedTuple):
+    mint: str
+
+
+HELD = """
+SELECT mint FROM position WHERE closed_at IS NULL
+UNION SELECT mint FROM paper_order WHERE state = 'open'"""
+
+
+def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Execute a statement; its rows, whose fields are its columns in this order."""
+    return [row_type(*row) for row in storage.database.execute_sql(sql, values)]
+
+
+# ---- rows to values ------------------------------------------------------------------------------
+def read_position(row: Mapping[str, Any]) -> Position:
+    values = _values_of(row, POSITION)
+    values |= {"reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))}
+    return Position(**values)
+
+
+def read_order(row: Mapping[str, Any], handle: str) -> Order:
+    return Order(handle=handle, **_values_of(row, ORDER))
+
+
+def _values_of(row: Mapping[str, Any], names: Sequence[str]) -> Columns:
+    return {name: int(row[name]) if name in BIG else row[name] for name in names}
+
+
+def read_fill(row: FillRow) -> Fill:
+    return Fill(
+        order=row.number,
+        mint=row.mint,
+        side=row.side,
+        snapshot=row.snapshot,
+        at=row.at,
+        decided_on=row.decided_on,
+        decided_at=row.decided_at,
+        raw=int(row.raw),
+        mid=row.mid,
+        slippage=row.slippage,
+        pool_fee=row.pool_fee,
+        network_fee=row.network_fee,
+        rent=row.rent,
+        failed=bool(row.failed),
+        reason=row.reason,
+        marks=tuple(orjson.loads(row.marks)),
+    )
+
+
+# ---- values to rows ------------------------------------------------------------------------------
+def show_order(order: Order, period: int) -> Columns:
+    return {"period": period, **_columns_of(order, ORDER)}
+
+
+def show_position(position: Position, period: int) -> Columns:
+    marks = orjson.dumps(position.marks).decode()
+    return {**_columns_of(position, POSITION), "period": period, "marks": marks}
+
+
+def _columns_of(value: object, names: Sequence[str]) -> Columns:
+    return {
+        name: str(getattr(value, name)) if name in BIG else getattr(value, name) for name in names
+    }
+
+
+def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
+    """`order`: the id of its row; `position`: a number."""
+    return {
+        "order": order,
+        "position": position,
+        "snapshot": fill.snapshot,
+        "at": fill.at,
+        "raw": str(fill.raw),
+        "mid": fill.mid,
+        "slippage": fill.slippage,
+        "pool_fee": fill.pool_fee,
+        "network_fee": fill.network_fee,
+        "rent": fill.rent,
+        "failed": fill.failed,
+        "marks": orjson.dumps(fill.marks).decode(),
+        "model": MODEL,
+    }
+
+
+def show_line(line: DiaryLine, period: int) -> Columns:
+    return {
+        "period": period,
+        "at": line.at,
+        "kind": line.kind,
+        "mint": line.mint,
+        "order_number": line.order,
+        "facts": orjson.dumps(line.facts).decode(),
+    }
