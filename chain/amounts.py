@@ -1,12 +1,12 @@
 """Exact decimal text of integer amounts. No float, no rounding."""
 
 
-def exact(raw, decimals):
+def exact(raw: int, decimals: int) -> str:
     """`exact(-1250000000, 9)` is "-1.25"; `exact(5, 0)` is "5"."""
     digits = str(abs(raw)).rjust(decimals + 1, "0")
     whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :].rstrip("0")
     return ("-" if raw < 0 else "") + whole + ("." + fraction if fraction else "")
 
 
-def sol(lamports):
+def sol(lamports: int) -> str:
     return exact(lamports, 9)

@@ -6,14 +6,24 @@ they look like.
 """
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from base58 import b58decode, b58encode
 
 from chain.instructions import TOKEN_PROGRAMS
-from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, parse_receipt
+from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, Receipt, parse_receipt
 
 COLUMN = 2**63
+
+
+class ListedSignature(NamedTuple):
+    """A finalized transaction that names an address. `tx_index`: its place in the slot, if told."""
+
+    signature: str
+    slot: int
+    tx_index: int | None
 
 
 @dataclass(frozen=True)
@@ -30,17 +40,17 @@ class Holding:
     executable: bool = False
 
 
-def check_page(result):
+def check_page(result: Any) -> list[ListedSignature]:
     """getSignaturesForAddress: [(signature, slot, transactionIndex or None), ...] newest first,
     each once, whatever order they came in.
     """
     if not isinstance(result, list):
         raise ValueError("no list of signatures")
-    rows = {row[0]: row for row in map(_check_sighting, result)}
-    return sorted(rows.values(), key=lambda row: (-row[1], -(row[2] or 0)))
+    rows = {row.signature: row for row in map(_check_listed, result)}
+    return sorted(rows.values(), key=lambda row: (-row.slot, -(row.tx_index or 0)))
 
 
-def _check_sighting(one):
+def _check_listed(one: Any) -> ListedSignature:
     signature, slot, index = (
         (one.get(name) for name in ("signature", "slot", "transactionIndex"))
         if isinstance(one, dict)
@@ -53,19 +63,19 @@ def _check_sighting(one):
         and (index is None or _is_number(index, 2**31))
     ):
         raise ValueError("a malformed signature entry")
-    return signature, slot, index
+    return ListedSignature(signature, slot, index)
 
 
-def _is_number(value, limit):
+def _is_number(value: Any, limit: int) -> bool:
     return type(value) is int and 0 <= value < limit
 
 
-def check_receipt(result, signature):
+def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
     """getTransaction: (raw JSON, Receipt), or (None, None) for one that is not here yet."""
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 
-def check_accounts(result):
+def check_accounts(result: Any) -> list[str]:
     """getTokenAccountsByOwner: the addresses."""
     try:
         addresses = [row["pubkey"] for row in result["value"]]
@@ -76,12 +86,12 @@ def check_accounts(result):
     return addresses
 
 
-def _is_address(value):
+def _is_address(value: Any) -> bool:
     """What every node takes for an address: 32 bytes in base58."""
     return isinstance(value, str) and bool(ADDRESS.fullmatch(value)) and len(b58decode(value)) == 32
 
 
-def check_holdings(result, owned):
+def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
     """getMultipleAccounts, encoding base64, at least 72 bytes of each: (slot, [Holding, ...]) for
     `owned`: [(wallet, address), ...].
     """
@@ -94,16 +104,14 @@ def check_holdings(result, owned):
         raise ValueError("no list of accounts") from error
 
 
-def _read_holding(account, wallet, address, slot):
+def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
     """The first 72 bytes of a token account are mint, owner and amount."""
     if account is None:
         return Holding(slot, 0, 0)
     if not _is_number(account["lamports"], 2**64):
         raise ValueError("no lamports")
     if address == wallet:
-        return Holding(
-            slot, 0, account["lamports"], executable=account.get("executable") is True
-        )
+        return Holding(slot, 0, account["lamports"], executable=account.get("executable") is True)
     data = base64.b64decode(account["data"][0])
     if (
         account["owner"] not in TOKEN_PROGRAMS
@@ -116,7 +124,7 @@ def _read_holding(account, wallet, address, slot):
     return Holding(slot, amount, account["lamports"], mint)
 
 
-def check_decimals(result, mints):
+def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
     """getMultipleAccounts of `mints`, byte 44 of each: {mint: decimals} of what is a mint."""
     try:
         if len(result["value"]) != len(mints):
@@ -127,14 +135,14 @@ def check_decimals(result, mints):
     return {mint: decimals for mint, decimals in zip(mints, read) if decimals is not None}
 
 
-def _read_decimals(account):
+def _read_decimals(account: Any) -> int | None:
     if account is None or account["owner"] not in TOKEN_PROGRAMS:
         return None
     data = base64.b64decode(account["data"][0])
     return data[0] if len(data) == 1 else None
 
 
-def check_block(result):
+def check_block(result: Any) -> dict[str, int]:
     """getBlock with transactionDetails `signatures`: {signature: place}."""
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
@@ -142,7 +150,7 @@ def check_block(result):
         raise ValueError("no list of signatures") from error
 
 
-def check_time(result):
+def check_time(result: Any) -> int | None:
     """getBlockTime: Unix seconds, or None."""
     if result is not None and not _is_number(result, LATEST_TIME):
         raise ValueError("no block time")

@@ -2,19 +2,20 @@
 section 4. Pure.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from chain.entries import Entry
+from chain.ledger import Book
 from chain.lots import Gap, Seen
 
-MAX_TO_ORDER = (
-    # receipts of one slot whose order is searched for; beyond that it stays unresolved
-    7
-)
+# receipts of one slot whose order is searched for; beyond that it stays unresolved
+MAX_TO_ORDER = 7
 
 
 # ---- order ---------------------------------------------------------------------------------------
-def order_entries(entries, seen=None):
+def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
     """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order
     in which the balances join.
 
@@ -34,11 +35,11 @@ def order_entries(entries, seen=None):
     return ordered
 
 
-def _after(entry):
+def _after(entry: Entry) -> dict[str, Seen]:
     return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after) for b in entry.balances}
 
 
-def _joins(entry, held):
+def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
     last = [(b, held.get(b.address)) for b in entry.balances]
     return all(
         seen is None or (seen.amount, seen.lamports) == (b.before, b.lamports_before)
@@ -46,7 +47,7 @@ def _joins(entry, held):
     )
 
 
-def _order_by_balances(group, held):
+def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
     """After a gap no order joins what was held before: then the balances inside the slot alone have
     to tell.
     """
@@ -59,7 +60,9 @@ def _order_by_balances(group, held):
     ]
 
 
-def _search(rest, held, path=()):
+def _search(
+    rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
+) -> list[list[Entry]]:
     """The orders of `rest` in which every balance joins the one before; two are enough to know that
     it is not one.
     """
@@ -73,7 +76,7 @@ def _search(rest, held, path=()):
 
 
 # ---- the closing check ---------------------------------------------------------------------------
-def is_explained(seen, amount, lamports, slot):
+def is_explained(seen: Seen | None, amount: int, lamports: int, slot: int) -> bool | None:
     """Is what the node says of an own account at `slot` what the books say? None: the node is
     behind the books and proves nothing.
 
@@ -115,7 +118,7 @@ class Progress:
     trouble: str | None = None
 
 
-def decide_state(book, progress):
+def decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str | None]:
     """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
     end to end.
     """
@@ -123,7 +126,7 @@ def decide_state(book, progress):
     return state, gaps, add_trouble(note, progress.trouble)
 
 
-def add_trouble(note, trouble):
+def add_trouble(note: str | None, trouble: str | None) -> str | None:
     """The note of a coverage with why observing fails now, where it does."""
     if trouble is None:
         return note
@@ -131,76 +134,58 @@ def add_trouble(note, trouble):
     return told if note is None else f"{note} {told}"
 
 
-def _decide_state(book, progress):
-    if progress.program:
-        return "none", [], "This address is a program, not a wallet: it is not observed."
+NOT_POLLED = "This wallet has not been looked at yet."
+FETCHING = (
+    "Activity of this wallet is still being fetched; until all of it is here, results may be"
+    " missing."
+)
+CAPPED = "This wallet has more receipts than this service keeps for one wallet; some are left out."
+ACCOUNTS_CAPPED = (
+    "This wallet has more token accounts than this service watches for one wallet; some are left"
+    " out."
+)
+HAS_GAPS = (
+    "Some of this wallet's activity could not be found. Sales after that point show no result"
+    " until it is found."
+)
+STUCK = (
+    "Some receipts are known to exist but could not be fetched yet; they are asked for again and"
+    " again."
+)
+UNCONFIRMED = (
+    "Everything found so far has been fetched; a second look over the whole history is still to"
+    " confirm that nothing is missing."
+)
+OLDER = (
+    "This wallet is older than the history that can still be fetched: what it held before that has"
+    " an unknown cost."
+)
+
+
+def _decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str | None]:
     if not progress.looked:
-        return "none", [], "This wallet has not been looked at yet."
+        return "none", [], NOT_POLLED
     if not progress.listed or progress.pending > progress.stuck:
-        return (
-            "backfilling",
-            [],
-            (
-                "Activity of this wallet is still being fetched; until all of it is here, results"
-                " may be missing."
-            ),
-        )
-    gaps = list(book.gaps)
-    gaps += [Gap(first, last, "closing_balance") for _, first, last in progress.unexplained]
-    gaps += [Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused]
-    gaps = sorted(set(gaps), key=lambda g: (g.from_slot, g.to_slot, g.reason))
+        return "backfilling", [], FETCHING
+    gaps = _list_gaps(book, progress)
     if progress.capped:
-        return (
-            "partial",
-            gaps,
-            (
-                "This wallet has more receipts than this service keeps for one wallet; some are"
-                " left out."
-            ),
-        )
+        return "partial", gaps, CAPPED
     if progress.accounts_capped:
-        return (
-            "partial",
-            gaps,
-            (
-                "This wallet has more token accounts than this service watches for one wallet; some"
-                " are left out."
-            ),
-        )
+        return "partial", gaps, ACCOUNTS_CAPPED
     if gaps:
-        return (
-            "partial",
-            gaps,
-            (
-                "Some of this wallet's activity could not be found. Sales after that point show no"
-                " result until it is found."
-            ),
-        )
+        return "partial", gaps, HAS_GAPS
     if progress.stuck:
-        return (
-            "partial",
-            gaps,
-            (
-                "Some receipts are known to exist but could not be fetched yet; they are asked for"
-                " again and again."
-            ),
-        )
+        return "partial", gaps, STUCK
     if not progress.confirmed or not progress.closed:
-        return (
-            "backfilling",
-            gaps,
-            (
-                "Everything found so far has been fetched; a second look over the whole history is"
-                " still to confirm that nothing is missing."
-            ),
-        )
+        return "backfilling", gaps, UNCONFIRMED
     if book.opened:
-        return (
-            "partial",
-            gaps,
-            (
-                "This wallet is older than the history that can still be fetched: what it held"
-                " before that has an unknown cost."
-            ),
-        )
+        return "partial", gaps, OLDER
     return "complete", gaps, None
+
+
+def _list_gaps(book: Book, progress: Progress) -> list[Gap]:
+    """Breaks in the chain of balances, balances it does not lead to, and refused receipts."""
+    gaps = {*book.gaps}
+    gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
+    gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}
+    return sorted(gaps, key=lambda g: (g.from_slot, g.to_slot, g.reason))

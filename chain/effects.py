@@ -4,12 +4,14 @@ lamports and raw token units.
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from base58 import b58decode, b58encode
 
 from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
+from chain.receipts import Receipt
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ FIELD = 2**255 - 19
 EDWARDS_D = -121665 * pow(121666, FIELD - 2, FIELD) % FIELD
 
 
-def _on_curve(point):
+def _on_curve(point: bytes) -> bool:
     """Is this a point of edwards25519 (RFC 8032, 5.1.3)? A program-derived address never is."""
     y = int.from_bytes(point, "little") & (2**255 - 1)
     if y >= FIELD:
@@ -69,7 +71,7 @@ def _on_curve(point):
 
 
 @lru_cache(4096)
-def associated_address(wallet, mint, program=TOKEN):
+def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
     """The associated token account of a wallet and a mint: the derived address with the highest
     bump off the curve.
     """
@@ -83,7 +85,7 @@ def associated_address(wallet, mint, program=TOKEN):
     raise ValueError("no bump gives an address off the curve")
 
 
-def _named_as_own(receipt, wallet):
+def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
     """Accounts that an instruction ties to the wallet, for receipts that do not tell owners."""
     for one in receipt.operations():
         if one.authority != wallet:
@@ -94,7 +96,9 @@ def _named_as_own(receipt, wallet):
             yield one.source
 
 
-def own_accounts(receipt, wallet, known=frozenset()):
+def own_accounts(
+    receipt: Receipt, wallet: str, known: Set[str] = frozenset()
+) -> tuple[dict[str, tuple[bool, ...]], tuple[str, ...]]:
     """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
 
     An owner that the receipt leaves out is inferred from `known` accounts, the associated address
@@ -120,7 +124,7 @@ def own_accounts(receipt, wallet, known=frozenset()):
     return own, tuple(sorted(set(unowned)))
 
 
-def touches(receipt, wallet, known=frozenset()):
+def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> bool:
     """Does the receipt name the wallet or an account of its own?"""
     return (
         wallet in receipt.keys
@@ -129,7 +133,12 @@ def touches(receipt, wallet, known=frozenset()):
     )
 
 
-def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
+def read_effect(
+    receipt: Receipt,
+    wallet: str,
+    tip_accounts: Container[str | None],
+    known: Set[str] = frozenset(),
+) -> Effect:
     """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen
     in other receipts.
     """
@@ -168,7 +177,7 @@ def read_effect(receipt, wallet, tip_accounts, known=frozenset()):
     )
 
 
-def _balance(receipt, address, mine):
+def _balance(receipt: Receipt, address: str, mine: tuple[bool, ...]) -> Balance:
     sides, lamports = receipt.tokens[address], receipt.lamports(address)
     some = sides[1] or sides[0]
     amounts = [side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine)]
@@ -176,7 +185,7 @@ def _balance(receipt, address, mine):
     return Balance(address, some.mint, some.decimals, *amounts, *held)
 
 
-def _changes(balances):
+def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
     """Raw changes per mint over the own accounts; wrapped SOL is SOL, not a token."""
     changes, decimals = defaultdict(int), {}
     for one in balances:
@@ -188,7 +197,7 @@ def _changes(balances):
     )
 
 
-def _sponsored(receipt, wallet, own, balances):
+def _sponsored(receipt: Receipt, wallet: str, own: Container[str], balances: list[Balance]) -> int:
     """Rent that others put into own accounts opened here, less what the wallet paid them back in
     the same receipt.
 

@@ -3,11 +3,14 @@ JSON so that folding needs no parsing.
 """
 
 import json
+from collections.abc import Set
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
-from chain.effects import Balance, read_effect
+from chain.effects import Balance, Effect, read_effect
 from chain.kinds import decide_kind
-from chain.programs import TIP_ACCOUNTS
+from chain.programs import TIP_ACCOUNTS, Programs
+from chain.receipts import Receipt
 
 # one more whenever receipts are read differently: stored entries are then read anew
 READING = 1
@@ -41,11 +44,11 @@ class Entry:
     others: tuple = ()
     unowned: tuple = ()
 
-    def dump(self):
+    def dump(self) -> str:
         return json.dumps(astuple(self), separators=(",", ":"))
 
     @staticmethod
-    def load(text, tx_index):
+    def load(text: str, tx_index: int | None) -> "Entry":
         """`tx_index` is given apart: a block may have told it later than the receipt did."""
         values = [tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)]
         values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
@@ -55,11 +58,13 @@ class Entry:
 BALANCES = list(Entry.__dataclass_fields__).index("balances")
 
 
-def _tuples(value):
+def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def read_entry(receipt, wallet, programs, known=frozenset()):
+def read_entry(
+    receipt: Receipt, wallet: str, programs: Programs, known: Set[str] = frozenset()
+) -> Entry:
     """Entry of a Receipt for a wallet. `known`: its token accounts seen in other receipts."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
@@ -89,7 +94,7 @@ def read_entry(receipt, wallet, programs, known=frozenset()):
     )
 
 
-def _others(receipt, effect):
+def _others(receipt: Receipt, effect: Effect) -> tuple[tuple[str, str, int, int], ...]:
     rows = []
     for address, (before, after) in sorted(receipt.tokens.items()):
         if address not in effect.own:

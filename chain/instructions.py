@@ -3,6 +3,7 @@ or read from its bytes. Pure.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from base58 import b58encode
 
@@ -47,7 +48,7 @@ PARSED_TOKEN = {
 }
 
 
-def read_parsed(program, parsed):
+def read_parsed(program: str, parsed: Any) -> Operation | None:
     """The Operation of an instruction that the node decoded, or None."""
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if program == SYSTEM:
@@ -80,7 +81,7 @@ def read_parsed(program, parsed):
     return Operation(name, source, target, authority, amount, info.get("mint"))
 
 
-def read_data(program, a, data):
+def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
     """The Operation of an instruction given as bytes (layouts: the System and SPL Token programs'
     instruction enums), or None.
     """
@@ -98,11 +99,11 @@ def read_data(program, a, data):
     return None
 
 
-def _u64(data, at):
+def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def _read_system(a, data):
+def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=_u64(data, 4))
@@ -113,7 +114,7 @@ def _read_system(a, data):
     return None
 
 
-def _read_token(a, data):
+def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = data[0]
     if kind == 3:
         source, target, authority, *_ = a
@@ -135,7 +136,7 @@ def _read_token(a, data):
     return _read_rights(kind, a, data)
 
 
-def _read_rights(kind, a, data):
+def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None:
     """Who owns an account, and who may spend from it."""
     if kind == 1:
         account, mint, owner, *_ = a

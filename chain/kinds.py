@@ -3,10 +3,14 @@
 """
 
 from collections import defaultdict
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from hashlib import sha256
 
-from chain.instructions import WRAPPED_SOL
+from chain.effects import Effect
+from chain.instructions import WRAPPED_SOL, Operation
+from chain.programs import Programs
+from chain.receipts import Instruction, Receipt
 
 # lamports: below 0.0001 SOL a SOL leg is no leg
 DUST = 100_000
@@ -30,7 +34,7 @@ class Kind:
     residues: tuple = ()
 
 
-def decide_kind(receipt, effect, programs):
+def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     """Kind of a receipt for the wallet of `effect` under this program table."""
     if receipt.failed:
         return Kind("failed", _venue(_acting(receipt, effect, programs), programs))
@@ -54,7 +58,7 @@ def decide_kind(receipt, effect, programs):
 
 
 # ---- who acts ------------------------------------------------------------------------------------
-def _acting(receipt, effect, programs):
+def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
     """The outermost known program calls that concern the wallet, in order. What an unknown wrapper
     calls stands for it.
     """
@@ -66,7 +70,7 @@ def _acting(receipt, effect, programs):
     ]
 
 
-def _outermost(instruction, programs):
+def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
     if programs.family(instruction.program):
         yield instruction
         return
@@ -74,13 +78,13 @@ def _outermost(instruction, programs):
         yield from _outermost(one, programs)
 
 
-def _concerns(instruction, own):
+def _concerns(instruction: Instruction, own: Set[str]) -> bool:
     """A call that names no account at all (a marker) speaks of the whole transaction."""
     accounts = [account for one in instruction.tree() for account in one.accounts]
     return not accounts or any(account in own for account in accounts)
 
 
-def _deciding_families(acting, effect, programs):
+def _deciding_families(acting: list[Instruction], effect: Effect, programs: Programs) -> set[str]:
     """Families of the acting programs. Several side by side count only where each moves value of
     the wallet.
     """
@@ -102,7 +106,7 @@ def _deciding_families(acting, effect, programs):
     return moving or set(by_family)
 
 
-def _moves_shares(instruction, own):
+def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
     """Are pool shares or a position NFT minted into, or burned from, the wallet's own accounts?"""
     operations = (one.operation for one in instruction.tree() if one.operation)
     return any(
@@ -111,7 +115,7 @@ def _moves_shares(instruction, own):
     )
 
 
-def _moves_value(instruction, own):
+def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
     operations = (one.operation for one in instruction.tree() if one.operation)
     return any(
         o.name in ("transfer", "create", "send", "mint", "burn")
@@ -120,7 +124,7 @@ def _moves_value(instruction, own):
     )
 
 
-def _venue(acting, programs):
+def _venue(acting: list[Instruction], programs: Programs) -> str | None:
     """`A > B, C; D`: A calls the known B and C; D beside it. None where no known program acts."""
     parts = []
     for one in acting:
@@ -133,7 +137,7 @@ def _venue(acting, programs):
 
 
 # ---- orders --------------------------------------------------------------------------------------
-def _discriminators(*names):
+def _discriminators(*names: str) -> set[bytes]:
     return {sha256(f"global:{name}".encode()).digest()[:8] for name in names}
 
 
@@ -161,7 +165,9 @@ ORDER_CALLS = {
 }
 
 
-def _order_kind(receipt, effect, acting, programs):
+def _order_kind(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> str:
     """By the instruction's name; where its data is not there, by what the wallet signed and what
     moved.
     """
@@ -182,7 +188,7 @@ def _order_kind(receipt, effect, acting, programs):
 
 
 # ---- swaps and what has no family ----------------------------------------------------------------
-def _rent_for_others(receipt, effect):
+def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
     """Lamports the wallet put into accounts created here, still there afterwards and not its own:
     rent, not price.
     """
@@ -206,14 +212,14 @@ def _rent_for_others(receipt, effect):
     return total
 
 
-def _traded_sol(receipt, effect):
+def _traded_sol(receipt: Receipt, effect: Effect) -> int:
     """x of accounting.md: the SOL leg without fee, tip and rent. It only tells the shape; what was
     paid stays in the cost.
     """
     return effect.sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
 
 
-def _passed_on(receipt, effect):
+def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
     """Raw amounts per mint that instructions sent out of own accounts (temporary ones included)."""
     passed, mints = (
         defaultdict(int),
@@ -231,7 +237,7 @@ def _passed_on(receipt, effect):
     return passed
 
 
-def _swap_kind(receipt, effect, venue, mint):
+def _swap_kind(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
     """Rule 5: the net changes have to have the shape of one trade, else nothing is priced."""
     up, down, residues = _legs(receipt, effect)
     x = _traded_sol(receipt, effect)
@@ -249,7 +255,7 @@ def _swap_kind(receipt, effect, venue, mint):
     return Kind("other", venue, mint, ("ambiguous",))
 
 
-def _legs(receipt, effect):
+def _legs(receipt: Receipt, effect: Effect) -> tuple[list[str], list[str], tuple[str, ...]]:
     """(mints that rose, mints that fell, residues). A residue is a small rest of what passed
     through; a lone mint is none.
     """
@@ -262,7 +268,7 @@ def _legs(receipt, effect):
     return [m for m in up if m not in residues], down, residues
 
 
-def _plain_kind(receipt, effect, mint):
+def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None) -> Kind:
     """Rule 6: no known program acted for the wallet."""
     up, down = any(c > 0 for _, c, _ in effect.tokens), any(c < 0 for _, c, _ in effect.tokens)
     rent_for_others = _rent_for_others(receipt, effect)
@@ -283,7 +289,7 @@ def _plain_kind(receipt, effect, mint):
     return Kind("other", flags=("fee_only",) if effect.fee else ())
 
 
-def _main_mint(receipt, effect):
+def _main_mint(receipt: Receipt, effect: Effect) -> str | None:
     """The one mint that moved, shares and position NFTs minted or burned for the wallet left aside;
     of a two-way move the one that rose.
     """
@@ -300,6 +306,6 @@ def _main_mint(receipt, effect):
     return risen[0] if len(moved) == 2 and len(risen) == 1 else None
 
 
-def _mint_of(receipt, operation):
+def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
     sides = receipt.tokens.get(operation.target or operation.source, (None, None))
     return operation.mint or next((side.mint for side in sides if side), None)

@@ -8,6 +8,8 @@ from the start gives the same book.
 from bisect import insort
 from dataclasses import dataclass, field
 
+from chain.effects import Balance
+from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.kinds import TRADES
 from chain.lots import Booked, Gap, Lot, Opening, Seen, Slice, Totals, share
@@ -64,14 +66,14 @@ class Book:
     _place: int = 0
     _lots: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.found |= self.untouched
         self.opened = self.opened or bool(self.untouched)
         self.openings |= {opening.mint for opening in self.untouched.values()}
         for opening in (self.untouched | self.expected).values():
             self._lay(opening)
 
-    def again(self):
+    def again(self) -> "Book":
         """An empty Book for the same entries, which knows what this one found out about the
         beginning.
         """
@@ -84,7 +86,7 @@ class Book:
         )
 
     @property
-    def stale(self):
+    def stale(self) -> bool:
         """Was anything booked by another beginning, or with fewer or more gaps, than the entries
         tell?
         """
@@ -98,7 +100,7 @@ class Book:
         )
 
     # ---- one entry -------------------------------------------------------------------------------
-    def take(self, entry):
+    def take(self, entry: Entry) -> Booked:
         """Book one entry; entries must come in chain order. Returns Booked."""
         if self.first_slot is None:
             self.first_slot = entry.slot
@@ -116,7 +118,7 @@ class Book:
         self._count_in(booked)
         return booked
 
-    def _book(self, entry):
+    def _book(self, entry: Entry) -> Booked:
         rose = {m: c for m, c, _ in entry.tokens if c > 0}
         fell = {m: -c for m, c, _ in entry.tokens if c < 0}
         if entry.kind == "sell":
@@ -134,7 +136,7 @@ class Book:
         self._put_unknown(entry, rose)
         return Booked(entry, entry.flags)
 
-    def _book_sale(self, entry, mint, amount, residues):
+    def _book_sale(self, entry: Entry, mint: str, amount: int, residues: dict[str, int]) -> Booked:
         slices = self._cut(mint, amount)
         self._put_unknown(entry, residues)
         if not self.whole or self._broken_all or mint in self._broken:
@@ -168,7 +170,7 @@ class Book:
             lots,
         )
 
-    def _book_swap(self, entry, fell, rose):
+    def _book_swap(self, entry: Entry, fell: dict[str, int], rose: dict[str, int]) -> Booked:
         ((given_mint, given),) = fell.items()
         slices = self._cut(given_mint, given)
         if given_mint in self._broken:
@@ -178,7 +180,7 @@ class Book:
         self._put_unknown(entry, rose)
         return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
 
-    def _carry(self, entry, mint, slices, amount, spent):
+    def _carry(self, entry: Entry, mint: str, slices: list[Slice], amount: int, spent: int) -> bool:
         """Lots of `mint` that carry the cost of the slices given for them, and their share of the
         SOL spent.
         """
@@ -200,7 +202,7 @@ class Book:
         return carried
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
-    def _book_order(self, entry, fell, rose):
+    def _book_order(self, entry: Entry, fell: dict[str, int], rose: dict[str, int]) -> Booked:
         for mint, amount in fell.items():
             slices, address = self._cut(mint, amount), _escrow_of(entry, mint)
             if entry.kind == "order_open" and address:
@@ -223,7 +225,7 @@ class Book:
         self._put_unknown(entry, rose)
         return Booked(entry, entry.flags)
 
-    def _release(self, address, quantity):
+    def _release(self, address: str, quantity: int) -> list[Slice]:
         """Slices that left an escrow, oldest first."""
         kept, out = self.escrows.pop(address), []
         for one in kept:
@@ -239,7 +241,7 @@ class Book:
                 self.escrows.setdefault(address, []).append(rest)
         return out
 
-    def _put_back(self, slices, rose):
+    def _put_back(self, slices: list[tuple[str, Slice]], rose: dict[str, int]) -> None:
         """What comes back keeps its cost and its place in the queue; more than that is of unknown
         cost.
         """
@@ -255,7 +257,7 @@ class Book:
                 rose[mint] -= amount
 
     # ---- lots ------------------------------------------------------------------------------------
-    def _put(self, mint, origin, amount, cost):
+    def _put(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
         self._moved.add(mint)
         if amount:
             self._lots += 1
@@ -263,11 +265,11 @@ class Book:
                 Lot((1, self._lots), origin, amount, cost, amount, cost)
             )
 
-    def _put_unknown(self, entry, rose):
+    def _put_unknown(self, entry: Entry, rose: dict[str, int]) -> None:
         for mint, amount in rose.items():
             self._put(mint, entry.signature, amount, None)
 
-    def _cut(self, mint, amount):
+    def _cut(self, mint: str, amount: int) -> list[Slice]:
         """Slices of the oldest lots. More than there is cannot happen where the chain holds;
         elsewhere it is of unknown origin.
         """
@@ -285,21 +287,22 @@ class Book:
         return slices
 
     # ---- the chain of balances -------------------------------------------------------------------
-    def _check_chain(self, entry, balance):
-        """What an own account held before this receipt must be what the last receipt left it with."""
+    def _check_chain(self, entry: Entry, balance: Balance) -> None:
+        """What an account held before this receipt must be what the last one left it with."""
         last = self.seen.get(balance.address)
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
         )
         if last is None:
             self.found.pop(balance.address, None)
-            return self._open(entry, balance)
+            self._open(entry, balance)
+            return
         if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
-            return None
+            return
         self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
-        return self._adjust(balance, balance.before - last.amount)
+        self._adjust(balance, balance.before - last.amount)
 
-    def _open(self, entry, balance):
+    def _open(self, entry: Entry, balance: Balance) -> None:
         if not balance.before and not balance.lamports_before:
             return
         self.opened = True
@@ -317,7 +320,7 @@ class Book:
                 ),
             )
 
-    def _find(self, address, opening):
+    def _find(self, address: str, opening: Opening) -> None:
         """Opening inventory stands before all lots, whenever it is found: in time only where
         nothing of its mint was booked yet.
         """
@@ -327,14 +330,14 @@ class Book:
             self._late = self._late or opening.mint in self._moved
             self._lay(opening)
 
-    def _lay(self, opening):
+    def _lay(self, opening: Opening) -> None:
         self.decimals[opening.mint] = opening.decimals
         insort(
             self.lots.setdefault(opening.mint, []),
             Lot(opening.rank, None, opening.amount, None, opening.amount, None),
         )
 
-    def _adjust(self, balance, more):
+    def _adjust(self, balance: Balance, more: int) -> None:
         """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
         if balance.mint in (None, WRAPPED_SOL) or not more:
             return
@@ -344,7 +347,7 @@ class Book:
         else:
             self._cut(balance.mint, -more)
 
-    def _break(self, gap, mint):
+    def _break(self, gap: Gap, mint: str | None) -> None:
         """No sale after the beginning of a gap has a result, also where the gap shows only later,
         on another account of the mint.
         """
@@ -358,14 +361,14 @@ class Book:
         self._late = self._late or (taken > begin and self.doubtful.get(mint, taken) > begin)
         self._doubt(mint)
 
-    def _doubt(self, mint):
+    def _doubt(self, mint: str | None) -> None:
         if mint is None:
             self._broken_all = True
         else:
             self._broken.add(mint)
 
     # ---- sums ------------------------------------------------------------------------------------
-    def _count_in(self, booked):
+    def _count_in(self, booked: Booked) -> None:
         totals, entry = self.totals, booked.entry
         if entry.kind == "failed":
             totals.failed += 1
@@ -381,7 +384,7 @@ class Book:
         totals.realized += booked.result or 0
         totals.winning += (booked.result or 0) > 0
 
-    def positions(self):
+    def positions(self) -> list[tuple[str, int, int, int | None, int]]:
         """[(mint, raw amount, decimals, cost of the part whose cost is known or None, raw amount of
         unknown cost), ...] by mint.
         """
@@ -401,11 +404,11 @@ class Book:
         return rows
 
 
-def _flags(entry, *more):
+def _flags(entry: Entry, *more: str) -> tuple[str, ...]:
     return tuple(sorted({*entry.flags, *more}))
 
 
-def _escrow_of(entry, mint):
+def _escrow_of(entry: Entry, mint: str) -> str | None:
     """The token account, not the wallet's, that received most of this mint."""
     gains = [
         (after - before, address)

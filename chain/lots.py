@@ -22,10 +22,10 @@ class Lot:
     left: int
     left_cost: int | None
 
-    def __lt__(self, other):
+    def __lt__(self, other: "Lot") -> bool:
         return self.number < other.number
 
-    def cut(self, quantity):
+    def cut(self, quantity: int) -> "Slice":
         """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets
         what is left.
         """
@@ -59,7 +59,7 @@ class Opening:
     decimals: int
 
     @classmethod
-    def untouched(cls, address, mint, amount, decimals):
+    def untouched(cls, address: str, mint: str, amount: int, decimals: int) -> "Opening":
         """What a node says that an account holds which no known receipt touches."""
         return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
 
@@ -118,7 +118,7 @@ class Seen:
     lamports: int
 
 
-def share(total, parts):
+def share(total: int, parts: list[int]) -> list[int]:
     """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
     whole, given = sum(parts), []
     for part in parts[:-1]:

@@ -12,17 +12,22 @@ the account rules it out, `unknown` where the account could not be read. It is n
 
 import base64
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import base58
 
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
-MINT_BYTES, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 165, 166, 1
+MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # basis points: from here on a transfer fee is a fail, not a warning
 HIGH_FEE = 1000
 # beyond, a 64-bit supply leaves fewer than 18.5 million whole tokens
 MAX_DECIMALS = 12
+
+
+Check = Callable[["Mint"], tuple[str, str]]
 
 
 class NotAMint(ValueError):
@@ -42,14 +47,14 @@ class Mint:
     extensions: dict | None = field(default_factory=dict)
 
     @property
-    def metadata(self):
+    def metadata(self) -> tuple[str | None, str | None]:
         """(symbol, name) of the token-metadata extension, hostile text; (None, None) without one."""
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
 
 # ---- parsing -------------------------------------------------------------------------------------
-def is_address(text):
+def is_address(text: Any) -> bool:
     """Is it the base58 form of 32 bytes?"""
     try:
         return (
@@ -63,7 +68,7 @@ def is_address(text):
         return False
 
 
-def parse_mint(account):
+def parse_mint(account: Any) -> Mint:
     """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says
     in words why there is none.
     """
@@ -80,7 +85,7 @@ def parse_mint(account):
         raise NotAMint("the account came in a form that cannot be read") from None
 
 
-def _parse_json(parsed):
+def _parse_json(parsed: Any) -> Mint:
     if parsed["type"] != "mint" or not parsed["info"]["isInitialized"]:
         raise NotAMint("the account is not an initialized mint")
     info = parsed["info"]
@@ -94,9 +99,9 @@ def _parse_json(parsed):
     )
 
 
-def _parse_bytes(raw, owner):
+def _parse_bytes(raw: bytes, owner: str) -> Mint:
     extended = owner == TOKEN_2022 and len(raw) >= EXTENSIONS_AT and raw[TYPE_AT] == IS_MINT
-    if len(raw) != MINT_BYTES and not extended or not raw[45]:
+    if len(raw) != MINT_BYTES and not extended or not raw[INITIALIZED_AT]:
         raise NotAMint("the account is not an initialized mint")
     supply, decimals = struct.unpack_from("<QB", raw, 36)
     return Mint(
@@ -108,12 +113,12 @@ def _parse_bytes(raw, owner):
     )
 
 
-def _option(raw, at):
+def _option(raw: bytes, at: int) -> str | None:
     """A COption<Pubkey>: four bytes of flag, then the key."""
     return base58.b58encode(raw[at + 4 : at + 36]).decode() if any(raw[at : at + 4]) else None
 
 
-def _parse_extensions(raw):
+def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
     found, at = {}, 0
     try:
         while at + 4 <= len(raw):
@@ -133,22 +138,22 @@ def _parse_extensions(raw):
     return found
 
 
-def _no_state(state):
+def _no_state(state: bytes) -> dict[str, Any]:
     return {}
 
 
-def _key(state, at=0):
+def _key(state: bytes, at: int = 0) -> str | None:
     """A key where all zeros stand for none."""
     (key,) = struct.unpack_from("32s", state, at)
     return base58.b58encode(key).decode() if any(key) else None
 
 
-def _fee(state, at):
+def _fee(state: bytes, at: int) -> dict[str, int]:
     epoch, most, points = struct.unpack_from("<QQH", state, at)
     return {"epoch": epoch, "maximumFee": most, "transferFeeBasisPoints": points}
 
 
-def _transfer_fee(state):
+def _transfer_fee(state: bytes) -> dict[str, Any]:
     return {
         "transferFeeConfigAuthority": _key(state),
         "olderTransferFee": _fee(state, 72),
@@ -156,16 +161,16 @@ def _transfer_fee(state):
     }
 
 
-def _default_state(state):
+def _default_state(state: bytes) -> dict[str, Any]:
     (number,) = struct.unpack_from("B", state)
     return {"accountState": {1: "initialized", 2: "frozen"}.get(number)}
 
 
-def _pausable(state):
+def _pausable(state: bytes) -> dict[str, Any]:
     return {"authority": _key(state), "paused": bool(struct.unpack_from("B", state, 32)[0])}
 
 
-def _metadata(state):
+def _metadata(state: bytes) -> dict[str, Any]:
     # after the update authority and the mint
     at, texts = 64, []
     for _ in ("name", "symbol"):
@@ -200,7 +205,7 @@ EXTENSIONS = {
 
 
 # ---- checks --------------------------------------------------------------------------------------
-def check_mint(account, now_ms):
+def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
     """All checks of one mint: [{key, label, status, detail, checkedAt}], in the order of CHECKS.
 
     `account` is the node's value, None where the node knows no such account; `now_ms` is when it
@@ -220,19 +225,19 @@ def check_mint(account, now_ms):
     ]
 
 
-def _finding(key, label, status, detail, now_ms):
+def _finding(key: str, label: str, status: str, detail: str | None, now_ms: int) -> dict[str, Any]:
     return {"key": key, "label": label, "status": status, "detail": detail, "checkedAt": now_ms}
 
 
-def _power(holder, held, ruled_out):
+def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
     return ("warn", f"{holder} {held}") if holder else ("pass", ruled_out)
 
 
-def check_mint_authority(mint):
+def check_mint_authority(mint: Mint) -> tuple[str, str]:
     return _power(mint.mint_authority, "can make more of it", "nobody can make more of it")
 
 
-def check_freeze_authority(mint):
+def check_freeze_authority(mint: Mint) -> tuple[str, str]:
     return _power(
         mint.freeze_authority,
         "can freeze any holder's account",
@@ -240,7 +245,7 @@ def check_freeze_authority(mint):
     )
 
 
-def check_supply(mint):
+def check_supply(mint: Mint) -> tuple[str, str]:
     if mint.supply == 0:
         return "warn", "there is none of it"
     if mint.supply == 1:
@@ -248,19 +253,19 @@ def check_supply(mint):
     return "pass", f"{mint.supply} raw units exist"
 
 
-def check_decimals(mint):
+def check_decimals(mint: Mint) -> tuple[str, str]:
     if mint.decimals == 0:
         return "warn", "it cannot be divided"
     return ("pass" if mint.decimals <= MAX_DECIMALS else "warn"), f"{mint.decimals} decimals"
 
 
-def _of_extension(name, absent):
+def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
     """A check that is `pass` without the extension, and the wrapped function's answer for its
     state.
     """
 
-    def wrap(judge):
-        def check(mint):
+    def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
+        def check(mint: Mint) -> tuple[str, str]:
             if mint.extensions is None:
                 return "unknown", "the mint's extensions could not be read"
             try:
@@ -275,7 +280,7 @@ def _of_extension(name, absent):
 
 
 @_of_extension("transferFeeConfig", "transfers cost no fee of the token's own")
-def check_transfer_fee(state):
+def check_transfer_fee(state: Any) -> tuple[str, str]:
     """Which of two fees is in force depends on the epoch; the higher one is judged, being at most
     two epochs away.
     """
@@ -297,7 +302,7 @@ def check_transfer_fee(state):
 
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
-def check_permanent_delegate(state):
+def check_permanent_delegate(state: Any) -> tuple[str, str]:
     delegate = state.get("delegate")
     return (
         ("fail", f"{delegate} can take or burn any holder's tokens")
@@ -307,7 +312,7 @@ def check_permanent_delegate(state):
 
 
 @_of_extension("transferHook", "no program is asked about transfers")
-def check_transfer_hook(state):
+def check_transfer_hook(state: Any) -> tuple[str, str]:
     if state.get("programId"):
         return "warn", f"program {state['programId']} runs on every transfer and can refuse it"
     return _power(
@@ -318,7 +323,7 @@ def check_transfer_hook(state):
 
 
 @_of_extension("defaultAccountState", "new accounts can be used at once")
-def check_default_account_state(state):
+def check_default_account_state(state: Any) -> tuple[str, str]:
     said = {
         "initialized": ("pass", "new accounts can be used at once"),
         "frozen": ("fail", "new accounts begin frozen"),
@@ -329,7 +334,7 @@ def check_default_account_state(state):
 
 
 @_of_extension("pausableConfig", "transfers cannot be paused")
-def check_pausable(state):
+def check_pausable(state: Any) -> tuple[str, str]:
     if state.get("paused"):
         return "fail", "all transfers are paused"
     return _power(
@@ -338,12 +343,12 @@ def check_pausable(state):
 
 
 @_of_extension("nonTransferable", "it can be transferred")
-def check_non_transferable(state):
+def check_non_transferable(state: Any) -> tuple[str, str]:
     return "fail", "it cannot be transferred or sold"
 
 
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
-def check_close_authority(state):
+def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once nothing of it exists, and open another at its address"
     return _power(state.get("closeAuthority"), held, "the power to close the mint was given up")
 

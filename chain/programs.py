@@ -5,6 +5,7 @@ makes a receipt `other` with the flag `unrecognised_program`, never a guess; EXT
 adds to the swaps.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Pools that serve swaps and liquidity under one id: there the effect decides (chain.kinds).
@@ -251,7 +252,7 @@ TIP_ACCOUNTS = frozenset(
 )
 
 
-def _rows(text):
+def _rows(text: str) -> list[list[str]]:
     return [line.strip().split(" ", 1) for line in text.strip().splitlines()]
 
 
@@ -262,20 +263,20 @@ class Programs:
     families: dict
     names: dict
 
-    def family(self, program):
+    def family(self, program: str) -> str | None:
         """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls
         decides.
         """
         return self.families.get(program)
 
-    def name(self, program):
+    def name(self, program: str) -> str:
         return self.names.get(program, "(unknown program)")
 
-    def is_pool(self, program):
+    def is_pool(self, program: str) -> bool:
         return self.names.get(program) in POOLS
 
 
-def table(extra_swap_programs=()):
+def table(extra_swap_programs: Iterable[str] = ()) -> Programs:
     """The built-in table and the operator's EXTRA_SWAP_PROGRAMS."""
     families = {program: family for family, text in FAMILIES.items() for program, _ in _rows(text)}
     names = {program: name for text in (*FAMILIES.values(), NAMES) for program, name in _rows(text)}

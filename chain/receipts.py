@@ -7,7 +7,9 @@ touches disk or network.
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from base58 import b58decode
 
@@ -41,7 +43,7 @@ class Instruction:
     data: bytes
     inner: tuple = ()
 
-    def tree(self):
+    def tree(self) -> "Iterator[Instruction]":
         """This instruction and all it calls, outermost first."""
         yield self
         for one in self.inner:
@@ -73,14 +75,14 @@ class Receipt:
     tokens: dict
     instructions: tuple
 
-    def lamports(self, address):
+    def lamports(self, address: str) -> tuple[int, int]:
         """(before, after) of any account of the receipt."""
         if address not in self.keys:
             return 0, 0
         place = self.keys.index(address)
         return self.before[place], self.after[place]
 
-    def operations(self):
+    def operations(self) -> Iterator[Operation]:
         for top in self.instructions:
             for one in top.tree():
                 if one.operation:
@@ -88,7 +90,7 @@ class Receipt:
 
 
 # ---- parsing -------------------------------------------------------------------------------------
-def parse_receipt(raw, signature=None):
+def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
     """Receipt from a `getTransaction` result.
 
     Raises BadReceipt where it is not whole, does not conserve lamports, or is not the one asked for
@@ -102,7 +104,7 @@ def parse_receipt(raw, signature=None):
         raise BadReceipt(f"malformed: {type(error).__name__}") from error
 
 
-def _parse(raw, signature):
+def _parse(raw: Any, signature: str | None) -> Receipt:
     meta, transaction = raw["meta"], raw["transaction"]
     if not isinstance(meta, dict):
         raise BadReceipt("no meta")
@@ -135,7 +137,7 @@ def _parse(raw, signature):
     return receipt
 
 
-def _check_amounts(receipt):
+def _check_amounts(receipt: Receipt) -> None:
     """What conservation of lamports does not catch: wrapped SOL without lamports behind it,
     transfers of more than there is.
     """
@@ -152,33 +154,33 @@ def _check_amounts(receipt):
         )
 
 
-def _integer(value):
+def _integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value < U64:
         raise BadReceipt("an amount is not an unsigned 64-bit integer")
     return value
 
 
-def _within(value, limit, what):
+def _within(value: Any, limit: int, what: str) -> int:
     if _integer(value) >= limit:
         raise BadReceipt(f"{what} is larger than any there is")
     return value
 
 
-def _optional(value, limit, what):
+def _optional(value: Any, limit: int, what: str) -> int | None:
     return None if value is None else _within(value, limit, what)
 
 
-def _amounts(values):
+def _amounts(values: Any) -> tuple[int, ...]:
     return tuple(_integer(value) for value in values)
 
 
-def _address(value):
+def _address(value: Any) -> str:
     if not isinstance(value, str) or not ADDRESS.fullmatch(value):
         raise BadReceipt("an address is not base58 of 32 bytes")
     return value
 
 
-def _keys(message, meta):
+def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     """(addresses in the order of the balances, loaded ones last; signers)."""
     keys = message["accountKeys"]
     if not keys:
@@ -197,7 +199,7 @@ def _keys(message, meta):
     )
 
 
-def _tokens(meta, keys):
+def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, tuple[TokenBalance | None, ...]]:
     tokens = defaultdict(lambda: [None, None])
     for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
         for row in meta.get(name) or ():
@@ -215,7 +217,7 @@ def _tokens(meta, keys):
     return {address: tuple(sides) for address, sides in tokens.items()}
 
 
-def _instructions(message, meta, keys):
+def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instruction, ...]:
     groups = {
         group["index"]: group["instructions"] for group in meta.get("innerInstructions") or ()
     }
@@ -225,13 +227,13 @@ def _instructions(message, meta, keys):
     )
 
 
-def _nest(rows, keys):
+def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
     """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner
     ones are taken as called directly.
     """
     stack = [(1, rows[0], [])]
 
-    def close():
+    def close() -> Instruction:
         _, row, inner = stack.pop()
         done = _instruction(row, keys, tuple(inner))
         if stack:
@@ -251,7 +253,7 @@ def _nest(rows, keys):
     return close()
 
 
-def _instruction(row, keys, inner):
+def _instruction(row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...]) -> Instruction:
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
@@ -274,7 +276,7 @@ def _instruction(row, keys, inner):
     return Instruction(program, accounts, read_data(program, accounts, data), data, inner)
 
 
-def _check_operation(operation):
+def _check_operation(operation: Operation | None) -> Operation | None:
     if operation:
         _integer(operation.amount)
         for name in (operation.source, operation.target, operation.authority, operation.mint):

@@ -12,6 +12,8 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Container, Iterable
+from typing import Any, NoReturn
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -58,7 +60,7 @@ class RpcError(Exception):
 class Unavailable(RpcError):
     """No endpoint could answer now; `retry_in` seconds is when one may."""
 
-    def __init__(self, message, retry_in=0.0):
+    def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
         self.retry_in = retry_in
 
@@ -85,7 +87,13 @@ class _Failure(Exception):
     answer better?
     """
 
-    def __init__(self, message, rest=0.0, ends_as=Unavailable, elsewhere=True):
+    def __init__(
+        self,
+        message: str,
+        rest: float = 0.0,
+        ends_as: type[RpcError] = Unavailable,
+        elsewhere: bool = True,
+    ) -> None:
         super().__init__(message)
         self.rest, self.ends_as, self.elsewhere = rest, ends_as, elsewhere
 
@@ -93,7 +101,13 @@ class _Failure(Exception):
 class Rpc:
     """`call` may be used from one thread at a time: the jobs take turns."""
 
-    def __init__(self, urls, requests_per_second, clock=time.monotonic, sleep=time.sleep):
+    def __init__(
+        self,
+        urls: Iterable[str],
+        requests_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self.endpoints = [
             Endpoint(url, f"endpoint {n}", requests_per_second, clock)
             for n, url in enumerate(urls, 1)
@@ -105,7 +119,7 @@ class Rpc:
         self.answers = 0
         self._lock = threading.Lock()
 
-    def is_reachable(self):
+    def is_reachable(self) -> bool:
         """Whether any endpoint answers a cheap question now: True means that a call which got no
         answer failed for what it asked, not because the nodes are away.
         """
@@ -114,7 +128,13 @@ class Rpc:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
         return self.answers > before
 
-    def call(self, method, params, check=lambda result: result, avoid=None):
+    def call(
+        self,
+        method: str,
+        params: list[Any],
+        check: Callable[[Any], Any] = lambda result: result,
+        avoid: str | None = None,
+    ) -> tuple[Any, str]:
         """(checked result, label of the endpoint). `check` raises ValueError for an answer that
         cannot be used: then another try is made.
 
@@ -124,7 +144,14 @@ class Rpc:
         with self._lock:
             return self._call(method, params, check, avoid, TRIES)
 
-    def _call(self, method, params, check, avoid, tries):
+    def _call(
+        self,
+        method: str,
+        params: list[Any],
+        check: Callable[[Any], Any],
+        avoid: str | None,
+        tries: int,
+    ) -> tuple[Any, str]:
         tried, begun = {avoid}, self._clock()
         for _ in range(tries):
             endpoint = self._choose(method, tried)
@@ -156,7 +183,7 @@ class Rpc:
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
 
-    def _choose(self, method, tried):
+    def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
         """The most preferred endpoint of those not tried yet, one that rests only where all do;
         waits its turn.
         """
@@ -171,22 +198,22 @@ class Rpc:
         endpoint.take_turn(method)
         return endpoint
 
-    def _note_answer(self):
+    def _note_answer(self) -> None:
         self.answers, self._asking_since = self.answers + 1, None
 
-    def silent_for(self):
+    def silent_for(self) -> float:
         """Seconds since a node was first asked without any answer since; 0.0 after an answer."""
         since = self._asking_since
         return 0.0 if since is None else self._clock() - since
 
-    def _count(self):
+    def _count(self) -> None:
         if self._asking_since is None:
             self._asking_since = self._clock()
         self._asked.append(self._clock())
         while self._asked and self._asked[0] < self._clock() - 60:
             self._asked.popleft()
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         """For health: requests in the last minute and what rests for how many seconds."""
         now = self._clock()
         resting = {
@@ -199,7 +226,7 @@ class Rpc:
         }
 
 
-def _check(check, result):
+def _check(check: Callable[[Any], Any], result: Any) -> Any:
     """A check that breaks on an answer found it malformed, in a way nobody thought of."""
     try:
         return check(result)
@@ -210,7 +237,9 @@ def _check(check, result):
 class Endpoint:
     """One node: a connection, a pace per method, and a rest after throttling or repeated failures."""
 
-    def __init__(self, url, label, requests_per_second, clock):
+    def __init__(
+        self, url: str, label: str, requests_per_second: float, clock: Callable[[], float]
+    ) -> None:
         self.label, self.rests_until = label, 0.0
         self._url, self._interval, self._clock = url, 1 / requests_per_second, clock
         self._free_at, self._failures = {}, 0
@@ -224,28 +253,28 @@ class Endpoint:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter(self._line))
 
-    def rest(self, now):
+    def rest(self, now: float) -> float:
         """Seconds it is still to be left alone."""
         return max(0.0, self.rests_until - now)
 
-    def wait(self, method, now):
+    def wait(self, method: str, now: float) -> float:
         """Seconds until it may be asked for the method."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
-    def take_turn(self, method):
+    def take_turn(self, method: str) -> None:
         self._free_at[method] = self._clock() + self._interval
 
-    def note_success(self):
+    def note_success(self) -> None:
         self._failures = 0
 
-    def note_failure(self, rest):
+    def note_failure(self, rest: float) -> None:
         """After a rest one call is let through; if that fails too the next rest is twice as long."""
         self._failures += 1
         if not rest and self._failures >= FAILURES_TO_REST:
             rest = min(MAX_REST, 2.0 ** (self._failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
-    def ask(self, method, params, ident):
+    def ask(self, method: str, params: list[Any], ident: int) -> Any:
         """The result of one request, or _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
@@ -257,7 +286,7 @@ class Endpoint:
             raise _Failure("an answer to another request")
         return answer["result"]
 
-    def _post(self, payload):
+    def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
         watchdog = threading.Timer(DEADLINE, self._line.cut)
         watchdog.daemon = True
         watchdog.start()
@@ -273,7 +302,7 @@ class Endpoint:
             watchdog.cancel()
 
 
-def _read(raw):
+def _read(raw: Any) -> bytes:
     body = bytearray()
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
@@ -282,7 +311,7 @@ def _read(raw):
     return bytes(body)
 
 
-def _parse(status, headers, body):
+def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     if status == 429:
         raise _Failure("HTTP 429", _retry_after(headers))
     if status == 403:
@@ -298,11 +327,11 @@ def _parse(status, headers, body):
     return answer
 
 
-def _no_constant(name):
+def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _raise_error(error, headers):
+def _raise_error(error: Any, headers: Any) -> NoReturn:
     code = error.get("code") if isinstance(error, dict) else None
     code = code if type(code) is int else None
     if code in THROTTLE_CODES:
@@ -321,7 +350,7 @@ def _raise_error(error, headers):
     )
 
 
-def _retry_after(headers):
+def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
     return float(min(int(value), MAX_REST)) if value.isdecimal() else THROTTLED
 
@@ -330,10 +359,10 @@ def _retry_after(headers):
 class _Line:
     """The one socket an endpoint talks through."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.socket = None
 
-    def cut(self):
+    def cut(self) -> None:
         line = self.socket
         if line is not None:
             try:
@@ -346,11 +375,11 @@ class _Line:
 class _Adapter(HTTPAdapter):
     """One connection, and a note of its socket."""
 
-    def __init__(self, line):
+    def __init__(self, line: "_Line") -> None:
         self._line = line
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
-    def init_poolmanager(self, *args, **kwargs):
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {
             "http": _noting(HTTPConnectionPool, HTTPConnection, self._line),
@@ -358,9 +387,9 @@ class _Adapter(HTTPAdapter):
         }
 
 
-def _noting(pool, connection, line):
+def _noting(pool: Any, connection: Any, line: "_Line") -> Any:
     class Noting(connection):
-        def connect(self):
+        def connect(self: Any) -> None:
             super().connect()
             line.socket = self.sock
 

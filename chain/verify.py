@@ -2,10 +2,14 @@
 the only evidence.
 """
 
+from collections.abc import Collection
+
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "order_fill"))
 
 
-def judge(kind, flags, mints, post_mint):
+def judge(
+    kind: str, flags: Collection[str], mints: Collection[str], post_mint: str | None
+) -> tuple[str, str | None]:
     """(status, reason) of a post whose signature is a trade row of its own wallet.
 
     `mints`: tokens the trade moved. Status `verified`, reason None; or `mismatch` with failed |
