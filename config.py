@@ -115,7 +115,7 @@ def load(environ=None, dotenv=".env"):
         raise BadSetting("OBSERVERS is gone: one process observes all wallets. Remove the setting")
     config = Config(**given)
     base_url = given.get("base_url") or f"http://{_in_url(config.host)}:{config.port}"
-    hosts = given.get("allowed_hosts", Config.allowed_hosts) + (_host_of(base_url),)
+    hosts = (*given.get("allowed_hosts", Config.allowed_hosts), _host_of(base_url))
     config = Config(
         **{**given, "base_url": base_url.rstrip("/"), "allowed_hosts": tuple(dict.fromkeys(hosts))}
     )

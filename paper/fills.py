@@ -178,7 +178,9 @@ class Usage:
 
 
 class Amounts(NamedTuple):
-    """What an attempt moves: raw units; their value, the slippage and the pool's fee in lamports."""
+    """What an attempt moves: raw units; their value, the slippage and the pool's fee in
+    lamports.
+    """
 
     raw: int
     mid: int

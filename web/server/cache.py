@@ -55,7 +55,9 @@ class ListCache:
             return place.value
 
     def _read(self, name, place, read):
-        """What is refused is not kept and takes no place from what is: names of it are without end."""
+        """What is refused is not kept and takes no place from what is: names of it are without
+        end.
+        """
         try:
             return read()
         except BaseException:

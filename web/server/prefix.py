@@ -2,7 +2,8 @@
 below it.
 """
 
-from typing import Any, Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class Prefix:

@@ -390,7 +390,9 @@ def shut_down(connection):
 
 
 def comes(connection):
-    """Does something come over it within LINGER_MS? (select.select knows 1,024 descriptors only.)"""
+    """Does something come over it within LINGER_MS? (select.select knows 1,024 descriptors
+    only.)
+    """
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(LINGER_MS))
@@ -410,7 +412,9 @@ def write_refusal(status, code):
 
 
 class ServerLog(Logger):
-    """gunicorn's words as JSON lines; its access log stays off, the gate writes one without paths."""
+    """gunicorn's words as JSON lines; its access log stays off, the gate writes one without
+    paths.
+    """
 
     def setup(self, cfg):
         super().setup(cfg)
