@@ -69,7 +69,7 @@ def _add_hooks(app: Flask, config: settings.Config) -> None:
 
 def _add_routes(app: Flask, config: settings.Config) -> None:
     from web.api import health, legacy, openapi, v1
-    from web.site import browsers, cards, feeds, guides, new_trader, pages, studio
+    from web.site import browsers, cards, documentation, feeds, guides, new_trader, pages, studio
 
     modules = [
         browsers,
@@ -81,6 +81,7 @@ def _add_routes(app: Flask, config: settings.Config) -> None:
         cards,
         guides,
         pages,
+        documentation,
         studio,
         new_trader,
     ]

@@ -11,7 +11,7 @@ from service import Service
 
 from accounts import fields, influencers, posts
 from accounts.problem import Problem
-from web.site import pages, studio
+from web.site import forms, pages
 
 PHRASES = Mnemonic("english")
 # Thirty words of three letters in a cycle; no window of it, of any size, has a valid checksum.
@@ -110,7 +110,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         look = getattr(module, name)
         monkeypatch.setattr(module, name, lambda text: lengths.append(len(text)) or look(text))
 
-    for module in (fields, influencers, posts, studio, pages):
+    for module in (fields, influencers, posts, forms, pages):
         for name in ("holds_secret", "looks_secret", "has_control", "clean_text"):
             if hasattr(module, name):
                 note(module, name)

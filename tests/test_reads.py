@@ -14,7 +14,7 @@ import models
 from models import Arrival, Trade
 from storage import database
 from web.api import openapi
-from web.site import pages
+from web.site import documentation
 
 W, OTHER, M = address("w"), address("other"), address("m")
 LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snapshot", "paper_post"}
@@ -274,7 +274,7 @@ def test_documents_are_built_once(service, monkeypatch):
         openapi, "models_json_schema", lambda *args, **more: built.append(1) or build(*args, **more)
     )
     monkeypatch.setattr(
-        pages, "render_template", lambda *args, **more: built.append(args[0]) or "page"
+        documentation, "render_template", lambda *args, **more: built.append(args[0]) or "page"
     )
     for _ in range(3):
         for path in ("/openapi.json", "/docs", "/docs/fields", "/docs/errors"):

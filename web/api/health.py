@@ -138,7 +138,7 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
 
 
 def show_connections(config: Config) -> dict[str, Any]:
-    """How many connections an address may have (in each worker), and how many were closed for it."""
+    """How many connections an address may have in each worker, and how many were closed for it."""
     most = None if config.trusted_proxies else config.max_connections_per_address
     return {"maxPerAddress": most, "closed": connections.closed.total()}
 

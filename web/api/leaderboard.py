@@ -20,7 +20,7 @@ MIN_SELLS = 3
 
 @dataclass(frozen=True)
 class Totals:
-    """What a wallet did in a window: lamports and counts. `winning`: sells with a result above 0."""
+    """What a wallet did in a window: lamports and counts. `winning`: sales with a profit."""
 
     realized: int = 0
     volume: int = 0
@@ -49,7 +49,7 @@ class Entry:
 
 
 def list_entries(sort: str, window: str, now: int) -> list[Entry]:
-    """Return ranked entries, then the others, in both the proven wallets first; each group best first.
+    """Return ranked entries, then the others; in both the proven wallets first, the best first.
 
     `now` in UTC milliseconds.
     """
@@ -58,7 +58,7 @@ def list_entries(sort: str, window: str, now: int) -> list[Entry]:
     entries = [make_entry(row, since, sort) for row in queries.list_competitors()]
     # stable: then the older bot
     return sorted(
-        entries, key=lambda entry: _group(entry) + (entry.totals is None, -score(entry, sort))
+        entries, key=lambda entry: (*_group(entry), entry.totals is None, -score(entry, sort))
     )
 
 
@@ -124,7 +124,7 @@ def score(entry: Entry, sort: str) -> int:
 
 
 def show_entries(entries: Sequence[Entry], sort: str) -> list[dict[str, Any]]:
-    """Make JSON rows. Proven and claimed wallets are counted apart; ties share the rank of the first."""
+    """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank."""
     shown = []
     for _, group in itertools.groupby(entries, _group):
         rank: int | None = None

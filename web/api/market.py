@@ -55,7 +55,8 @@ FROM token t """
 LISTED = ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"
 LISTED_AFTER = (
     ENTRY
-    + """WHERE t.tracked_at IS NOT NULL AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
+    + """WHERE t.tracked_at IS NOT NULL
+AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
 )
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"

@@ -18,8 +18,8 @@ TokenChange = tuple[str, str, int]
 
 
 def show_time(ms: int | None) -> str | None:
-    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction; None
-    stays None.
+    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction.
+    None stays None.
     """
     if ms is None:
         return None

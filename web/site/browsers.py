@@ -5,7 +5,7 @@ that pages link.
 import orjson
 from flask import Blueprint, Response, current_app, request, send_from_directory
 
-from web.site.pages import STATIC, asset
+from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("browsers", __name__)
 DAY_SECONDS = 86_400
@@ -29,7 +29,7 @@ def show_icon() -> Response:
 
 @blueprint.get("/manifest.webmanifest")
 def show_manifest() -> Response:
-    """W3C Web Application Manifest: a name and an icon for whoever keeps the site on a home screen."""
+    """W3C Web Application Manifest: a name and an icon for the site on a home screen."""
     start = current_app.config["CANDOR"].base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
     shown = {

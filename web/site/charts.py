@@ -68,7 +68,7 @@ def book_stretches(days):
     sums = {}
     for day, *values in days:
         place = (day - first) // size
-        sums[place] = [a + b for a, b in zip(sums.get(place, (0, 0, 0, 0)), values)]
+        sums[place] = [a + b for a, b in zip(sums.get(place, (0, 0, 0, 0)), values, strict=True)]
     stretches, total = [], 0
     for place in range(-(-count // size)):
         values = sums.get(place, (0, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""The page on which somebody makes an influencer of paper mode. Managing it is the command line's."""
+"""The page that makes a paper trader. Managing one is the command line's."""
 
 from flask import Blueprint, flash, g, redirect, render_template, url_for
 
@@ -6,11 +6,11 @@ from accounts import influencers, traders
 from accounts.names import check_name
 from accounts.problem import Problem
 from web.server import gate, sessions
-from web.site.studio import (
+from web.site.creator import keep_nothing
+from web.site.forms import (
     TONES,
     check_registration,
     find_errors,
-    keep_nothing,
     list_errors,
     read_texts,
     settings,

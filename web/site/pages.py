@@ -1,18 +1,17 @@
-"""The pages everybody reads: the feed, influencers, tokens, the board, the market, paper mode,
-health, documentation.
+"""The pages everybody reads: the feed, bots, tokens, the leaderboard, the market, paper mode,
+health.
 
-They show what the interface shows: rows go through web.serialize, words come from web.words.
+They show what the interface shows: rows go through web.api.serialize, words come from
+web.site.words.
 """
 
 import functools
-import hashlib
-from pathlib import Path
 
 import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
 from accounts.fields import holds_secret, is_base58
-from accounts.problem import CODES, Problem
+from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import health, leaderboard, market, paging, paper, queries, timeline, v1
 from web.api.serialize import (
@@ -24,13 +23,21 @@ from web.api.serialize import (
     show_sol,
 )
 from web.server import sessions
-from web.site import charts, reference, words
+from web.site import charts, words
+from web.site.pieces import (
+    asset,
+    draw_chart,
+    draw_post,
+    draw_posts,
+    draw_trade,
+    draw_trades,
+    find_symbols,
+)
 
 blueprint = Blueprint("pages", __name__)
 PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
 FILTERS = ("source", "mint", "posts", "trades")
 MAX_MINT = 44
-STATIC = Path(__file__).resolve().parents[2] / "static"
 
 
 def init_app(app):
@@ -43,7 +50,6 @@ def init_app(app):
         root=app.config["CANDOR"].base_path,
         asset=asset,
         explorer_url=explorer_url,
-        find_group=reference.find_group,
         KINDS=words.KINDS,
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
@@ -54,21 +60,8 @@ def init_app(app):
         functools.lru_cache(most)(draw)
         for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart))
     )
-    app.draw_manual = functools.lru_cache(32)(draw_manual)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
-
-
-def asset(name):
-    """The address of a file in static/, which changes with its content, so that browsers may keep
-    it for ever.
-    """
-    return url_for("static", filename=name, v=_digest(name))
-
-
-@functools.cache
-def _digest(name):
-    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
 
 
 def link_to_older(name, cursor):
@@ -86,64 +79,6 @@ def link_here(**more):
             **more,
         },
     )
-
-
-# ---- pieces of pages, drawn once for as long as nothing they show moves --------------------------
-def draw_post(stored, said_at, heading):
-    """HTML of a post. `stored`: JSON of [post, symbols]; `said_at`: how its age is said now, which
-    is all that moves by itself.
-    """
-    return find_pieces().post(*orjson.loads(stored), heading)
-
-
-def draw_trade(stored, said_at):
-    """HTML of a trade. `stored`: JSON of [trade, lots, symbols]."""
-    return find_pieces().trade(*orjson.loads(stored))
-
-
-def draw_chart(address, results):
-    """HTML of a wallet's curve and its table; it moves with the wallet's `results`."""
-    stretches = charts.book_stretches(queries.list_days(address))
-    return find_pieces().chart(stretches, charts.draw_curve(stretches)) if stretches else ""
-
-
-def find_pieces():
-    """The macros of templates/macros.html as functions."""
-    return current_app.jinja_env.get_template("macros.html").module
-
-
-def draw_posts(posts, heading="h2"):
-    symbols = find_symbols(posts)
-    return [
-        current_app.draw_post(
-            orjson.dumps([post, choose(symbols, post["tokenAddresses"])]),
-            words.ago(post["createdAt"], g.now),
-            heading,
-        )
-        for post in posts
-    ]
-
-
-def draw_trades(trades):
-    """`trades` as dicts."""
-    symbols, lots = find_symbols(trades), find_lots(trades)
-    return [
-        current_app.draw_trade(
-            orjson.dumps(
-                [
-                    trade,
-                    lots[trade["id"]],
-                    choose(symbols, (change["mint"] for change in trade["tokenChanges"])),
-                ]
-            ),
-            words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None,
-        )
-        for trade in trades
-    ]
-
-
-def choose(symbols, mints):
-    return {mint: symbols[mint] for mint in mints if mint in symbols}
 
 
 @blueprint.after_request
@@ -238,21 +173,6 @@ def show_one_post(uid):
     return render_template("post.html", post=post, drawn=draw_posts([post])[0])
 
 
-def find_symbols(shown):
-    """{mint: symbol} of all tokens these posts, trades or positions name."""
-    mints = {
-        mint
-        for one in shown
-        for mint in (
-            one.get("mint"),
-            *one.get("tokenAddresses", ()),
-            *(c["mint"] for c in one.get("tokenChanges", ())),
-        )
-        if mint
-    }
-    return market.find_symbols(sorted(mints))
-
-
 # ---- influencers ---------------------------------------------------------------------------------
 def find_profile(uid):
     """The Bot as the interface shows it, as a dict; `openPositions` too. Problem for one that is
@@ -322,45 +242,6 @@ def list_trades_of(uid):
         lambda row: row.position,
     )
     return as_dict(v1.show_trades(rows)), cursor
-
-
-def find_lots(trades):
-    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with.
-    `origin`: the OriginRow of the purchase as a dict, or None.
-    """
-    origins = queries.find_origins(
-        sorted(
-            {
-                lot["tradeId"]
-                for trade in trades
-                for lot in trade["realized"]["lots"]
-                if lot["tradeId"]
-            }
-        )
-    )
-    return {
-        trade["id"]: [
-            (
-                origins[lot["tradeId"]]._asdict() if lot["tradeId"] in origins else None,
-                exact(int(lot["amountRaw"]), find_decimals(trade)),
-                lot["costLamports"],
-            )
-            for lot in trade["realized"]["lots"]
-        ]
-        for trade in trades
-    }
-
-
-def find_decimals(trade):
-    """Of the token that was sold: the one that fell."""
-    return next(
-        (
-            change["decimals"]
-            for change in trade["tokenChanges"]
-            if change["changeRaw"].startswith("-")
-        ),
-        0,
-    )
 
 
 @blueprint.get("/leaderboard")
@@ -470,51 +351,3 @@ def show_status():
         health=health.check_health(current_app.config["CANDOR"], g.now),
         market=market.show_market_health(g.now),
     )
-
-
-@blueprint.get("/docs")
-def show_docs():
-    return draw_once("docs.html", *reference.find_ids().items())
-
-
-@blueprint.get("/docs/fields")
-def show_fields():
-    return draw_once("shapes.html")
-
-
-@blueprint.get("/docs/fields/<group>")
-def show_fields_of(group):
-    if group not in reference.GROUPS:
-        raise Problem("not_found", "there is no such group of fields")
-    return draw_once("shape_group.html", group)
-
-
-@blueprint.get("/docs/errors")
-def show_errors():
-    return draw_once("errors.html")
-
-
-def draw_once(template, *ids):
-    """A page of the documentation. It moves with the ids its examples name and with who reads it,
-    and is drawn once for each.
-    """
-    draw = draw_manual if "_flashes" in session else current_app.draw_manual
-    return draw(template, "creator" in session, ids)
-
-
-def draw_manual(template, _signed_in, ids):
-    config = current_app.config["CANDOR"]
-    shown = {
-        "docs.html": lambda: {
-            "settings": config,
-            "routes": reference.list_routes(config.base_url),
-            "trust": words.TRUST,
-        },
-        "shapes.html": lambda: {"groups": reference.list_shapes(config.base_url)},
-        "shape_group.html": lambda: {
-            "group": ids[0],
-            "shapes": reference.list_shapes(config.base_url)[ids[0]],
-        },
-        "errors.html": lambda: {"codes": CODES, "advice": words.ADVICE},
-    }
-    return render_template(template, **shown[template]())

@@ -310,7 +310,10 @@ def _moment(at):
 def grouped(number):
     """An exact decimal text with commas between thousands: `1,234.5`; any other text as it is."""
     found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
-    return f"{found[1]}{int(found[2]):,}{found[3] or ''}" if found else number
+    if not found:
+        return number
+    sign, whole, fraction = found.groups()
+    return f"{sign}{int(whole):,}{fraction or ''}"
 
 
 def signed(number):
