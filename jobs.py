@@ -22,9 +22,9 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from peewee import OperationalError
 
-import models
 import storage
 from config import Config
+from models import Job
 from observer import Observer
 from papertrade import Desk
 from scout import Scout
@@ -276,7 +276,7 @@ def _tell(
     """Write what health shows of a job; whether it could be written."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
-            models.note_job(name, state, _now(), problem, details)
+            note_job(name, state, _now(), problem, details)
         return True
     except OperationalError as error:
         # The lock is lost, or the database busy or away; the next pass tries again.
@@ -286,7 +286,7 @@ def _tell(
 
 def _beat() -> None:
     """The observer's pass goes on."""
-    models.note_heartbeat("observer", _now())
+    note_heartbeat("observer", _now())
 
 
 def _now() -> int:
@@ -319,3 +319,20 @@ def stop() -> None:
         if _running is not None:
             _running.stop()
             _running = None
+
+
+def note_heartbeat(name: str, now: int) -> None:
+    """Tell health that a long pass of this job goes on; `now` in ms."""
+    Job.update(heartbeat_at=now).where(Job.name == name).execute()
+
+
+def note_job(
+    name: str, state: str, now: int, problem: str | None = None, details: str | None = None
+) -> None:
+    """Store what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
+    if state == "ok":
+        row["last_success_at"] = now
+    if details is not None:
+        row["details"] = details
+    Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

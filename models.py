@@ -17,10 +17,9 @@ from peewee import (
     IntegerField,
     Model,
     TextField,
-    chunked,
 )
 
-from storage import ROWS_A_STATEMENT, database
+from storage import database
 
 
 class Base(Model):
@@ -443,50 +442,3 @@ TABLES = (
     *(Trade, TradeMint, HourTotal, Post, Arrival),
     Job,
 )
-
-
-def store_trades(rows):
-    """Trade rows, each a dict of all columns but the id, new ones or again: {signature: id}. A row
-    keeps its id for ever; a new one arrives with it.
-    """
-    numbers, derived = (
-        {},
-        [
-            field
-            for name, field in Trade._meta.fields.items()
-            if name not in ("id", "uid", "wallet", "signature")
-        ],
-    )
-    for part in chunked(rows, ROWS_A_STATEMENT):
-        mine = (Trade.wallet == part[0]["wallet"]) & Trade.signature.in_(
-            [row["signature"] for row in part]
-        )
-        known = {signature for (signature,) in Trade.select(Trade.signature).where(mine).tuples()}
-        Trade.insert_many(part).on_conflict(
-            conflict_target=[Trade.wallet, Trade.signature], preserve=derived
-        ).execute()
-        stored = dict(Trade.select(Trade.signature, Trade.id).where(mine).tuples())
-        fresh = [
-            {"kind": "trade", "trade": stored[row["signature"]]}
-            for row in part
-            if row["signature"] not in known
-        ]
-        if fresh:
-            Arrival.insert_many(fresh).execute()
-        numbers |= stored
-    return numbers
-
-
-def note_heartbeat(name, now):
-    """A long pass of this job goes on; `now` in ms."""
-    Job.update(heartbeat_at=now).where(Job.name == name).execute()
-
-
-def note_job(name, state, now, problem=None, details=None):
-    """Keep what health tells of a job; `now` in ms. Without `details` the last ones stay."""
-    row = {"state": state, "heartbeat_at": now, "last_error": problem}
-    if state == "ok":
-        row["last_success_at"] = now
-    if details is not None:
-        row["details"] = details
-    Job.insert(name=name, **row).on_conflict(conflict_target=[Job.name], update=row).execute()

@@ -15,7 +15,6 @@ from operator import attrgetter
 import orjson
 from peewee import chunked
 
-import models
 import storage
 from chain.amounts import sol
 from chain.coverage import decide_state, order_entries
@@ -23,6 +22,7 @@ from chain.entries import READING, Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
 from chain.lots import Opening
+from chain.trade_store import store_trades
 from models import (
     Address,
     HourTotal,
@@ -240,7 +240,7 @@ def replace_trades(wallet_id, rows):
         stored = dict(Trade.select(Trade.signature, Trade.digest).where(mine).tuples())
         differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
         if differing:
-            numbers = models.store_trades(differing)
+            numbers = store_trades(differing)
             _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
         changed |= {row["signature"] for row in differing}
     for part in chunked(

@@ -2,9 +2,10 @@
 arrival.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from storage import database
+from storage import database, in_parts
 
 
 def store_arrival(kind: str, **what: Any) -> None:
@@ -13,3 +14,10 @@ def store_arrival(kind: str, **what: Any) -> None:
     values = [kind, *(getattr(row, "id", row) for row in what.values())]
     marks = ", ".join("?" * len(columns))
     database.execute_sql(f"INSERT INTO arrival ({', '.join(columns)}) VALUES ({marks})", values)
+
+
+def store_trade_arrivals(ids: Iterable[int]) -> None:
+    """Tell followers of new trades, in the order of these ids."""
+    for part in in_parts(ids):
+        marks = ", ".join(["('trade', ?)"] * len(part))
+        database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)

@@ -10,10 +10,10 @@ import base58
 import ground
 import orjson
 
-import models
 import storage
 from accounts import api_keys, influencers
 from app import create_app
+from chain import trade_store
 from models import HourTotal, Trade, TradeMint, Wallet
 
 NOW = 1_793_880_000_000  # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
@@ -126,7 +126,7 @@ class Service:
             "digest": name,
             **more,
         }
-        trade = models.store_trades([columns])[columns["signature"]]
+        trade = trade_store.store_trades([columns])[columns["signature"]]
         TradeMint.create(
             trade=trade,
             wallet=wallet,

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address
 
+import jobs
 import models
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,7 +70,7 @@ def metrics(tmp_path):
     service.make_bot(wallet=address("wallet"))
     models.Wallet.update(looked_at=NOW).execute()
     for task in ("observer", "scout", "paper"):
-        models.note_job(task, "ok", NOW)
+        jobs.note_job(task, "ok", NOW)
     service.post({"eventId": "e", "body": "words"}, service.make_bot("Ben").publish_key.text)
     families = text_string_to_metric_families(service.get("/metrics").text)
     told = {sample.name: set(sample.labels) for family in families for sample in family.samples}

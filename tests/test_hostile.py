@@ -14,7 +14,7 @@ from test_browser import CHROMIUM, Site
 from test_legacy import closed, said
 from test_studio import Browser
 
-import models
+import jobs
 from accounts import traders
 from accounts.fields import clean_text, has_control
 from market.tables import Token
@@ -180,7 +180,7 @@ def fill(service, text):
         decision=text,
     )
     for job in ("observer", "scout", "paper"):
-        models.note_job(job, "failing", NOW, text, '{"safety": {"state": "failing"}}')
+        jobs.note_job(job, "failing", NOW, text, '{"safety": {"state": "failing"}}')
     assert Job.select().count() == 3
     return browser, {
         "/": True,

@@ -12,7 +12,6 @@ from itertools import pairwise
 import pytest
 
 import jobs
-import models
 import storage
 from models import Job
 
@@ -111,7 +110,7 @@ def test_a_locked_database_is_outlived(crew, settings, caplog):
 
     def write(now):
         with storage.database.obj.impatient():
-            models.note_job("written", "ok", now)
+            jobs.note_job("written", "ok", now)
         return tick(now)
 
     with holder.connection_context():
@@ -246,7 +245,7 @@ def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
     made = crew({"observer": (0.01, tick)})
     try:
         assert waiting.wait(5)
-        models.note_job("observer", "ok", 1)
+        jobs.note_job("observer", "ok", 1)
         made._rpc = SilentNodes()
         made._rpc.seconds = jobs.SILENT_SECONDS - 1
         time.sleep(0.2)

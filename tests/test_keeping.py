@@ -17,6 +17,7 @@ import pytest
 from service import NOW, Service
 
 import config
+import jobs
 import models
 import storage
 from accounts import posts
@@ -452,7 +453,7 @@ def complain(given, now=NOW):
 
 def test_a_healthy_instance_has_nothing_wrong(service):
     service.make_bot()
-    models.note_job("observer", "ok", NOW)
+    jobs.note_job("observer", "ok", NOW)
     assert complain(service.config) == ""
     assert all(one.advice for one in doctor.examine(service.config, NOW) if one.level == "wrong")
 
@@ -466,8 +467,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     os.chmod(folder, 0o755)
     service.make_bot()
     models.Owner.update(created_at=NOW - 7_200_000).execute()
-    models.note_job("observer", "failing", NOW, "every endpoint rests")
-    models.note_job("scout", "ok", NOW - 600_000)
+    jobs.note_job("observer", "failing", NOW, "every endpoint rests")
+    jobs.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
     for words in (
         "secret_key is cut short",
@@ -495,8 +496,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
 def test_a_job_may_fail_for_an_hour(service):
     service.make_bot()
     for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
-        models.note_job("observer", "ok", success_at)
-        models.note_job("observer", "failing", NOW, "every endpoint rests")
+        jobs.note_job("observer", "ok", success_at)
+        jobs.note_job("observer", "failing", NOW, "every endpoint rests")
         assert [
             one.level for one in doctor.examine(service.config, NOW) if "observer fails" in one.text
         ] == [level]

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "chain": {"chain", *PURE},
     "chain.rpc": {"requests", "urllib3"},
     "chain.store": {*BELOW, "orjson", "peewee"},
+    "chain.trade_store": {*BELOW},
     "paper": {"paper", "chain", *PURE},
     "paper.rows": {"models", "storage", "orjson"},
     "paper.load": {"storage", "market", "orjson", "peewee"},

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address, signature
 
+import jobs
 import models
 import storage
 from storage.trouble import TROUBLES
@@ -66,9 +67,9 @@ def test_what_is_there_is_counted(watched):
 
 
 def test_a_job_that_fails_is_seen(watched):
-    models.note_job("observer", "ok", NOW - 60_000)
-    models.note_job("observer", "failing", NOW, "every endpoint rests")
-    models.note_job("scout", "off", NOW)
+    jobs.note_job("observer", "ok", NOW - 60_000)
+    jobs.note_job("observer", "failing", NOW, "every endpoint rests")
+    jobs.note_job("scout", "off", NOW)
     told = read(watched)
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
@@ -81,9 +82,9 @@ def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
     is of the time before.
     """
     service = Service(tmp_path / "data", metrics="on", scout_interval_seconds=0)
-    models.note_job("observer", "off", NOW)
-    models.note_job("scout", "ok", NOW)
-    models.note_job("paper", "ok", NOW)
+    jobs.note_job("observer", "off", NOW)
+    jobs.note_job("scout", "ok", NOW)
+    jobs.note_job("paper", "ok", NOW)
     told = read(service)
     assert {key[1:] for key in told if key[0] == "job_heartbeat_timestamp_seconds"} == {("paper",)}
     assert {key[1:] for key in told if key[0] == "job_success_timestamp_seconds"} == {("paper",)}
@@ -128,7 +129,7 @@ def test_it_holds_no_secret(watched):
 
 
 def test_operate_tells_each_metric(watched):
-    models.note_job("observer", "ok", NOW)
+    jobs.note_job("observer", "ok", NOW)
     watched.make_bot(wallet=address("wallet"))
     models.Wallet.update(looked_at=NOW).execute()
     watched.post({"eventId": "e", "body": "words"}, watched.make_bot("Ben").publish_key.text)

@@ -16,8 +16,8 @@ from peewee import OperationalError
 from story import RENT, Story, account_of, address
 
 import observer as module
-from accounts.influencers import attach_wallet
 from accounts.problem import Problem
+from accounts.wallets import attach_wallet
 from chain import rpc
 from chain.instructions import TOKEN
 from models import Address, Bot, Post, Receipt, Trade, Wallet, WalletSignature

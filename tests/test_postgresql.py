@@ -476,14 +476,14 @@ def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
     mine, theirs = db.lock("jobs"), other.lock("jobs")
     assert mine.take() and not theirs.take()
     with db.guarding(mine.check):
-        models.note_job("a", "ok", 1)
+        jobs.note_job("a", "ok", 1)
         assert end_sessions(holding=2) == 1 and theirs.take()
         with pytest.raises(OperationalError):
-            models.note_job("a", "failing", 2)
+            jobs.note_job("a", "failing", 2)
         with pytest.raises(OperationalError), storage.writing():
             raise AssertionError("it began to write")
     assert Job.get().state == "ok" and not db.in_transaction()
-    models.note_job("a", "off", 3)  # unguarded, it may
+    jobs.note_job("a", "off", 3)  # unguarded, it may
     theirs.release()
     mine.release()
 

@@ -10,6 +10,7 @@ import ground
 import pytest
 from peewee import fn
 
+import jobs
 import models
 from chain.rpc import Unavailable
 from market import providers, store
@@ -47,7 +48,7 @@ def world(db, tmp_path, market):
         world.now += minutes * MINUTE
         world.seconds += minutes * 60
         problem, details = world.scout.run_tick(world.now)
-        models.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
+        jobs.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
 
     world.scout = Scout(settings, world.node, lambda: world.seconds)
     world.tick = tick
