@@ -21,15 +21,13 @@ def create_app(config: settings.Config | None = None) -> Flask:
 
     Its database must be migrated. BadSetting where the settings cannot be used.
     """
-    from flask import Flask
-
     import storage
     from web.api import stream
-    from web.server import cache
+    from web.server import application, cache
 
     config = config or settings.load()
     database = storage.connect(config)
-    app = Flask(__name__)
+    app = application.Application(__name__)
     app.config.update(
         CANDOR=config,
         SECRET_KEY=settings.secret_key(config),

@@ -11,7 +11,7 @@ import functools
 import ipaddress
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from limits import RateLimitItemPerMinute
 from limits.storage import Storage
@@ -23,8 +23,7 @@ NOTE_USE_MS = 60_000
 log = logging.getLogger("candor")
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """At most `most` requests of `subject` (an owner) in a window of so many seconds. `name` is the
     interface's word for it.
     """
@@ -35,8 +34,7 @@ class Limit:
     most: int
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """How a limit stands: `remaining` of `most`, until `reset` seconds from now."""
 
     name: str
@@ -45,8 +43,7 @@ class Window:
     reset: int
 
 
-@dataclass(frozen=True)
-class RateLimitState:
+class RateLimitState(NamedTuple):
     """The answer to one asking. `admitted`: was it counted, in all its windows."""
 
     admitted: bool
@@ -180,24 +177,32 @@ class Counters(Storage):
 
 
 # ---- which limits a request meets ----------------------------------------------------------------
-def list_limits(config: Config, owner_id: int, posting: bool = False) -> list[Limit]:
+def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[Limit, ...]:
     """The windows of an owner, shortest first; on POST the one for posts too."""
-    limits = [
-        Limit(f"owner:{owner_id}", name, WINDOW_SECONDS[name], most)
-        for name, most in config.allowance
-    ]
-    return (
-        [*limits, Limit(f"owner:{owner_id}", "posts_minute", 60, config.posts_per_minute)]
-        if posting
-        else limits
-    )
+    return _list_limits(config.allowance, config.posts_per_minute if posting else None, owner_id)
+
+
+@functools.lru_cache(4096)
+def _list_limits(
+    allowance: tuple[tuple[str, int], ...], posts_per_minute: int | None, owner_id: int
+) -> tuple[Limit, ...]:
+    subject = f"owner:{owner_id}"
+    limits = [Limit(subject, name, WINDOW_SECONDS[name], most) for name, most in allowance]
+    if posts_per_minute is not None:
+        limits.append(Limit(subject, "posts_minute", 60, posts_per_minute))
+    return tuple(limits)
 
 
 def find_address_limit(config: Config, network: str) -> Limit:
-    """The very counter in which flask-limiter counts an address (web.server.gate), for requests that are
-    counted for their owner at the same time.
+    """The very counter in which flask-limiter counts an address (web.server.gate), for requests
+    that are counted for their owner at the same time.
     """
-    item = RateLimitItemPerMinute(config.ip_limit_per_minute)
+    return _find_address_limit(config.ip_limit_per_minute, network)
+
+
+@functools.lru_cache(4096)
+def _find_address_limit(most: int, network: str) -> Limit:
+    item = RateLimitItemPerMinute(most)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
 

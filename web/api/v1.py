@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
-from flask import Blueprint, Response, current_app, g, request
+from flask import Blueprint, current_app, g, request
 
 from accounts import posts
 from accounts.fields import is_base58
@@ -22,11 +22,11 @@ from web.api.serialize import (
     show_trade,
 )
 from web.server import gate
+from web.server.application import JsonResponse
 from web.server.cache import RenderedPosts
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
-UNKEPT = {"Cache-Control": "no-store"}
 MINUTE = 60_000
 # of some 1 KB each
 MAX_RENDERED_POSTS = 1024
@@ -35,13 +35,7 @@ LATEST = 20
 
 
 def respond(shown, status=200, headers=None):
-    return respond_json(orjson.dumps(shown), status, headers)
-
-
-def respond_json(body, status=200, headers=None):
-    return Response(
-        body, status, headers={**UNKEPT, **(headers or {})}, content_type="application/json"
-    )
+    return JsonResponse(orjson.dumps(shown), status, headers)
 
 
 def show_list(data, limit, next_cursor=None, **more):
@@ -85,7 +79,8 @@ def kept_list(path, *names):
 
         @functools.wraps(make)
         def view():
-            return respond_json(*find_list(current_app, request, g.visit))
+            asked = request._get_current_object()
+            return JsonResponse(find_list(current_app._get_current_object(), asked, g.visit))
 
         return blueprint.get(path)(view)
 
@@ -93,16 +88,17 @@ def kept_list(path, *names):
 
 
 def find_list(app, request, visit):
-    """(JSON, status, headers) of the list this request asks for, from what is kept or read anew."""
+    """The JSON of the list this request asks for, from what is kept or read anew."""
     names, make = LISTS[request.path]
     args = read_known(request.args, names)
     version = visit.version, start_of_minute(visit.now)
     body = app.list_cache.find(
         (request.path, *args.items()),
         version,
-        lambda: orjson.dumps(make(Asked.by(app, request, visit.now, args))),
+        # without its last brace: a body is copied once only
+        lambda: orjson.dumps(make(Asked.by(app, request, visit.now, args)))[:-1],
     )
-    return b'%b,"asOf":"%b"}' % (body[:-1], show_time(visit.now).encode()), 200, {}
+    return b'%b,"asOf":"%b"}' % (body, show_time(visit.now).encode())
 
 
 def read_known(args, names):
@@ -179,7 +175,7 @@ def list_bots(asked):
 
 @blueprint.get("/bots/<uid>")
 def show_one_bot(uid):
-    return respond_json(
+    return JsonResponse(
         current_app.list_cache.find(
             request.path,
             g.visit.version,
@@ -257,7 +253,7 @@ def show_one_post(uid):
 
 @blueprint.post("/posts")
 def publish():
-    return respond_json(*store_post(current_app, request, g.visit))
+    return JsonResponse(*store_post(current_app, request, g.visit))
 
 
 def store_post(app, request, visit):

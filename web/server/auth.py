@@ -1,7 +1,7 @@
 """Whose key came with a request: `Authorization: Bearer` alone is read, and one statement answers."""
 
 import hmac
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from accounts.keys import hash_secret, is_well_formed
 from accounts.problem import Problem
@@ -9,13 +9,13 @@ from storage import database
 
 FIND_CALLER = """
 SELECT k.hash, k.expires_at, k.id, k.uid, k.scope, o.id, o.uid, b.id, b.uid
-FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id WHERE k.hash = ? AND k.revoked_at IS NULL"""
+FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
+WHERE k.hash = ? AND k.revoked_at IS NULL"""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
 INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
 
 
-@dataclass(frozen=True)
-class ApiCaller:
+class ApiCaller(NamedTuple):
     """The owner of a working key. `bot_*` is None for a read key."""
 
     key_id: int
@@ -25,6 +25,14 @@ class ApiCaller:
     owner_uid: str
     bot_id: int | None
     bot_uid: str | None
+
+
+class StoredKey(NamedTuple):
+    """A key that was not revoked: its hash, its end in ms, whose it is."""
+
+    hash: bytes
+    expires_at: int | None
+    caller: ApiCaller
 
 
 def authenticate(header, now, find):
@@ -45,17 +53,22 @@ def authenticate(header, now, find):
 def find_caller(text, now, find):
     """The ApiCaller of a working key, or None."""
     digest = hash_secret(text)
-    row = find(text, digest)
-    if not row or not hmac.compare_digest(row[0], digest):
+    stored = find(text, digest)
+    if not stored or not hmac.compare_digest(stored.hash, digest):
         return None
-    expires_at = row[1]
-    if expires_at is not None and expires_at <= now:
+    if stored.expires_at is not None and stored.expires_at <= now:
         return None
-    return ApiCaller(*row[2:])
+    return stored.caller
 
 
 def find_key(text, digest):
-    """(hash, expires at, members of ApiCaller...) of a key that was not revoked, or None. A text that
-    cannot be a key costs no look-up.
+    """The StoredKey of a key that was not revoked, or None. A text that cannot be a key costs no
+    look-up.
     """
-    return is_well_formed(text) and database.execute_sql(FIND_CALLER, (digest,)).fetchone()
+    if not is_well_formed(text):
+        return None
+    row = database.execute_sql(FIND_CALLER, (digest,)).fetchone()
+    if row is None:
+        return None
+    stored_hash, expires_at, *caller = row
+    return StoredKey(stored_hash, expires_at, ApiCaller(*caller))

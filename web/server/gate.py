@@ -90,11 +90,11 @@ def init_app(app, config):
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
         RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere",
     )
-    app.before_request(enter)
+    app.before_request(lambda: enter(config))
     # as if its hooks were there: they look for limits of every request, and ours are asked by name
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
-    app.after_request(finish)
+    app.after_request(lambda response: finish(config, response))
 
 
 @dataclass(slots=True)
@@ -103,6 +103,9 @@ class RequestContext:
     found out.
     """
 
+    method: str = ""
+    # of the rule that matched, never the path, which may hold whatever somebody pasted
+    route: str | None = None
     # unique, not secret: the system's randomness would cost a system call
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -114,20 +117,22 @@ class RequestContext:
     standing: ratelimit.RateLimitState | None = None
 
 
-def enter():
-    begin()
-    if not is_served(settings(), request.host):
+def enter(config):
+    # One look through the proxy: each costs as much as the attribute behind it.
+    asked = request._get_current_object()
+    begin(asked.method, asked.url_rule and asked.url_rule.rule)
+    if not is_served(config, asked.host):
         raise Problem(
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    if request.blueprint != KEYED:
+    if asked.blueprint != KEYED:
         count_address()
 
 
-def begin():
-    g.visit = RequestContext()
-    g.now = g.visit.now
+def begin(method="", route=None):
+    g.visit = visit = RequestContext(method, route)
+    g.now = visit.now
 
 
 def is_served(config, host):
@@ -142,21 +147,21 @@ def is_served(config, host):
 
 def check_key():
     """The gate of /api/v1: a working key with allowance left. /me costs nothing."""
-    visit = g.visit
+    visit, app, asked = g.visit, current_app._get_current_object(), request._get_current_object()
     try:
-        identify(current_app, visit, request.headers.get("Authorization", ""))
+        identify(app, visit, asked.headers.get("Authorization", ""))
     except Problem:
         count_address()
         note_failure()
         raise
     limits = ratelimit.list_limits(
-        settings(), visit.caller.owner_id, posting=request.method == "POST"
+        app.config["CANDOR"], visit.caller.owner_id, posting=asked.method == "POST"
     )
-    if request.endpoint == "v1.show_me":
+    if asked.endpoint == "v1.show_me":
         count_address()
-        visit.standing = current_app.allowance.look(limits, visit.now / 1000)
+        visit.standing = app.allowance.look(limits, visit.now / 1000)
         return
-    address = count_keyed(current_app, visit, request.remote_addr, limits)
+    address = count_keyed(app, visit, asked.remote_addr, limits)
     if not visit.standing.admitted:
         raise (
             limited(visit.standing.tightest, "this account")
@@ -225,11 +230,11 @@ def check_posting(owner_id):
         raise limited(standing.tightest, "posts")
 
 
-def finish(response):
-    response.headers.extend(list_headers(settings(), g.visit))
-    note_answer(
-        g.visit, request.method, request.url_rule and request.url_rule.rule, response.status_code
-    )
+def finish(config, response):
+    visit = g.visit
+    # as pairs: Werkzeug looks into each value of a dict
+    response.headers.extend(list(list_headers(config, visit).items()))
+    note_answer(visit, response.status_code)
     return response
 
 
@@ -249,17 +254,15 @@ def list_headers(config, visit):
     )
 
 
-def note_answer(visit, method, route, status):
-    """One line a request: the route, never the path or the query, which may hold whatever somebody
-    pasted.
-    """
+def note_answer(visit, status):
+    """Log one line a request."""
     access_log.info(
         "request",
         extra={
             "shown": {
                 "requestId": visit.request_id,
-                "method": method,
-                "route": route,
+                "method": visit.method,
+                "route": visit.route,
                 "status": status,
                 "ms": round((time.perf_counter() - visit.began) * 1000, 1),
                 "key": visit.caller and visit.caller.key_uid,

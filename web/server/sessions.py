@@ -63,6 +63,9 @@ class Cookies(SecureCookieSessionInterface):
         return NEVER if session.permanent else None
 
     def save_session(self, app, session, response):
+        # Nobody looked at it and there is nothing in it: no attribute of a cookie is worked out.
+        if not (session.accessed or session.modified or session):
+            return
         super().save_session(app, session, response)
         if (
             session.modified
