@@ -366,6 +366,7 @@ class Post(Base):
     id = AutoField()
     uid = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="posts")
+    bot_id: int
     source = TextField()
     channel = TextField()
     key = ForeignKeyField(Key, null=True)
@@ -380,6 +381,7 @@ class Post(Base):
     status = TextField(default="none")
     status_reason = TextField(null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
+    trade_id: int | None
     checked_at = BigIntegerField(null=True)
     event_at = BigIntegerField()
     created_at = BigIntegerField()

@@ -2,6 +2,9 @@
 it.
 """
 
+from collections.abc import Collection
+from typing import Any
+
 import orjson
 
 from accounts.posts import store_post
@@ -9,11 +12,11 @@ from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
 from chain.kinds import TRADES
 from market.tables import Token
-from models import Attachment, Bot, Post, Trade, WalletSignature
+from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from voice import builtin
 
 
-def update_posts(wallet, changed, now):
+def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Bring a wallet's posts in line with its trades: verify those it has, post what is new.
 
     `changed`: signatures whose trades changed; `now` in ms. The ledger store calls it inside the
@@ -23,7 +26,7 @@ def update_posts(wallet, changed, now):
     post_trades(wallet, changed, now)
 
 
-def post_trades(wallet, changed, now):
+def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Where its owner asked for it, the influencer posts the trades among `changed` that arrived
     after that, in its own voice.
 
@@ -59,24 +62,16 @@ def post_trades(wallet, changed, now):
         _post_trade(bot, wallet, trade, now)
 
 
-def _post_trade(bot, wallet, trade, now):
+def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     if (
         Post.select()
         .where(Post.bot == bot, Post.source == "observer", Post.event_id == trade.uid)
         .exists()
     ):
-        # told before
         return
-    recent = [
-        body
-        for (body,) in (
-            Post.select(Post.body)
-            .where(Post.bot == bot, Post.source == "observer")
-            .order_by(Post.id.desc())
-            .limit(20)
-            .tuples()
-        )
-    ][::-1]
+    told = Post.select(Post.body).where(Post.bot == bot, Post.source == "observer")
+    latest: Any = told.order_by(Post.id.desc()).limit(20).tuples()
+    recent = [body for (body,) in latest][::-1]
     facts = _tell_facts(trade)
     body = builtin.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
     store_post(
@@ -97,24 +92,22 @@ def _post_trade(bot, wallet, trade, now):
     )
 
 
-def _tell_facts(trade):
+def _tell_facts(trade: Trade) -> dict[str, Any]:
     """What voice.write may speak of: exact texts. A token without a known symbol is called by the
     first letters of its mint.
     """
     changes = {
         mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)
     }
-    names = {
-        mint: symbol
-        for mint, symbol in (
-            Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes))).tuples()
-        )
-        if symbol
-    }
-    raw, decimals = changes[trade.mint]
+    tokens = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes)))
+    rows: Any = tokens.tuples()
+    names = {mint: symbol for mint, symbol in rows if symbol}
+    # A trade, unlike other entries, has one mint that it is about.
+    traded: str = trade.mint  # type: ignore[assignment]
+    raw, decimals = changes[traded]
     facts = {
         "kind": trade.kind,
-        "symbol": names.get(trade.mint, trade.mint[:4]),
+        "symbol": names.get(traded, traded[:4]),
         "amount": exact(abs(raw), decimals),
         "sol": sol(abs(trade.sol_change)),
         "resultSol": None if trade.result is None else sol(trade.result),

@@ -56,7 +56,7 @@ INVISIBLE = re.compile(
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
-def is_base58(text, size):
+def is_base58(text: object, size: int) -> bool:
     """Is this base58 of exactly `size` bytes? The library accepts a trailing newline."""
     return (
         isinstance(text, str)
@@ -65,7 +65,7 @@ def is_base58(text, size):
     )
 
 
-def looks_secret(text):
+def looks_secret(text: str) -> bool:
     """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the
     side of the warning.
     """
@@ -80,7 +80,7 @@ def looks_secret(text):
     )
 
 
-def holds_secret(text):
+def holds_secret(text: str) -> bool:
     """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a
     signature is no key pair); a seed phrase by its checksum.
     """
@@ -96,7 +96,7 @@ def holds_secret(text):
     )
 
 
-def _is_key_pair(raw):
+def _is_key_pair(raw: bytes) -> bool:
     """Solana's secret key: the 32 bytes of a seed, then the public key they make."""
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
@@ -148,7 +148,7 @@ def _phrase_numbers() -> dict[str, int]:
     return {word: number for number, word in enumerate(Mnemonic("english").wordlist)}
 
 
-def check_wallet(text, field="wallet"):
+def check_wallet(text: str, field: str = "wallet") -> str:
     """The address in `text`, which must be nothing but a public address; Problem otherwise, with a
     warning where it looks like a secret.
     """
@@ -166,22 +166,22 @@ def check_wallet(text, field="wallet"):
 
 
 @functools.lru_cache(4096)
-def is_provable(address):
+def is_provable(address: str) -> bool:
     """Could a key sign for this address? Programs derive those of vaults and multisigs: no key."""
     return is_on_curve(base58.b58decode(address))
 
 
-def has_control(text):
+def has_control(text: str) -> bool:
     """Control characters other than newline and tab (NUL, escape, carriage return...)."""
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
-def clean_text(text):
+def clean_text(text: str) -> str:
     """`text` without invisible format characters; joiners and styles that make an emoji stay."""
     return INVISIBLE.sub(_keep_in_emoji, text)
 
 
-def _keep_in_emoji(found):
+def _keep_in_emoji(found: re.Match[str]) -> str:
     text, at = found.string, found.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if found[0] == EMOJI_STYLE and (_is_symbol(before) or (before and before in KEYCAPS)):
@@ -195,7 +195,7 @@ def _keep_in_emoji(found):
     return ""
 
 
-def _is_symbol(character):
+def _is_symbol(character: str) -> bool:
     """Emoji, and the skin tones that follow them."""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
@@ -207,7 +207,7 @@ def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
         raise invalid(field, f"must have {shortest} to {longest} characters")
 
 
-def check_line(field, text, longest, shortest=1):
+def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
     """A short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
     check_size(field, text, longest, shortest)
     if has_control(text) or "\n" in text or "\t" in text:

@@ -16,13 +16,13 @@ ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
-def make_key(scope):
+def make_key(scope: str) -> str:
     """A new key of this scope (`read` or `publish`), to be shown once."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 
 
-def is_well_formed(text):
+def is_well_formed(text: str) -> bool:
     """Does the text have a key's prefix, length and checksum? Says nothing about whether such a key
     exists.
     """
@@ -36,16 +36,16 @@ def is_well_formed(text):
     return hmac.compare_digest(_checksum(text[:-CHECK_WIDTH]), text[-CHECK_WIDTH:])
 
 
-def hash_secret(text):
+def hash_secret(text: str) -> str:
     """SHA-256 in hex, as it is stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _checksum(text):
+def _checksum(text: str) -> str:
     return _base62(zlib.crc32(text.encode()), CHECK_WIDTH)
 
 
-def _base62(number, width):
+def _base62(number: int, width: int) -> str:
     digits = []
     for _ in range(width):
         number, digit = divmod(number, 62)

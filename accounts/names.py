@@ -38,7 +38,7 @@ LOWER_LIKE = dict(
 DIGIT_LIKE = {"0": "o", "1": "l", "i": "l", "|": "l"}
 
 
-def check_name(text):
+def check_name(text: str) -> str:
     """The name as it is kept; Problem naming the field where it could deceive."""
     text = unicodedata.normalize("NFC", check_line("name", text, MAX_NAME))
     plain = unicodedata.normalize("NFKC", text)
@@ -59,20 +59,20 @@ def check_name(text):
     return text
 
 
-def find_likeness(name):
+def find_likeness(name: str) -> str:
     """What two names have in common that a reader may take for each other (as Unicode's skeleton,
     UTS 39).
     """
     return "".join(DIGIT_LIKE.get(one, one) for one in _fold(unicodedata.normalize("NFKC", name)))
 
 
-def _fold(text):
+def _fold(text: str) -> str:
     """Small Latin letters for all that look like them, single spaces."""
     like = "".join(UPPER_LIKE.get(one, one) for one in text).casefold()
     return " ".join("".join(LOWER_LIKE.get(one, one) for one in like).split())
 
 
-def _has_piled_marks(text):
+def _has_piled_marks(text: str) -> bool:
     """Emoji's variation selectors are no marks."""
     marks = "".join(
         "m" if unicodedata.category(one) in ("Mn", "Me") and one != "\ufe0f" else " "

@@ -6,17 +6,18 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import orjson
 from peewee import IntegrityError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
 from accounts.problem import Problem, invalid, refuse_full
 from chain.verify import judge
+from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
 from storage.arrivals import store_arrival
@@ -84,9 +85,9 @@ class PostBody(BaseModel):
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
-    def clean(cls, text, info):
+    def clean(cls, text: Any, info: ValidationInfo) -> Any:
         # What is far too long is not looked into: the field's own length refuses it next.
-        if not isinstance(text, str) or len(text.strip()) > 2 * LONGEST[info.field_name]:
+        if not isinstance(text, str) or len(text.strip()) > 2 * LONGEST[info.field_name or ""]:
             return text
         if has_control(text):
             raise PydanticCustomError(
@@ -97,7 +98,7 @@ class PostBody(BaseModel):
 
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
-    def refuse_secret(cls, text):
+    def refuse_secret(cls, text: str | None) -> str | None:
         # The others are measured by now; a longer signature is none, which is said next.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
@@ -105,7 +106,7 @@ class PostBody(BaseModel):
 
     @field_validator("mint", "signature")
     @classmethod
-    def check_base58(cls, text, info):
+    def check_base58(cls, text: str | None, info: ValidationInfo) -> str | None:
         size = 32 if info.field_name == "mint" else 64
         if text is not None and not is_base58(text, size):
             raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})
@@ -121,7 +122,7 @@ class Published:
 
 
 # ---- from bytes to a body ------------------------------------------------------------------------
-def parse_json(raw):
+def parse_json(raw: bytes) -> dict[str, Any]:
     """The JSON object in a request body. Refused with `invalid_json`: everything RFC 8259 leaves to
     chance (keys given twice, NaN, lone surrogates, depth).
     """
@@ -140,18 +141,18 @@ def parse_json(raw):
     return value
 
 
-def _no_key_twice(pairs):
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a key twice")
     return value
 
 
-def _no_constant(name):
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def parse_post(value, idempotency_key=None):
+def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> tuple[PostBody, bool]:
     """(PostBody, was anything invisible removed) or Problem 422 naming each field. The header may
     carry the eventId instead.
     """
@@ -173,7 +174,7 @@ def parse_post(value, idempotency_key=None):
     return body, any(clean_text(text) != text for text in given)
 
 
-def _without_crowd(value):
+def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
     """The body with its first few unknown fields: they are refused, and thousands would be named
     one by one.
     """
@@ -182,7 +183,7 @@ def _without_crowd(value):
     return {name: given for name, given in value.items() if name not in crowd} if crowd else value
 
 
-def _unaccepted(error):
+def _unaccepted(error: ValidationError) -> Problem:
     errors = [
         {"field": _name(one["loc"]), "message": one["msg"]}
         for one in error.errors(include_url=False, include_input=False, include_context=False)
@@ -194,7 +195,7 @@ def _unaccepted(error):
     )
 
 
-def _name(path):
+def _name(path: tuple[int | str, ...]) -> str:
     """A field's name, where it looks like one: what is not known here may be anything, a secret
     too.
     """
@@ -203,7 +204,15 @@ def _name(path):
 
 
 # ---- from a body to a post -----------------------------------------------------------------------
-def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False, config=None):
+def publish(
+    bot_id: int,
+    body: PostBody,
+    now: int,
+    channel: str = "api",
+    key_id: int | None = None,
+    sanitized: bool = False,
+    config: Config | None = None,
+) -> Published:
     """Store a post, or find the one its eventId already stands for: Published. Problem
     `event_conflict` if that one says something else.
 
@@ -219,7 +228,7 @@ def publish(bot_id, body, now, channel="api", key_id=None, sanitized=False, conf
         return Published(_find_same(bot_id, body).uid, replayed=True)
 
 
-def _refuse_beyond_quota(config, bot_id, body):
+def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
     kept = quotas.find_posts_kept(config, bot_id)
     if kept.is_full and not quotas.is_known(bot_id, body.eventId):
         refuse_full(kept)
@@ -232,7 +241,20 @@ TRADE_OF = (
 )
 
 
-def _store(bot_id, body, now, channel, key_id, sanitized):
+class TradeRow(NamedTuple):
+    """A row of TRADE_OF: what decides about a post that names the trade."""
+
+    id: int
+    kind: str
+    flags: str
+    token_changes: str
+    # UTC seconds
+    block_time: int | None
+
+
+def _store(
+    bot_id: int, body: PostBody, now: int, channel: str, key_id: int | None, sanitized: bool
+) -> str:
     wallet = (database.execute_sql(WALLET_OF, (bot_id,)).fetchone() or (None,))[0]
     return store_post(
         bot=bot_id,
@@ -252,30 +274,29 @@ def _store(bot_id, body, now, channel, key_id, sanitized):
     )
 
 
-def _judged(body, wallet, now):
+def _judged(body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
     """Where verification stands at creation: only an observed trade of the attached wallet can say
     more than `pending`.
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
-    trade = database.execute_sql(TRADE_OF, (wallet, body.signature)).fetchone()
-    if not trade:
+    row = database.execute_sql(TRADE_OF, (wallet, body.signature)).fetchone()
+    if not row:
         return {"status": "pending", "event_at": now}
-    trade_id, kind, flags, token_changes, block_time = trade
-    status, reason = judge(
-        kind, orjson.loads(flags), {mint for mint, _, _ in orjson.loads(token_changes)}, body.mint
-    )
-    verified = status == "verified" and block_time is not None
+    trade = TradeRow(*row)
+    mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+    status, reason = judge(trade.kind, orjson.loads(trade.flags), mints, body.mint)
+    block_time = trade.block_time if status == "verified" else None
     return {
         "status": status,
         "status_reason": reason,
-        "trade": trade_id,
+        "trade": trade.id,
         "checked_at": now,
-        "event_at": block_time * 1000 if verified else now,
+        "event_at": now if block_time is None else block_time * 1000,
     }
 
 
-def _find_same(bot_id, body):
+def _find_same(bot_id: int, body: PostBody) -> Post:
     """The post this eventId stands for, if it says the same."""
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
@@ -322,7 +343,7 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 
 # ---- the operator's last word --------------------------------------------------------------------
-def hide(uid, now):
+def hide(uid: str, now: int) -> None:
     """Take a post's words out of the database. Its record stays, and a retry is still told from
     another payload. Hiding twice changes nothing.
     """
@@ -342,6 +363,6 @@ def hide(uid, now):
             store_arrival("verification", post=post)
 
 
-def hash_compared(said):
+def hash_compared(said: PostBody | Post) -> str:
     """SHA-256 of what a PostBody or a Post says, as hex."""
     return hashlib.sha256(orjson.dumps([getattr(said, field) for field in COMPARED])).hexdigest()

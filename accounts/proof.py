@@ -24,7 +24,7 @@ SIGNING_DOMAIN = (
 FORMATS = (0, 1)
 
 
-def write_challenge(base_url, bot, wallet, nonce, ends_at):
+def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
     """The text to sign: one line of printable ASCII, so that hardware wallets can show it.
     `ends_at` as RFC 3339.
     """
@@ -34,7 +34,7 @@ def write_challenge(base_url, bot, wallet, nonce, ends_at):
     )
 
 
-def parse_signature(text):
+def parse_signature(text: str) -> bytes | None:
     """The 64 bytes of a signature in base58, base64 or hex; None for anything else."""
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
@@ -51,11 +51,11 @@ def parse_signature(text):
     return None
 
 
-def _from_base64(text):
+def _from_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def is_signed(address, signature, text):
+def is_signed(address: str, signature: bytes, text: str) -> bool:
     """Did the key of `address` sign `text`, as it stands or as an off-chain message?"""
     key = VerifyKey(base58.b58decode(address))
     return any(
@@ -64,7 +64,7 @@ def is_signed(address, signature, text):
     )
 
 
-def list_forms(signer, text):
+def list_forms(signer: bytes, text: bytes) -> list[bytes]:
     """What wallets sign for one text: the text itself; Solana's off-chain message as `solana
     sign-offchain-message` writes it; and as the specification has it, with an empty application
     domain and this one signer (docs.anza.xyz, proposals/off-chain-message-signing).
@@ -78,7 +78,7 @@ def list_forms(signer, text):
     return [text, *short, *full]
 
 
-def _verifies(key, signature, message):
+def _verifies(key: VerifyKey, signature: bytes, message: bytes) -> bool:
     try:
         key.verify(message, signature)
     except BadSignatureError:

@@ -68,7 +68,8 @@ class Use:
 
 
 def find_limit(config: Config, quota: str) -> int:
-    return getattr(config, SETTINGS[quota])
+    limit: int = getattr(config, SETTINGS[quota])
+    return limit
 
 
 # ---- what one owner uses -------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def find_posts_kept(config: Config, bot_id: int) -> Use:
     return Use("posts_kept_mb", config.max_posts_kept_mb, kept // MB)
 
 
-def is_known(bot_id: int, event_id: str) -> bool:
+def is_known(bot_id: int, event_id: str | None) -> bool:
     """Does a post stand for this event already? Then nothing new is kept."""
     return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
 

@@ -8,7 +8,9 @@ a tick under way notices and starts over.
 import re
 import secrets
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import orjson
 
@@ -16,6 +18,7 @@ from accounts import influencers, owners, quotas
 from accounts.fields import check_line
 from accounts.names import check_name
 from accounts.problem import Problem, invalid, refuse_full
+from config import Config
 from models import Owner
 from paper.book import STARTING_CASH
 from paper.guard import Phase
@@ -38,17 +41,17 @@ class NewTrader:
 
 
 def create_trader(
-    name,
-    family,
-    now,
-    start="guarded",
-    owner=None,
-    voice=None,
-    bio="",
-    settings=None,
-    adaptive="observe",
-    config=None,
-):
+    name: str,
+    family: str,
+    now: int,
+    start: str = "guarded",
+    owner: Owner | None = None,
+    voice: Mapping[str, Any] | None = None,
+    bio: str = "",
+    settings: dict[str, int] | None = None,
+    adaptive: str = "observe",
+    config: Config | None = None,
+) -> NewTrader:
     """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names;
     `settings`: {public name: whole number} of its family.
 
@@ -59,13 +62,15 @@ def create_trader(
         check_choice("start", start, START_MODES),
         check_choice("adaptive", adaptive, ADAPTIVE),
     )
-    settings = check_settings(family, settings or {})
+    stored_settings = check_settings(family, settings or {})
     with writing():
         handle = _free_handle(name)
         persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
         if config and owner:
             refuse_full(quotas.find_traders(config, owner.id))
-        owner, code = (owner, None) if owner else owners.create_owner(now)
+        code = None
+        if owner is None:
+            owner, code = owners.create_owner(now)
         trader = Trader.create(
             uid=new_uid("trader"),
             owner=owner,
@@ -75,7 +80,7 @@ def create_trader(
             likeness=influencers.find_free_likeness(name),
             voice=persona,
             family=family,
-            settings=settings,
+            settings=stored_settings,
             start_mode=start,
             adaptive=adaptive,
             created_at=now,
@@ -85,7 +90,7 @@ def create_trader(
         return NewTrader(trader, owner, code)
 
 
-def check_settings(family, given):
+def check_settings(family: str, given: dict[str, int]) -> str:
     """The stored JSON of a family's settings; Problem names the setting and what is allowed."""
     check_choice("family", family, tuple(FAMILIES))
     try:
@@ -95,24 +100,30 @@ def check_settings(family, given):
     return orjson.dumps(given).decode()
 
 
-def check_choice(field, value, allowed):
+def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
         raise invalid(field, f"must be one of: {', '.join(allowed)}")
     return value
 
 
-def find_trader(uid):
+def find_trader(uid: str) -> Trader:
     found = Trader.get_or_none(Trader.uid == uid)
     if found is None:
         raise Problem("not_found", "there is no such trader")
     return found
 
 
-def list_traders():
+def list_traders() -> list[Trader]:
     return list(Trader.select(Trader, Owner).join(Owner).order_by(Trader.id))
 
 
-def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
+def set_profile(
+    trader: Trader,
+    name: str | None = None,
+    bio: str | None = None,
+    voice: Mapping[str, Any] | None = None,
+    adaptive: str | None = None,
+) -> None:
     """Change what is given; posts keep the words they have."""
     if name is not None:
         influencers.rename(trader, name)
@@ -126,7 +137,7 @@ def set_profile(trader, name=None, bio=None, voice=None, adaptive=None):
         trader.save(only=trader.dirty_fields)
 
 
-def retire_trader(trader, now):
+def retire_trader(trader: Trader, now: int) -> None:
     """It plays and speaks no more; its page and records stay. Not while positions are open: their
     outcome would stay untold.
     """
@@ -137,7 +148,7 @@ def retire_trader(trader, now):
         ).execute()
 
 
-def reset_trader(trader, reason, now):
+def reset_trader(trader: Trader, reason: str, now: int) -> Period:
     """Close the account period and open the next. Nothing is deleted or left open: reviews are
     decided first, positions closed by the trader itself.
     """
@@ -154,7 +165,7 @@ def reset_trader(trader, reason, now):
         return opened
 
 
-def _cancel_orders(period):
+def _cancel_orders(period: Period) -> None:
     if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
         raise Problem("positions_open", "positions are open: their outcome would stay untold")
     PaperOrder.update(state="cancelled").where(
@@ -162,7 +173,7 @@ def _cancel_orders(period):
     ).execute()
 
 
-def _open_period(trader, number, now):
+def _open_period(trader: Trader, number: int, now: int) -> Period:
     return Period.create(
         trader=trader,
         number=number,
@@ -174,12 +185,12 @@ def _open_period(trader, number, now):
     )
 
 
-def find_period(trader):
+def find_period(trader: Trader) -> Period:
     return Period.get(Period.trader == trader, Period.closed_at.is_null())
 
 
 # ---- reviews -------------------------------------------------------------------------------------
-def open_review(trader, reason, now):
+def open_review(trader: Trader, reason: str, now: int) -> None:
     """The operator asks a question about the record: from this moment its headline is withheld."""
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
@@ -207,22 +218,22 @@ def open_review(trader, reason, now):
         )
 
 
-def clear_review(trader, reason, now):
+def clear_review(trader: Trader, reason: str, now: int) -> None:
     """Nothing was wrong with the record: the headline comes back."""
     _decide(trader, "cleared", reason, now)
 
 
-def uphold_review(trader, reason, now):
+def uphold_review(trader: Trader, reason: str, now: int) -> None:
     """The record stays as it is and does not count; the trader starts guarded again."""
     _decide(trader, "upheld", reason, now)
 
 
-def _decide(trader, state, reason, now):
+def _decide(trader: Trader, state: str, reason: str, now: int) -> None:
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         review = find_review(period)
-        if not _is(review, "under_review"):
+        if review is None or not _is(review, "under_review"):
             raise Problem("no_review", "there is no open review of this trader")
         Review.update(state=state, decided_at=now, decision=reason).where(
             Review.id == review.id
@@ -233,30 +244,32 @@ def _decide(trader, state, reason, now):
         _change_phase(trader, Phase(since=now) if state == "upheld" else None)
 
 
-def find_review(period):
+def find_review(period: Period) -> Review | None:
     """The last review of an account period, or None."""
-    return Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
+    reviews = Review.select().where(Review.period == period)
+    last: Review | None = reviews.order_by(Review.id.desc()).first()
+    return last
 
 
-def _is(review, *states):
+def _is(review: Review | None, *states: str) -> bool:
     return review is not None and review.state in states
 
 
-def _change_phase(trader, phase=None):
+def _change_phase(trader: Trader, phase: Phase | None = None) -> None:
     Trader.update(version=Trader.version + 1, **({"phase": _show(phase)} if phase else {})).where(
         Trader.id == trader.id
     ).execute()
 
 
-def _show(phase):
+def _show(phase: Phase) -> str:
     return orjson.dumps(asdict(phase)).decode()
 
 
-def _note(period, kind, now, **facts):
+def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:
     DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(facts).decode())
 
 
-def _free_handle(name):
+def _free_handle(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "trader"
     return (

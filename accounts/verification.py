@@ -2,6 +2,8 @@
 name.
 """
 
+from collections.abc import Collection, Iterable
+
 import orjson
 from peewee import fn
 
@@ -9,7 +11,7 @@ from chain.effects import touches
 from chain.receipts import parse_receipt
 from chain.store import unpack
 from chain.verify import judge
-from models import Address, Post, Receipt, Trade, WalletSignature
+from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
 # ms of chain time past a post's creation without its signature
@@ -18,25 +20,23 @@ NOT_FOUND_AFTER = 10 * 60_000
 MAX_AT_ONCE = 400
 
 
-def verify_posts(wallet, changed, now):
+def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Move the verification of the wallet's posts to where observation has come: the only place
     that does, after a post was made.
     """
     for post in list(_list_movable(wallet, changed)):
         status, reason, trade = judge_post(post, wallet)
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
-            event_at = (
-                trade.block_time * 1000
-                if status == "verified" and trade.block_time
-                else post.created_at
-            )
+            event_at = post.created_at
+            if status == "verified" and trade and trade.block_time:
+                event_at = trade.block_time * 1000
             Post.update(
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
             arrivals.store_arrival("verification", post=post)
 
 
-def _list_movable(wallet, changed):
+def _list_movable(wallet: Wallet, changed: Collection[str]) -> Iterable[Post]:
     """Posts whose verification may have moved: of trades that changed, waiting ones, those of a
     receipt that came, those whose trade is gone.
     """
@@ -62,7 +62,7 @@ def _list_movable(wallet, changed):
     )
 
 
-def judge_post(post, wallet):
+def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | None]:
     """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever
     was said of it before.
     """
@@ -86,7 +86,7 @@ def judge_post(post, wallet):
     return "pending", None, None
 
 
-def _is_foreign(signature, wallet):
+def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
     """Was this receipt seen, and does it concern others only? (One that names the wallet too just
     was not listed for it yet.)
     """
