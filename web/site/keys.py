@@ -65,7 +65,7 @@ def rotate_key(uid):
             overlap=True,
         )
     try:
-        made = api_keys.rotate_key(key, g.now, OVERLAPS.get(request.form.get("overlap"), 0))
+        made = api_keys.rotate_key(key, g.now, OVERLAPS.get(request.form.get("overlap", ""), 0))
     except Problem as problem:
         flash(as_sentence(problem.detail))
         return redirect(back)
