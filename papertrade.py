@@ -8,21 +8,25 @@ now.
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import orjson
 from peewee import OperationalError
 
-from paper import adaptive, diary, engine, load, store
+from config import Config
+from paper import adaptive, diary, engine, load, rows, store
 from paper.book import public_id
 from paper.faults import Faults
 from paper.guard import DAY
-from paper.market import Market
+from paper.market import Market, Token
 from paper.orders import drop_orders
 from paper.refill import find_differences
 from paper.tables import Period, Trader
 from paper.trader import Alarm, DiaryLine
+from paper.trader import Trader as Player
 from storage import writing
 from voice import builtin, language_model
 
@@ -41,17 +45,14 @@ MAX_TROUBLES = 3
 # named in health
 TOLD_TROUBLES = 5
 # what went wrong is tried again, ever less often
-FIRST_REST_MS, MAX_REST_MS = (
-    60_000,
-    3_600_000,
-)
+FIRST_REST_MS, MAX_REST_MS = 60_000, 3_600_000
 # the optional model may write for so long in one tick
 MODEL_SECONDS = 20
 
 
 @dataclass
 class Trouble:
-    """Something of ours went wrong with one trader, with one token of a trader, or with one token."""
+    """What went wrong inside with a trader, with a token of a trader, or with a token."""
 
     # who it is about, and the kind of the exception
     what: str
@@ -62,27 +63,30 @@ class Trouble:
     told: bool = False
 
 
+# (trader id or None, mint or None)
+TroubleKey = tuple[int | None, str | None]
+
+
 class Desk:
     """The job in one process, which runs its ticks one after the other."""
 
-    def __init__(self, config):
+    def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or USUAL_INTERVAL_MS
         # nothing was played by this process yet
         self.fresh = True
-        self.market, self.tokens = None, {}
-        # (trader id or None, mint or None) -> Trouble
-        self.troubles = {}
+        self.market: Market | None = None
+        # by row id
+        self.tokens: dict[int, Token] = {}
+        self.troubles: dict[TroubleKey, Trouble] = {}
 
-    def run_tick(self, now):
+    def run_tick(self, now: int) -> tuple[str | None, str]:
         """One tick; (problem or None, details for health as JSON). `now` in ms."""
         try:
             rounds = self.play(now)
         except store.Outdated:
-            rounds = (
-                # a trader was reviewed or reset meanwhile: the next tick plays the same again
-                0
-            )
+            # A trader was reviewed or reset meanwhile: the next tick plays the same again.
+            rounds = 0
         posts, trouble = self.speak(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
         return (
@@ -90,7 +94,7 @@ class Desk:
             orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode(),
         )
 
-    def play(self, now):
+    def play(self, now: int) -> int:
         """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was
         stored.
 
@@ -116,10 +120,14 @@ class Desk:
         self.market, self.fresh = market, False
         return rounds
 
-    def _play_pass(self, market, cursor, newest, now, faults):
+    def _play_pass(
+        self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
+    ) -> tuple[list[load.Seat], Market | None, int]:
         """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
         seats = load.list_seats(
-            now, faults, {trader for trader, mint in self._left_alone(now) if mint is None}
+            now,
+            faults,
+            {trader for trader, mint in self._left_alone(now) if trader and mint is None},
         )
         for seat in seats:
             with faults.of(seat.player.id):
@@ -136,10 +144,10 @@ class Desk:
                 store.check_round(seat)
         return seats, market, rounds
 
-    def _begin(self, player, now):
+    def _begin(self, player: Player, now: int) -> None:
         """A heartbeat. What was on its way when the last process ended is taken as not filled."""
         player.put_off = frozenset(
-            mint for trader, mint in self._left_alone(now) if trader == player.id
+            mint for trader, mint in self._left_alone(now) if trader == player.id and mint
         )
         for mint in sorted(player.put_off):
             trouble = self.troubles[player.id, mint]
@@ -152,7 +160,9 @@ class Desk:
         adaptive.check_account(player, now)
         adaptive.beat(player, now)
 
-    def _update_market(self, market, first, cursor, now, faults):
+    def _update_market(
+        self, market: Market | None, first: int, cursor: int, now: int, faults: Faults
+    ) -> Market:
         """The market as it stood at the cursor: kept from the last tick, or read from the time
         before `first`.
         """
@@ -168,7 +178,15 @@ class Desk:
         market.follow(self.tokens.values(), load.find_flows(now - DAY))
         return market
 
-    def _play_rounds(self, market, seats, first, new, now, faults):
+    def _play_rounds(
+        self,
+        market: Market,
+        seats: Sequence[load.Seat],
+        first: int,
+        new: range,
+        now: int,
+        faults: Faults,
+    ) -> int:
         """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by
         moment.
         """
@@ -187,11 +205,11 @@ class Desk:
         return rounds
 
     # ---- trouble of one trader or token ----------------------------------------------------------
-    def _left_alone(self, now):
+    def _left_alone(self, now: int) -> list[TroubleKey]:
         """The keys of what is put off now."""
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
-    def _put_off(self, faults, now):
+    def _put_off(self, faults: Faults, now: int) -> bool:
         """Remember what went wrong, logging each once with its stack; whether a trader's is among
         it.
         """
@@ -200,16 +218,18 @@ class Desk:
             self._note(self._widen(trader, mint, now), error, names, now)
         return any(trader is not None for trader, _ in faults.found)
 
-    def _widen(self, trader, mint, now):
+    def _widen(self, trader: int | None, mint: str | None, now: int) -> TroubleKey:
         """A trader with trouble in many tokens is put off as a whole."""
         tokens = [key for key in self._left_alone(now) if key[0] == trader and trader is not None]
         return (trader, None) if len(tokens) >= MAX_TROUBLES else (trader, mint)
 
-    def _note(self, key, error, names, now):
+    def _note(
+        self, key: TroubleKey, error: Exception, names: Mapping[int, rows.TraderRow], now: int
+    ) -> None:
         trader, mint = key
         trouble = self.troubles.get(key)
         if trouble is None:
-            who = f"@{names[trader].handle}" if trader in names else ""
+            who = f"@{names[trader].handle}" if trader is not None and trader in names else ""
             where = " in ".join(part for part in (who, mint) if part) or "paper mode"
             trouble = self.troubles[key] = Trouble(
                 f"{where} is put off after an internal error ({type(error).__name__})"
@@ -221,7 +241,7 @@ class Desk:
         trouble.tries += 1
         trouble.until = now + min(MAX_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
 
-    def _list_notes(self, now):
+    def _list_notes(self, now: int) -> list[tuple[int, DiaryLine]]:
         """Lines for the diaries of traders that are put off as a whole: one for each trouble."""
         quiet = {
             trader: trouble
@@ -242,21 +262,23 @@ class Desk:
             if trader in names
         ]
 
-    def _tell_troubles(self):
+    def _tell_troubles(self) -> str | None:
         """What health says of all that is put off, or None."""
         told = [trouble.what for trouble in self.troubles.values()]
         more = f"; and {len(told) - TOLD_TROUBLES} more" if len(told) > TOLD_TROUBLES else ""
         return "; ".join(told[:TOLD_TROUBLES]) + more or None
 
     # ---- posts -----------------------------------------------------------------------------------
-    def speak(self, now):
+    def speak(self, now: int) -> tuple[int, str | None]:
         """Write posts about the news in the diaries; (how many, why the optional model did not
         write, or None).
 
         A line that cannot be put into words stays without a post: silence, and the others are
         heard.
         """
-        entries, speakers, posts, faults = store.list_unspoken(MAX_ENTRIES), {}, [], Faults()
+        entries, faults = store.list_unspoken(MAX_ENTRIES), Faults()
+        speakers: dict[int, Speaker] = {}
+        posts: list[dict[str, Any]] = []
         model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
             with faults.of(entry.trader):
@@ -271,7 +293,13 @@ class Desk:
             store.store_posts(posts, entries[-1].id)
         return len(posts), model.problem
 
-    def _speak_of(self, entry, speakers, model, now):
+    def _speak_of(
+        self,
+        entry: rows.UnspokenRow,
+        speakers: dict[int, "Speaker"],
+        model: language_model.Writer,
+        now: int,
+    ) -> dict[str, Any] | None:
         """The row of a post about one line of a diary, or None where it is no news."""
         facts = diary.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
@@ -298,12 +326,14 @@ class Speaker:
     """A trader with its voice and what it said lately."""
 
     handle: str
-    persona: dict
+    persona: dict[str, Any]
     # of its posts
     count: int
-    recent: list
+    recent: list[str]
 
-    def speak(self, facts, model):
+    def speak(
+        self, facts: Mapping[str, Any], model: language_model.Writer
+    ) -> tuple[str, language_model.Text]:
         """(id, writer.Text) of its next post. The built-in words depend on nothing but persona,
         facts, number and recent posts.
         """
@@ -316,7 +346,7 @@ class Speaker:
         return public_id(self.handle, "post", self.count), text
 
 
-def rebuild_trader(trader, now):
+def rebuild_trader(trader: Any, now: int) -> list[str]:
     """Fill a trader's stored decisions again, in all its account periods; what came out different,
     as sentences.
 

@@ -118,7 +118,7 @@ class Scout:
             rows = read()
         except FetchError as error:
             feed.error = str(error)
-            if error.wait is not None:
+            if feed.pace is not None and error.wait is not None:
                 feed.pace.pause(error.wait)
             return
         feed.dropped = rows.unreadable

@@ -99,10 +99,10 @@ class Position:
         )
         return replace(
             self,
-            price=snapshot.price,
+            price=snapshot.known_price,
             marked_at=snapshot.at,
             marked_on=snapshot.id,
-            high=max(self.high, snapshot.price),
+            high=max(self.high, snapshot.known_price),
             held=self.held + 1,
             marks=marks,
         )
@@ -110,7 +110,7 @@ class Position:
     def after(self, fill: Fill) -> "Position":
         """The position with a fill, or a failed attempt, booked into it."""
         if fill.side == "buy":
-            traded = {
+            traded: dict[str, Any] = {
                 "raw": self.raw + fill.raw,
                 "bought_raw": self.bought_raw + fill.raw,
                 "mid_bought": self.mid_bought + fill.mid,
@@ -122,11 +122,11 @@ class Position:
                 "mid_sold": self.mid_sold + fill.mid,
                 "reduced": self.reduced or not fill.failed,
             }
-        closing = {"closed_at": fill.at, "reason": fill.reason} if traded["raw"] == 0 else {}
+        if traded["raw"] == 0:
+            traded |= {"closed_at": fill.at, "reason": fill.reason}
         return replace(
             self,
             **traded,
-            **closing,
             slippage=self.slippage + fill.slippage,
             fees=self.fees + fill.fees,
             rent=self.rent + fill.rent,
@@ -215,12 +215,15 @@ class Book:
         self.next_order += 1
         return order
 
-    def apply(self, order: Order, fill: Fill, snapshot: Snapshot) -> tuple[Order, Position | None]:
-        """Book a fill or failed attempt; (the order, the position or None) as they stand then."""
+    def apply(
+        self, order: Order, fill: Fill, snapshot: Snapshot | None
+    ) -> tuple[Order, Position | None]:
+        """Book a fill or failed attempt; (the order, the position or None) as they stand then. The
+        first fill of a position needs its snapshot.
+        """
         position = self.positions.get(fill.mint)
         # paid for nothing, unless a later attempt opens a position
         idle = fill.fees if position is None and fill.failed else 0
-        opened = position is None and not fill.failed
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle
         )
@@ -229,7 +232,10 @@ class Book:
         self.lost_fees += idle
         if idle:
             return order, None
-        position = (self._open(order, fill, snapshot) if opened else position).after(fill)
+        if position is None:
+            assert snapshot is not None
+            position = self._open(order, fill, snapshot)
+        position = position.after(fill)
         self.positions[fill.mint] = position
         if position.closed_at is not None:
             del self.positions[fill.mint]
@@ -246,10 +252,10 @@ class Book:
             order.decimals,
             fill.at,
             snapshot.liquidity,
-            snapshot.price,
+            snapshot.known_price,
             snapshot.at,
             snapshot.id,
-            snapshot.price,
+            snapshot.known_price,
             fees=order.lost,
             cash=-order.lost,
             spent=order.lost,

@@ -113,7 +113,7 @@ def compare(closes: Sequence[Close]) -> dict[str, Any]:
             sorted(Counter(close.excluded for close in closes if close.excluded).items())
         ),
         "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY for close in eligible})),
-        "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
+        "meanReturnPct": _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None,
         "medianReturnPct": _round(median(returns), 2) if returns else None,
         "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
         "winRateInterval": wilson(wins, len(eligible)),

@@ -1,6 +1,4 @@
-"""Decisions of traders: positions to leave, tokens to enter, and what keeps a trader from it.
-Pure.
-"""
+"""Decisions of traders: positions to leave, tokens to enter, reasons not to. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -154,9 +152,7 @@ def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exceptio
 
 
 def rank(trader: Trader, mint: str) -> bytes:
-    """Sort key of a token among the signals of a trader: an order of its own, the same in a
-    replay.
-    """
+    """Sort key of a token among a trader's signals: an order of its own, the same in a replay."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -210,9 +206,7 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
 
 
 def size_entry(trader: Trader, mint: str, at: int) -> int:
-    """Lamports for an entry: the share of the equity the rules allow, no more than the free
-    cash.
-    """
+    """Lamports for an entry: the allowed share of the equity, no more than the free cash."""
     wanted = (
         trader.book.equity
         * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)

@@ -178,9 +178,7 @@ class Usage:
 
 
 class Amounts(NamedTuple):
-    """What an attempt moves: raw units; their value, the slippage and the pool's fee in
-    lamports.
-    """
+    """What an attempt moves: raw units; their value, slippage and the pool's fee in lamports."""
 
     raw: int
     mid: int
@@ -242,8 +240,9 @@ def is_failing(order: Order, model: str = MODEL) -> bool:
 
 
 def _pool(snapshot: Snapshot, decimals: int) -> tuple[int, int]:
-    """(lamports, raw units) in the pool."""
-    return snapshot.reserve, snapshot.reserve * 10**decimals * SCALE // (snapshot.price * LAMPORTS)
+    """(lamports, raw units) in the pool; its reserve and price are known."""
+    sol = snapshot.reserve or 0
+    return sol, sol * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS)
 
 
 def _room(snapshot: Snapshot, usage: Usage) -> int:
@@ -265,13 +264,13 @@ def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amou
             * ONE
             * 10**decimals
             * SCALE
-            // (snapshot.price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
+            // (snapshot.known_price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
         )
     else:
         sol, tokens = _pool(snapshot, decimals)
         raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
     fee = _fee(lamports) if paid == whole else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
-    return _bought(paid, raw, fee, snapshot.price, decimals)
+    return _bought(paid, raw, fee, snapshot.known_price, decimals)
 
 
 def _bought(paid: int, raw: int, fee: int, price: int, decimals: int) -> Amounts | None:
@@ -286,14 +285,16 @@ def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts 
     if room <= 0:
         return None
     if snapshot.reserve is None:
-        raw = min(raw, room * 10**decimals * SCALE // (snapshot.price * LAMPORTS))
-        received = value_of(raw, snapshot.price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE
+        raw = min(raw, room * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS))
+        received = (
+            value_of(raw, snapshot.known_price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE
+        )
     else:
         sol, tokens = _pool(snapshot, decimals)
         sol, tokens = sol - usage.sol_out, tokens + usage.raw_in
         raw = min(raw, room * tokens // (sol - room))
         received = _pay(sol, tokens, raw)
-    return _sold(raw, received, snapshot.price, decimals) if raw > 0 else None
+    return _sold(raw, received, snapshot.known_price, decimals) if raw > 0 else None
 
 
 def _pay(sol: int, tokens: int, raw: int) -> int:

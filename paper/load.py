@@ -295,7 +295,7 @@ def find_account(period: Any, handle: str) -> Account:
 
 
 def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    """The period's fills as attempts, each with what the same snapshot gave to any trader before."""
+    """The period's fills as attempts, each with what its snapshot gave to any trader before."""
     snapshots = {
         row.id: read_snapshot(row, row.mint)
         for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period,))

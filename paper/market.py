@@ -69,6 +69,12 @@ class Snapshot:
     # of 24 hours, USD cents
     volume: int | None = None
 
+    @property
+    def known_price(self) -> int:
+        """The price of a snapshot that has one, as those without a flaw do."""
+        assert self.price is not None
+        return self.price
+
 
 # a snapshot with its flaw, None where it can be believed; see find_flaw
 Judged = tuple[Snapshot, str | None]
@@ -103,7 +109,7 @@ class Past:
 
 
 def count_past(snapshots: Sequence[Snapshot]) -> Past:
-    prices = [one.price for one in snapshots]
+    prices = [one.known_price for one in snapshots]
     volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
     return Past(
@@ -185,12 +191,14 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 def value_of(raw: int, price: int, decimals: int) -> int:
     """Lamports of `raw` units at a price, floored."""
-    return raw * price * LAMPORTS // (10**decimals * SCALE)
+    value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
+    return value
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
     """The price at which `raw` units are worth so many lamports."""
-    return lamports * 10**decimals * SCALE // (raw * LAMPORTS)
+    price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
+    return price
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
@@ -288,4 +296,5 @@ class Market:
 def percent(part: int, whole: int) -> str:
     """100 * part / whole with two decimals, cut toward zero, as display text."""
     hundredths = abs(part) * 10_000 // abs(whole)
-    return exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
+    shown: str = exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
+    return shown

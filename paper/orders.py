@@ -118,7 +118,9 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
 def settle(trader: Trader, order: Order, snapshot: Snapshot, usage: Usage) -> None:
     """Make one attempt to fill an order and book it; where the pool has no room the order waits."""
     position = trader.book.positions.get(order.mint)
-    done = fill(order, snapshot, usage, first=position is None, last_raw=position and position.raw)
+    done = fill(
+        order, snapshot, usage, first=position is None, last_raw=position.raw if position else None
+    )
     if done is None:
         return
     if trader.book.cash + done.cash < 0:
@@ -135,7 +137,7 @@ def settle(trader: Trader, order: Order, snapshot: Snapshot, usage: Usage) -> No
 def book_fill(trader: Trader, order: Order, done: Fill, snapshot: Snapshot) -> Order:
     """Book a fill and note it in the journal; the order as it stands then."""
     order, position = trader.book.apply(order, done, snapshot)
-    trader.journal.fills.append((done, position and position.number))
+    trader.journal.fills.append((done, position.number if position else None))
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
@@ -153,7 +155,7 @@ def tell_fill(order: Order, done: Fill, position: Position | None) -> dict[str, 
         "feesSol": sol(done.fees),
         "reason": done.reason,
     }
-    if done.failed:
+    if done.failed or position is None:
         return {"what": "failed", **facts}
     moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
     facts |= {

@@ -1,6 +1,4 @@
-"""Open positions on each round: marked, reviewed, or written off where the liquidity or price
-is gone. Pure.
-"""
+"""Open positions on each round: marked, reviewed, or written off. Pure."""
 
 from collections.abc import Mapping
 
@@ -33,9 +31,7 @@ def watch(
     at: int,
     faults: Faults,
 ) -> None:
-    """Write off the positions whose liquidity or price is gone, mark the others, and open
-    reviews.
-    """
+    """Write off positions whose liquidity or price is gone, mark the others, open reviews."""
     for position in trader.held:
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
@@ -97,9 +93,7 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review over a snapshot that cannot be believed: one, however long its price stays
-    so.
-    """
+    """Open a review over a snapshot that cannot be believed, once while its price stays so."""
     if flaw in REVIEWED_FLAWS:
         trader.alarm(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
 

@@ -59,7 +59,8 @@ def find_differences(account: Account) -> list[str]:
     same to the lamport.
     """
     first = min(account.positions, default=1)
-    book, positions, found = Book(account.starting_cash, next_position=first), {}, []
+    book, found = Book(account.starting_cash, next_position=first), list[str]()
+    positions: dict[int, Position] = {}
     orders = {
         number: replace(order, done=0, attempts=0, lost=0)
         for number, order in account.orders.items()
@@ -104,7 +105,7 @@ def fill_again(book: Book, order: Order, attempt: Attempt) -> Fill | None:
         )
     if snapshot is None:
         return None
-    first, last_raw = position is None, position and position.raw
+    first, last_raw = position is None, position.raw if position else None
     return fill(
         order, snapshot, _usage(attempt), first=first, last_raw=last_raw, model=attempt.model
     )

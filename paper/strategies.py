@@ -103,7 +103,7 @@ class Strategy:
 
     def leave_late(self, view: View, position: Position) -> Exit | None:
         """The stop under the entry and the time stop."""
-        if _moved(position.entry_price, view.last.price) <= -self.stop_bps:
+        if _moved(position.entry_price, view.last.known_price) <= -self.stop_bps:
             return Exit("stop")
         return Exit("time_stop") if position.held >= self.time_stop else None
 
@@ -124,20 +124,23 @@ class Momentum(Strategy):
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
         past = window[-1 - self.lookback]
-        if last.price * ONE < past.price * (ONE + self.rise_bps) or not _more(
+        if last.known_price * ONE < past.known_price * (ONE + self.rise_bps) or not _more(
             past.volume, last.volume
         ):
             return None
-        if last.price * self.mean_over <= view.past(self.mean_over - 1).prices + last.price:
+        if (
+            last.known_price * self.mean_over
+            <= view.past(self.mean_over - 1).prices + last.known_price
+        ):
             return None
+        rise = exact(_moved(past.known_price, last.known_price), 2)
         return Enter(
             "momentum",
-            f"up {exact(_moved(past.price, last.price), 2)} % over {self.lookback} snapshots with"
-            " rising volume, above its mean",
+            f"up {rise} % over {self.lookback} snapshots with rising volume, above its mean",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        if view.last.price * ONE <= position.high * (ONE - self.trail_bps):
+        if view.last.known_price * ONE <= position.high * (ONE - self.trail_bps):
             return Exit("trailing_stop")
         return self.leave_late(view, position)
 
@@ -162,7 +165,7 @@ class MeanReversion(Strategy):
     def enter(self, view: View) -> Enter | Refusal | None:
         past, last = view.past(self.mean_over), view.window[-1]
         # count times the distance under the mean
-        below = past.prices - last.price * past.count
+        below = past.prices - last.known_price * past.count
         if past.count < self.mean_over or below * ONE < past.prices * self.gap_bps:
             return None
         # count**2 times the variance
@@ -187,7 +190,7 @@ class MeanReversion(Strategy):
 
     def leave(self, view: View, position: Position) -> Exit | None:
         past = view.past(self.mean_over)
-        if past.count and view.last.price * past.count >= past.prices:
+        if past.count and view.last.known_price * past.count >= past.prices:
             return Exit("mean_reached")
         return self.leave_late(view, position)
 
@@ -222,12 +225,12 @@ class Breakout(Strategy):
         )
         if (not new and past.count < self.lookback) or not self._is_loud(past, last):
             return None
-        if last.price * ONE > past.top * (ONE + self.margin_bps):
+        if last.known_price * ONE > (past.top or 0) * (ONE + self.margin_bps):
             detail = (
                 f"a new high of {past.count} snapshots with {_times(past, last)} times its volume"
             )
             return self._refuse_young(view.token, last.at) or Enter("breakout", detail)
-        if new and last.price > past.last:
+        if new and last.known_price > (past.last or 0):
             detail = f"newly discovered and rising with {_times(past, last)} times its volume"
             return self._refuse_young(view.token, last.at) or Enter("new_discovery", detail)
         return None
@@ -252,7 +255,7 @@ class Breakout(Strategy):
     def leave(self, view: View, position: Position) -> Exit | None:
         if (
             not position.reduced
-            and _moved(position.entry_price, view.last.price) >= self.profit_bps
+            and _moved(position.entry_price, view.last.known_price) >= self.profit_bps
         ):
             return Exit("take_profit", self.profit_share_bps)
         return self.leave_late(view, position)
@@ -366,4 +369,6 @@ def _more(before: int | None, now: int | None) -> bool:
 
 
 def _times(past: Past, last: Snapshot) -> str:
-    return exact(last.volume * past.volumes * 10 // past.volume, 1)
+    """How many times the mean volume of the past the last one is, as display text."""
+    shown: str = exact((last.volume or 0) * past.volumes * 10 // past.volume, 1)
+    return shown

@@ -129,7 +129,7 @@ class PaperFill(Base):
     # id
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
-    raw = TextField()
+    raw = TextField()  # type: ignore[assignment]
     # lamports, as the next ones
     mid = BigIntegerField()
     slippage = BigIntegerField()
@@ -164,7 +164,7 @@ class Position(Base):
     # snapshots
     held = IntegerField()
     reduced = BooleanField()
-    raw = TextField()
+    raw = TextField()  # type: ignore[assignment]
     bought_raw = TextField()
     # lamports, as the next ones
     mid_bought = BigIntegerField()

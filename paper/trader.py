@@ -1,4 +1,4 @@
-"""One trader while it is played, and its journal: everything a round brings about, in order. Pure."""
+"""One trader while it is played, and its journal of what the rounds bring about. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class DiaryLine:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A reason for a review. The same key, a code and what it is about, never opens a second one."""
+    """A reason for a review. The same key (code and subject) never opens a second one."""
 
     key: str
     code: str
@@ -141,7 +141,7 @@ def topic_of(key: str) -> str:
 
 
 def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Note a refusal in the diary: the same one once an hour, MAX_REFUSALS different ones at most."""
+    """Note a refusal in the diary: the same one once an hour, MAX_REFUSALS at most."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
