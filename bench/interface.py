@@ -21,10 +21,10 @@ import base58
 import orjson
 
 import config
-import models
 import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
+from chain import trade_store
 from models import TradeMint, Wallet
 from web.api import openapi
 
@@ -119,26 +119,27 @@ def seed(folder):
 
 def store_one(bot, wallet, mint, number, now):
     signature = base58.b58encode(hashlib.sha512(str(number).encode()).digest()).decode()
-    trade = models.store_trade(
-        uid=f"trade_{number}",
-        wallet=wallet,
-        signature=signature,
-        slot=number,
-        block_time=now // 1000,
-        kind="buy",
-        mint=mint,
-        token_changes=orjson.dumps([[mint, "1000", 3]]).decode(),
-        sol_change=-5000,
-        fee=5000,
-        tip=0,
-        rent=0,
-        realized="not_applicable",
-        matched_raw="0",
-        unmatched_raw="0",
-        lots="[]",
-        flags="[]",
-        digest=str(number),
-    )
+    columns = {
+        "uid": f"trade_{number}",
+        "wallet": wallet.id,
+        "signature": signature,
+        "slot": number,
+        "block_time": now // 1000,
+        "kind": "buy",
+        "mint": mint,
+        "token_changes": orjson.dumps([[mint, "1000", 3]]).decode(),
+        "sol_change": -5000,
+        "fee": 5000,
+        "tip": 0,
+        "rent": 0,
+        "realized": "not_applicable",
+        "matched_raw": "0",
+        "unmatched_raw": "0",
+        "lots": "[]",
+        "flags": "[]",
+        "digest": str(number),
+    }
+    trade = trade_store.store_trades([columns])[signature]
     TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
     posts.store_post(
         bot=bot,
