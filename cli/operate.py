@@ -1,4 +1,4 @@
-"""backup, restore, copy, doctor: keeping an instance."""
+"""backup, restore, copy, doctor: run an instance safely."""
 
 import sys
 from dataclasses import asdict
