@@ -148,7 +148,7 @@ class Book:
         lots = tuple((s.lot.origin, s.amount, s.cost) for s in slices)
         known = [
             (s, p)
-            for s, p in zip(slices, share(entry.sol, [s.amount for s in slices]))
+            for s, p in zip(slices, share(entry.sol, [s.amount for s in slices]), strict=False)
             if s.cost is not None
         ]
         if not known:
@@ -195,7 +195,9 @@ class Book:
             groups[-2:] = [groups[-2] + groups[-1]]
         sizes = [sum(s.amount for s in group) for group in groups]
         carried = False
-        for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes)):
+        for group, got, part in zip(
+            groups, share(amount, sizes), share(spent, sizes), strict=False
+        ):
             cost = None if any(s.cost is None for s in group) else sum(s.cost for s in group) + part
             carried = carried or cost is not None
             self._put(mint, entry.signature, got, cost)

@@ -1,4 +1,6 @@
-"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries, sums."""
+"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries,
+sums.
+"""
 
 from dataclasses import dataclass
 
@@ -123,4 +125,4 @@ def share(total: int, parts: list[int]) -> list[int]:
     whole, given = sum(parts), []
     for part in parts[:-1]:
         given.append(total * part // whole)
-    return given + [total - sum(given)]
+    return [*given, total - sum(given)]

@@ -175,10 +175,8 @@ class Rpc:
             tried.add(endpoint.label)
             if self._clock() - begun >= CALL_SECONDS:
                 break
-            if (
-                not failure.elsewhere
-                or failure.ends_as is Refused
-                and all(e.label in tried for e in self.endpoints)
+            if not failure.elsewhere or (
+                failure.ends_as is Refused and all(e.label in tried for e in self.endpoints)
             ):
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
@@ -235,7 +233,9 @@ def _check(check: Callable[[Any], Any], result: Any) -> Any:
 
 
 class Endpoint:
-    """One node: a connection, a pace per method, and a rest after throttling or repeated failures."""
+    """One node: a connection, a pace per method, and a rest after throttling or repeated
+    failures.
+    """
 
     def __init__(
         self, url: str, label: str, requests_per_second: float, clock: Callable[[], float]
@@ -268,7 +268,9 @@ class Endpoint:
         self._failures = 0
 
     def note_failure(self, rest: float) -> None:
-        """After a rest one call is let through; if that fails too the next rest is twice as long."""
+        """After a rest one call is let through; if that fails too the next rest is twice as
+        long.
+        """
         self._failures += 1
         if not rest and self._failures >= FAILURES_TO_REST:
             rest = min(MAX_REST, 2.0 ** (self._failures - FAILURES_TO_REST))

@@ -1,4 +1,6 @@
-"""Whose key came with a request: `Authorization: Bearer` alone is read, and one statement answers."""
+"""Whose key came with a request: `Authorization: Bearer` alone is read, and one statement
+answers.
+"""
 
 import hmac
 from typing import NamedTuple

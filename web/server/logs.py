@@ -65,7 +65,7 @@ class Repeats(logging.Filter):
     def filter(self, record):
         shown = getattr(record, "shown", {})
         named = "requestId" in shown
-        if record.levelno < logging.WARNING or named and not getattr(record, "often", False):
+        if record.levelno < logging.WARNING or (named and not getattr(record, "often", False)):
             return True
         kind = (
             record.name,
