@@ -53,8 +53,8 @@ class PendingLedger:
 
 
 class Books:
-    """The books of all wallets, folded. PendingLedger in memory: what arrives at the head costs only itself.
-    Of what is stored as it should be, nothing is kept.
+    """The ledgers of all wallets, in memory: what arrives at the head costs only itself. Of what
+    is stored as it should be, nothing is kept.
     """
 
     def __init__(self, follow_up=None):
@@ -109,7 +109,7 @@ def _extends(book, new):
 
 
 def _take_again(wallet, kept):
-    """All stored entries, slot after slot: a wallet with a long past is folded without holding it."""
+    """Apply all stored entries slot by slot, so that a long past is never held in memory."""
     stored = dict(
         Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
     )
@@ -289,7 +289,7 @@ def distrust_trades(wallet_id):
     """Mark the stored rows that are not what their digest says, so that the next fold writes them
     again; how many there are.
     """
-    mints, marked = defaultdict(list), []
+    mints = defaultdict(list)
     for number, *columns in (
         TradeMint.select(
             TradeMint.trade, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
@@ -301,9 +301,12 @@ def distrust_trades(wallet_id):
         .iterator()
     ):
         mints[number].append(tuple(columns))
-    for row in Trade.select().where(Trade.wallet == wallet_id).dicts().iterator():
-        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row):
-            marked.append(row["id"])
+    stored = Trade.select().where(Trade.wallet == wallet_id).dicts().iterator()
+    marked = [
+        row["id"]
+        for row in stored
+        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row)
+    ]
     with storage.writing():
         for number in marked:
             Trade.update(digest="").where(Trade.id == number).execute()
@@ -329,7 +332,7 @@ def read_hours(wallet_id):
 def replace_hours(wallet_id, hours):
     """Write the running totals {hour: totals}, and drop those that are None."""
     rows = [
-        {"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals))}
+        {"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals, strict=True))}
         for hour, totals in hours.items()
         if totals is not None
     ]

@@ -11,7 +11,19 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PURE = {"base58"}  # codecs a pure room may use beside the standard library
 ROOMS = (
-    *("accounts", "chain", "cli", "demo", "market", "operate", "paper", "storage", "voice", "web"),
+    *(
+        "accounts",
+        "chain",
+        "cli",
+        "demo",
+        "market",
+        "observing",
+        "operate",
+        "paper",
+        "storage",
+        "voice",
+        "web",
+    ),
 )
 WEB = {"flask", "flask_limiter", "flask_wtf", "gunicorn", "markupsafe", "peewee", "werkzeug"}
 BELOW = {"models", "storage", "config"}
@@ -42,7 +54,8 @@ MAY_IMPORT = {
         *("accounts", "chain", "market", "paper", "voice", *BELOW),
         *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core", *PURE),
     },
-    "observer": {"accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
+    "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
+    "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
     "scout": {"chain", "market", *BELOW, "orjson", "peewee"},
     "papertrade": {"accounts", "chain", "market", "paper", "voice", *BELOW, "orjson", "peewee"},
     "jobs": {"observer", "papertrade", "scout", *BELOW, "apscheduler", "peewee"},

@@ -21,6 +21,8 @@ from accounts.wallets import attach_wallet
 from chain import rpc
 from chain.instructions import TOKEN
 from models import Address, Bot, Post, Receipt, Trade, Wallet, WalletSignature
+from observing import listing
+from observing.listing import HEAD_PAGE
 from operate.inspection import inspect
 from web.api.health import check_health
 
@@ -307,7 +309,7 @@ def test_what_changes_nothing_is_found_by_the_nightly_walk(look):
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 5, 5_000)
     quiet_one = story.mention("ada")
-    for _ in range(2 * module.HEAD_PAGE):  # so that it lies below what the head lists again
+    for _ in range(2 * HEAD_PAGE):  # so that it lies below what the head lists again
         story.buy("ada", "CAT", 5, 5_000)
     node, seen = withhold(look, story.chain(), ADA, quiet_one)
     assert seen.state() == "complete"  # nothing can show it
@@ -710,7 +712,7 @@ def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
     """Endpoints rest in the middle of a walk, the process restarts: it is not begun again. When its
     place is gone, it is.
     """
-    monkeypatch.setattr(module, "FULL_PAGE", 5)
+    monkeypatch.setattr(listing, "FULL_PAGE", 5)
     node = FakeNode(chain)
     seen = look(node)
     node.fail("getTransaction", -32603)
@@ -1023,11 +1025,8 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()
     kept = dict(seen.observer.books._kept)
-    monkeypatch.setattr(module, "list_addresses", fail_with(OperationalError("locked")))
     monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
-    monkeypatch.setattr(
-        module.Observer, "_take_news", lambda self, wallet, now: module.list_addresses(wallet.id)
-    )
+    monkeypatch.setattr(module.Observer, "_take_news", fail_with(OperationalError("locked")))
     with pytest.raises(OperationalError):
         seen.look()
     forgotten = kept.keys() - seen.observer.books._kept.keys()

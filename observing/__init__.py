@@ -1,0 +1,1 @@
+"""The parts of the observer: what it remembers, lists, fetches, compares and repairs."""
