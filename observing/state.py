@@ -78,7 +78,7 @@ class Watch:
 
 
 class State:
-    """Memory of the observer and of the current pass, a cache: what has to last is in the database."""
+    """Memory of the observer and of the current pass; what has to last is in the database."""
 
     def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, beat=None):
         self.config, self.clock, self.say = config, clock, say
