@@ -8,21 +8,27 @@ import datetime
 import hashlib
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 import orjson
 from peewee import chunked
 
 import storage
 from chain.amounts import sol
-from chain.coverage import decide_state, order_entries
+from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
+<<<<<<< HEAD
 from chain.lots import Opening
 from chain.trade_store import store_trades
+=======
+from chain.lots import Booked, Opening
+>>>>>>> 13d72b1 (chain/store.py is annotated)
 from models import (
     Address,
     HourTotal,
@@ -32,6 +38,9 @@ from models import (
     WalletSignature,
 )
 
+# A row of the trade table, by column.
+Row = dict[str, Any]
+FollowUp = Callable[[Wallet, set[str], int], None]
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 
 
@@ -43,13 +52,13 @@ class PendingLedger:
 
     book: Book
     # signature -> trade row, or None for a stored one that the book no longer has
-    rows: dict = field(default_factory=dict)
+    rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
-    hours: dict = field(default_factory=dict)
+    hours: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
     first_time: int | None = None
     last_time: int | None = None
     hour: int = 0
-    place: tuple = (None, 0)
+    place: tuple[int | None, int] = (None, 0)
 
 
 class Books:
@@ -57,14 +66,14 @@ class Books:
     is stored as it should be, nothing is kept.
     """
 
-    def __init__(self, follow_up=None):
+    def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
         self._kept, self._follow_up = {}, follow_up
 
-    def forget(self, wallet_id):
+    def forget(self, wallet_id: int) -> None:
         self._kept.pop(wallet_id, None)
 
-    def take(self, wallet, new=()):
+    def take(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Book:
         """The Book of a wallet with these new entries; folded again from the start where one is not
         newer than all before.
         """
@@ -82,12 +91,12 @@ class Books:
             _take_again(wallet, kept)
         return kept.book
 
-    def last_time(self, wallet_id):
+    def last_time(self, wallet_id: int) -> int | None:
         """Block time of the newest receipt in the books of a wallet, or None."""
         kept = self._kept.get(wallet_id)
         return kept and kept.last_time
 
-    def publish(self, wallet, progress, now):
+    def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         """Write what follows from the books: trades, the wallet's derived columns and what
         `follow_up` makes of them, in one transaction.
 
@@ -104,11 +113,11 @@ class Books:
         kept.rows, kept.hours = {}, {}
 
 
-def _extends(book, new):
+def _extends(book: Book, new: Iterable[Entry]) -> bool:
     return all(book.last_slot is None or entry.slot > book.last_slot for entry in new)
 
 
-def _take_again(wallet, kept):
+def _take_again(wallet: Wallet, kept: PendingLedger) -> None:
     """Apply all stored entries slot by slot, so that a long past is never held in memory."""
     stored = dict(
         Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
@@ -128,7 +137,7 @@ def _take_again(wallet, kept):
     }
 
 
-def take_entry(wallet, kept, entry):
+def take_entry(wallet: Wallet, kept: PendingLedger, entry: Entry) -> Row:
     """Book an entry: its trade row."""
     slot, count = kept.place
     kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
@@ -142,7 +151,7 @@ def take_entry(wallet, kept, entry):
     return row
 
 
-def read_untouched(wallet_id):
+def read_untouched(wallet_id: int) -> Any:
     """{address: Opening} of accounts that hold something and that no known receipt touched."""
     rows = Address.select(
         Address.address, Address.held_mint, Address.held_amount, Address.held_decimals
@@ -150,12 +159,12 @@ def read_untouched(wallet_id):
     return {row.address: open_untouched(row) for row in rows.namedtuples()}
 
 
-def open_untouched(row):
+def open_untouched(row: Any) -> Opening:
     """The Opening of a row of `address` that tells what the node says it holds."""
     return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
 
 
-def list_entries(wallet_id):
+def list_entries(wallet_id: int) -> Iterator[Entry]:
     """All stored entries of a wallet by slot, one after another."""
     rows = (
         WalletSignature.select(WalletSignature.entry, WalletSignature.tx_index)
@@ -167,18 +176,18 @@ def list_entries(wallet_id):
         yield Entry.load(text, tx_index)
 
 
-def name_rules(programs):
+def name_rules(programs: object) -> str:
     """Names the rules by which entries are read: where they change, entries are read anew."""
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
-def trade_uid(address, signature):
+def trade_uid(address: str, signature: str) -> str:
     """The public id of a trade: from wallet and signature, so that it survives every refold."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def _trade_row(wallet, place, booked):
+def _trade_row(wallet: Wallet, place: int, booked: Booked) -> Row:
     entry = booked.entry
     lots = [
         [
@@ -219,16 +228,16 @@ def _trade_row(wallet, place, booked):
     }
 
 
-def digest_trade(row):
+def digest_trade(row: Row) -> str:
     """Of all that is derived in a trade row."""
     return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
 
 
-def to_json(value):
+def to_json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def replace_trades(wallet_id, rows):
+def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
     """Write the rows {signature: row} that differ from the stored ones, and drop those that are
     None. Signatures that changed.
     """
@@ -251,7 +260,7 @@ def replace_trades(wallet_id, rows):
     return changed
 
 
-def _replace_mints(wallet_id, numbered):
+def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
     """Which tokens these trades moved: [(id, row), ...]."""
     for part in chunked(numbered, storage.ROWS_A_STATEMENT):
         TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
@@ -271,7 +280,7 @@ def _replace_mints(wallet_id, numbered):
             TradeMint.insert_many(rows).execute()
 
 
-def list_moved(row):
+def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
     changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
     return [
@@ -285,7 +294,7 @@ def list_moved(row):
     ]
 
 
-def distrust_trades(wallet_id):
+def distrust_trades(wallet_id: int) -> int:
     """Mark the stored rows that are not what their digest says, so that the next fold writes them
     again; how many there are.
     """
@@ -319,7 +328,7 @@ RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "w
 read_running = attrgetter(*RUNNING)
 
 
-def read_hours(wallet_id):
+def read_hours(wallet_id: int) -> dict[int, tuple[int, ...]]:
     """The stored ones of a wallet: {hour: totals}."""
     rows = (
         HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
@@ -329,7 +338,7 @@ def read_hours(wallet_id):
     return {hour: tuple(totals) for hour, *totals in rows.iterator()}
 
 
-def replace_hours(wallet_id, hours):
+def replace_hours(wallet_id: int, hours: dict[int, tuple[int, ...] | None]) -> None:
     """Write the running totals {hour: totals}, and drop those that are None."""
     rows = [
         {"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals, strict=True))}
@@ -348,7 +357,7 @@ def replace_hours(wallet_id, hours):
 
 
 # ---- the wallet's summary ------------------------------------------------------------------------
-def _replace_summary(wallet, kept, progress):
+def _replace_summary(wallet: Wallet, kept: PendingLedger, progress: Progress | None) -> None:
     last = (
         Trade.select(Trade.block_time)
         .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
@@ -371,7 +380,7 @@ def _replace_summary(wallet, kept, progress):
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
-def show_coverage(wallet, kept, progress):
+def show_coverage(wallet: Wallet, kept: PendingLedger, progress: Progress) -> dict[str, Any]:
     """The Coverage object of contract.md section 3."""
     book = kept.book
     state, gaps, note = decide_state(book, progress)
@@ -393,7 +402,7 @@ def show_coverage(wallet, kept, progress):
     }
 
 
-def show_results(book):
+def show_results(book: Book) -> dict[str, Any]:
     """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
     t = book.totals
     return {
@@ -413,7 +422,7 @@ def show_results(book):
     }
 
 
-def show_positions(book):
+def show_positions(book: Book) -> list[dict[str, Any]]:
     """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
     return [
         {
@@ -427,7 +436,7 @@ def show_positions(book):
     ]
 
 
-def show_time(seconds):
+def show_time(seconds: int | None) -> str | None:
     return (
         None
         if seconds is None
@@ -436,10 +445,10 @@ def show_time(seconds):
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-def pack(raw):
+def pack(raw: object) -> bytes:
     """A receipt as it is stored: the node's JSON, compressed."""
     return zlib.compress(orjson.dumps(raw), 6)
 
 
-def unpack(body):
+def unpack(body: bytes) -> Any:
     return orjson.loads(zlib.decompress(body))
