@@ -23,12 +23,8 @@ from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
 from chain.ledger import Book
-<<<<<<< HEAD
-from chain.lots import Opening
-from chain.trade_store import store_trades
-=======
 from chain.lots import Booked, Opening
->>>>>>> 13d72b1 (chain/store.py is annotated)
+from chain.trade_store import store_trades
 from models import (
     Address,
     HourTotal,
