@@ -134,6 +134,7 @@ def add_trouble(note: str | None, trouble: str | None) -> str | None:
     return told if note is None else f"{note} {told}"
 
 
+IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
 NOT_POLLED = "This wallet has not been looked at yet."
 FETCHING = (
     "Activity of this wallet is still being fetched; until all of it is here, results may be"
@@ -163,6 +164,8 @@ OLDER = (
 
 
 def _decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str | None]:
+    if progress.program:
+        return "none", [], IS_PROGRAM
     if not progress.looked:
         return "none", [], NOT_POLLED
     if not progress.listed or progress.pending > progress.stuck:
