@@ -149,7 +149,7 @@ def book_fill(trader: Trader, order: Order, done: Fill, snapshot: Snapshot) -> O
 
 def tell_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
     """The facts of a fill, as display texts."""
-    facts = {
+    facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
         "feesSol": sol(done.fees),
