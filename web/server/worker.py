@@ -10,7 +10,6 @@ import errno
 import functools
 import logging
 import os
-import select
 import selectors
 import socket
 import threading
@@ -25,7 +24,7 @@ from ratelimit import network_of
 from web.server.admission import show_refusal
 from web.server.connections import Addresses, Arrival, PacedSocket, closed
 
-ARRIVAL_SECONDS, LINGER_MS = 15, 20
+ARRIVAL_SECONDS = 15
 # After our last word a client has so long to hang up, and may have sent so much.
 PARTING_SECONDS, PARTING_BYTES = 2.0, 64 * 1024
 SWEEP_SECONDS = 1.0
@@ -140,9 +139,9 @@ class Worker(ThreadWorker):
                 if not self.make_room():
                     time.sleep(CROWDED_SECONDS)
                 return
-            self.welcome(PacedSocket(fileno=client.detach()), address, listener.getsockname())
+            self.open(PacedSocket(fileno=client.detach()), address, listener.getsockname())
 
-    def welcome(self, client, address, server):
+    def open(self, client, address, server):
         """Begin with a connection, unless its address has too many that are all in use."""
         conn, now = Connection(self.cfg, client, address, server), time.monotonic()
         if not self.addresses.has_room(conn.address) and not self.dismiss(
@@ -317,16 +316,7 @@ class Worker(ThreadWorker):
             log.info("not kept on one processor", extra={"shown": {"problem": error.strerror}})
 
     def handle(self, conn):
-        """Answer what comes over this connection. While there is a thread for each, the next
-        request is waited for here, a moment: it would go to the thread that polls, and from there
-        to another one.
-        """
-        kept = self.answer(conn)
-        while kept is True and self.alive and self.nr_conns < self.cfg.threads and comes(conn.sock):
-            kept = self.answer(conn)
-        return kept
-
-    def answer(self, conn):
+        """Answer one request of this connection, once it has come whole."""
         try:
             conn.init()
             if not self.has_come(conn):
@@ -387,15 +377,6 @@ def shut_down(connection):
     except OSError:
         # it went away by itself
         return
-
-
-def comes(connection):
-    """Does something come over it within LINGER_MS? (select.select knows 1,024 descriptors
-    only.)
-    """
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(LINGER_MS))
 
 
 def write_refusal(status, code):
