@@ -8,12 +8,12 @@ import hashlib
 import re
 import unicodedata
 
-import base58
 from mnemonic import Mnemonic
 from nacl.signing import SigningKey
 
 from accounts.keys import is_well_formed
 from accounts.problem import invalid
+from chain import base58
 from chain.addresses import is_nobodys, is_on_curve
 
 BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")

@@ -6,11 +6,11 @@ import base64
 import binascii
 import struct
 
-import base58
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
 from accounts.fields import is_base58
+from chain import base58
 
 MINUTES = 5
 SIGNATURE_BYTES = 64

@@ -17,14 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import base58
 import orjson
 
 import config
 import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
-from chain import trade_store
+from chain import base58, trade_store
 from models import TradeMint, Wallet
 from web.api import openapi
 
@@ -107,7 +106,7 @@ def seed(folder):
     database = storage.connect(settings)
     storage.migrate(database)
     with database.connection_context():
-        address = base58.b58encode(hashlib.sha256(b"bench").digest()).decode()
+        address = base58.b58encode(hashlib.sha256(b"bench").digest())
         bot = influencers.create_bot(settings, "Bench", now, address)
         traders.create_trader("Bench on paper", "momentum", now)
         with storage.writing():
@@ -118,7 +117,7 @@ def seed(folder):
 
 
 def store_one(bot, wallet, mint, number, now):
-    signature = base58.b58encode(hashlib.sha512(str(number).encode()).digest()).decode()
+    signature = base58.b58encode(hashlib.sha512(str(number).encode()).digest())
     columns = {
         "uid": f"trade_{number}",
         "wallet": wallet.id,

@@ -24,12 +24,11 @@ import time
 import urllib.request
 from pathlib import Path
 
-from base58 import b58encode
-
 import config
 import storage
 from accounts import influencers
 from bench.servers import HISTORY, ROOT, candor
+from chain.base58 import b58encode
 
 sys.path.append(str(ROOT / "tests"))
 ACCOUNTS, MAX_LAG_SECONDS = 12_000, 30
@@ -63,7 +62,7 @@ def main(arguments):
 
 def make_address(name):
     """A well-formed address that belongs to nobody."""
-    return b58encode(hashlib.sha256(name.encode()).digest()).decode()
+    return b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def create_bots(folder, wallets):

@@ -16,12 +16,11 @@ import random
 import sys
 import time
 
-import base58
-
 import config
 import models
 import storage
 from accounts import influencers
+from chain import base58
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
@@ -86,7 +85,7 @@ def fill(settings, trades, posts):
 
 
 def make_address(name):
-    return base58.b58encode(hashlib.sha256(name.encode()).digest()).decode()
+    return base58.b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def make_bot(settings, number, now):
@@ -218,7 +217,7 @@ class Story:
 
 def make_signatures(chance):
     """Signatures in base58 of 64 bytes: 87 digits of which the first is not among the lowest."""
-    alphabet = base58.BITCOIN_ALPHABET.decode()
+    alphabet = base58.ALPHABET
     begin = "5" + "".join(chance.choices(alphabet, k=79))
     number = 0
     while True:

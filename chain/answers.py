@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from base58 import b58decode, b58encode
-
+from chain.base58 import b58decode, b58encode
 from chain.instructions import TOKEN_PROGRAMS
 from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, Receipt, parse_receipt
 
@@ -113,14 +112,10 @@ def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding
     if address == wallet:
         return Holding(slot, 0, account["lamports"], executable=account.get("executable") is True)
     data = base64.b64decode(account["data"][0])
-    if (
-        account["owner"] not in TOKEN_PROGRAMS
-        or len(data) < 72
-        or b58encode(data[32:64]).decode() != wallet
-    ):
+    if account["owner"] not in TOKEN_PROGRAMS or len(data) < 72 or b58encode(data[32:64]) != wallet:
         return Holding(slot, 0, 0)
     amount = int.from_bytes(data[64:72], "little")
-    mint = b58encode(data[:32]).decode() if amount else None
+    mint = b58encode(data[:32]) if amount else None
     return Holding(slot, amount, account["lamports"], mint)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from base58 import b58decode, b58encode
-
+from chain.base58 import b58decode, b58encode
 from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
 from chain.receipts import Receipt
 
@@ -81,7 +80,7 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
             seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
         ).digest()
         if not _on_curve(address):
-            return b58encode(address).decode()
+            return b58encode(address)
     raise ValueError("no bump gives an address off the curve")
 
 

@@ -5,7 +5,7 @@ or read from its bytes. Pure.
 from dataclasses import dataclass
 from typing import Any
 
-from base58 import b58encode
+from chain.base58 import b58encode
 
 SYSTEM = "11111111111111111111111111111111"
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -143,7 +143,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("initialize", None, account, owner, mint=mint)
     if kind in (16, 18):
         account, mint, *_ = a
-        return Operation("initialize", None, account, b58encode(data[1:33]).decode(), mint=mint)
+        return Operation("initialize", None, account, b58encode(data[1:33]), mint=mint)
     if kind == 4:
         source, _, authority, *_ = a
         return Operation("approve", source, None, authority)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import base58
+from chain import base58
 
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
@@ -115,7 +115,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 def _option(raw: bytes, at: int) -> str | None:
     """A COption<Pubkey>: four bytes of flag, then the key."""
-    return base58.b58encode(raw[at + 4 : at + 36]).decode() if any(raw[at : at + 4]) else None
+    return base58.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
 def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
@@ -145,7 +145,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 def _key(state: bytes, at: int = 0) -> str | None:
     """A key where all zeros stand for none."""
     (key,) = struct.unpack_from("32s", state, at)
-    return base58.b58encode(key).decode() if any(key) else None
+    return base58.b58encode(key) if any(key) else None
 
 
 def _fee(state: bytes, at: int) -> dict[str, int]:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from base58 import b58decode
-
+from chain.base58 import b58decode
 from chain.instructions import WRAPPED_SOL, Operation, read_data, read_parsed
 
 U64 = 2**64

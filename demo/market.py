@@ -11,7 +11,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-from base58 import b58encode
+from chain.base58 import b58encode
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 SOL_USD = 160.0
@@ -204,4 +204,4 @@ class Market:
 
 def pair_address(mint):
     """A well-formed address of no pool at all."""
-    return b58encode(hashlib.sha256(f"pair of {mint}".encode()).digest()).decode()
+    return b58encode(hashlib.sha256(f"pair of {mint}".encode()).digest())

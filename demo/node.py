@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from base58 import b58decode
+from chain.base58 import b58decode
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
 START_SLOT = 480_000_000  # at second 0

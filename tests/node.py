@@ -16,10 +16,10 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from base58 import b58decode
 from corpus import HISTORY, REPLAY
 
 from chain import rpc
+from chain.base58 import b58decode
 from chain.instructions import TOKEN
 
 

@@ -6,14 +6,13 @@ import dataclasses
 import hashlib
 import time
 
-import base58
 import ground
 import orjson
 
 import storage
 from accounts import api_keys, influencers
 from app import create_app
-from chain import trade_store
+from chain import base58, trade_store
 from models import HourTotal, Trade, TradeMint, Wallet
 
 NOW = 1_793_880_000_000  # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
@@ -29,11 +28,11 @@ GENEROUS = {
 
 def address(name):
     """A well-formed address that belongs to nobody."""
-    return base58.b58encode(hashlib.sha256(name.encode()).digest()).decode()
+    return base58.b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def signature(name):
-    return base58.b58encode(hashlib.sha512(name.encode()).digest()).decode()
+    return base58.b58encode(hashlib.sha512(name.encode()).digest())
 
 
 class Service:

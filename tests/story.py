@@ -12,9 +12,9 @@ People, mints and accounts are called by words; `address(word)` is what stands i
 import hashlib
 from collections import defaultdict
 
-from base58 import b58encode
 from node import Chain, Row
 
+from chain.base58 import b58encode
 from chain.instructions import SYSTEM, TOKEN
 
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"  # a program of family swap
@@ -27,7 +27,7 @@ PLENTY = 10**15
 
 
 def address(word):
-    return b58encode(hashlib.sha256(word.encode()).digest()).decode()
+    return b58encode(hashlib.sha256(word.encode()).digest())
 
 
 def account_of(owner, mint):
@@ -133,9 +133,7 @@ class Story:
                     "stackHeight": None,
                 }
             )
-        signature = b58encode(
-            hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest()
-        ).decode()
+        signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest())
         meta = {
             "err": error,
             "status": {"Err": error} if error else {"Ok": None},

@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import json
 
-import base58
 import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
@@ -12,13 +11,14 @@ from service import NOW, Service, address, signature
 from accounts import api_keys, influencers, owners, wallets
 from accounts.fields import NOBODYS, check_wallet, clean_text
 from accounts.problem import Problem
+from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
 from chain.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 
 # Raydium's "amm authority", a derived address of mainnet; and the address of a key.
 VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
-PERSON = base58.b58encode(SigningKey(bytes(32)).verify_key.encode()).decode()
+PERSON = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
 SECRETS = {
     "a key of 64 bytes": signature("secret"),
     "a byte array": json.dumps(list(range(64))),
@@ -51,7 +51,7 @@ def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
         "0OIl" * 9,
         address("a") + "1" * 20,
         "1" * 31,
-        base58.b58encode(bytes(range(1, 32))).decode(),
+        base58.b58encode(bytes(range(1, 32))),
         "11111111111111111111111111111111",
         "So11111111111111111111111111111111111111112",
         "name.sol",

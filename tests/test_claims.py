@@ -3,19 +3,19 @@
 import importlib
 import time
 
-import base58
 import orjson
 import pytest
 from nacl.signing import SigningKey
 from service import NOW, address, signature
 
 from accounts import wallets
+from chain import base58
 from models import Attachment, Wallet
 from storage import database
 from web.api import leaderboard, queries
 
 # An address that a key signs for, so that it can be proven.
-W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode()).decode()
+W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
 M = address("mint")
 HOUR = 3_600_000
 CLAIMED = NOW + 3 * HOUR

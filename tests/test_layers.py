@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PURE = {"base58"}  # codecs a pure room may use beside the standard library
 ROOMS = (
     *(
         "accounts",
@@ -34,11 +33,11 @@ MAY_IMPORT = {
     "storage.postgresql": {"psycopg"},
     "storage.counters": {"redis"},
     "models": {"storage", "peewee"},
-    "chain": {"chain", *PURE},
+    "chain": {"chain"},
     "chain.rpc": {"requests", "urllib3"},
     "chain.store": {*BELOW, "orjson", "peewee"},
     "chain.trade_store": {*BELOW},
-    "paper": {"paper", "chain", *PURE},
+    "paper": {"paper", "chain"},
     "paper.rows": {"models", "storage", "orjson"},
     "paper.load": {"storage", "market", "orjson", "peewee"},
     "paper.store": {"storage", "market", "orjson"},
@@ -52,10 +51,10 @@ MAY_IMPORT = {
     "ratelimit": {"config", "storage", "limits"},
     "accounts": {
         *("accounts", "chain", "market", "paper", "voice", *BELOW),
-        *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core", *PURE),
+        *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core"),
     },
-    "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
-    "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee", *PURE},
+    "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
+    "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
     "scout": {"chain", "market", *BELOW, "orjson", "peewee"},
     "papertrade": {"accounts", "chain", "market", "paper", "voice", *BELOW, "orjson", "peewee"},
     "jobs": {"observer", "papertrade", "scout", *BELOW, "apscheduler", "peewee"},
@@ -65,11 +64,11 @@ MAY_IMPORT = {
     },
     "web": {
         *("web", "accounts", "chain", "paper", "voice", "ratelimit", *BELOW, *WEB),
-        *("itsdangerous", "orjson", "prometheus_client", "pydantic", *PURE),
+        *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
     "demo": {
-        *("demo", "accounts", "market", "operate", "papertrade", "scout", "voice", *BELOW),
-        *("apsw", "peewee", "requests", *PURE),
+        *("demo", "accounts", "chain", "market", "operate", "papertrade", "scout", "voice", *BELOW),
+        *("apsw", "peewee", "requests"),
     },
     "demo.record.record": {"solders", "spl"},
     "cli": {
@@ -85,7 +84,7 @@ MAY_IMPORT = {
             "papertrade",
         ),
         *("ratelimit", "scout", *BELOW),
-        *("apsw", "gunicorn", "mcp", "mcp_types", "orjson", "peewee", "requests", *PURE),
+        *("apsw", "gunicorn", "mcp", "mcp_types", "orjson", "peewee", "requests"),
     },
     "cli.mcp_tools": {"pydantic"},
     "app": {"accounts", "cli", "operate", "web", "ratelimit", *BELOW, "flask", "werkzeug"},

@@ -3,14 +3,14 @@
 import base64
 import struct
 
-import base58
 import pytest
 from nacl.signing import SigningKey
 
 from accounts import proof
+from chain import base58
 
 KEY = SigningKey(bytes(range(32)))
-WALLET = base58.b58encode(bytes(KEY.verify_key)).decode()
+WALLET = base58.b58encode(bytes(KEY.verify_key))
 TEXT = proof.write_challenge(
     "https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z"
 )
@@ -67,14 +67,14 @@ def test_nothing_else_counts(wrong):
 
 
 def test_a_wallet_no_key_belongs_to_is_never_proven():
-    off_curve = base58.b58encode(b"\x02" + bytes(31)).decode()
+    off_curve = base58.b58encode(b"\x02" + bytes(31))
     assert not proof.is_signed(off_curve, bytes(64), TEXT)
 
 
 def test_a_signature_is_read_in_the_ways_it_is_written():
     raw = sign(TEXT.encode())
     for text in (
-        base58.b58encode(raw).decode(),
+        base58.b58encode(raw),
         base64.b64encode(raw).decode(),
         raw.hex(),
         f"  {raw.hex()}\n",

@@ -8,12 +8,12 @@ import json
 import struct
 
 import pytest
-from base58 import b58decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
+from chain.base58 import b58decode
 from chain.effects import associated_address, read_effect, touches
 from chain.entries import Entry, read_entry
 from chain.ledger import Book

@@ -670,9 +670,9 @@ SIGNER = SigningKey(b"w" * 32)
 
 @pytest.fixture
 def owned():
-    import base58
+    from chain import base58
 
-    return base58.b58encode(bytes(SIGNER.verify_key)).decode()
+    return base58.b58encode(bytes(SIGNER.verify_key))
 
 
 def challenge(browser, uid, wallet=""):

@@ -1,0 +1,29 @@
+"""Base58 in Bitcoin's alphabet, as Solana writes addresses, signatures and data. Pure.
+
+Strict: any character outside of the alphabet, a space or a newline too, is a ValueError.
+"""
+
+ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
+
+
+def b58encode(raw: bytes) -> str:
+    """The text of some bytes; each leading zero byte is a leading `1`."""
+    number, letters = int.from_bytes(raw, "big"), []
+    while number:
+        number, digit = divmod(number, 58)
+        letters.append(ALPHABET[digit])
+    zeros = len(raw) - len(raw.lstrip(b"\0"))
+    return "1" * zeros + "".join(reversed(letters))
+
+
+def b58decode(text: str) -> bytes:
+    """The bytes of a text. ValueError where it is not base58."""
+    number = 0
+    try:
+        for letter in text:
+            number = number * 58 + DIGITS[letter]
+    except KeyError:
+        raise ValueError("a character that base58 does not have") from None
+    zeros = len(text) - len(text.lstrip("1"))
+    return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")

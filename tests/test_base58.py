@@ -1,0 +1,49 @@
+"""Base58: the vectors of the Internet draft and of Bitcoin, round trips, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chain.base58 import ALPHABET, b58decode, b58encode
+
+VECTORS = [
+    (b"", ""),
+    (b"\0", "1"),
+    (b"Hello World!", "2NEpo7TZRRrLZSi2U"),
+    (
+        b"The quick brown fox jumps over the lazy dog.",
+        "USm3fpXnKG5EUBx2ndxBDMPVciP5hGey2Jh4NDv6gmeo1LkMeiKrLJUUBk6Z",
+    ),
+    (bytes.fromhex("0000287fb4cd"), "11233QC4"),
+    (bytes.fromhex("516b6fcd0f"), "ABnLTmg"),
+    (
+        bytes.fromhex("00eb15231dfceb60925886b67d065299925915aeb172c06647"),
+        "1NS17iag9jJgTHD1VXjvLCEnZuQ3rJDE9L",
+    ),
+    (bytes(32), "1" * 32),
+    (
+        bytes.fromhex("06ddf6e1d765a193d9cbe146ceeb79ac1cb485ed5f5b37913a8cf5857eff00a9"),
+        "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+    ),
+]
+
+
+@pytest.mark.parametrize(("raw", "text"), VECTORS)
+def test_known_vectors_hold_in_both_directions(raw, text):
+    assert b58encode(raw) == text and b58decode(text) == raw
+
+
+@given(st.binary(max_size=100))
+def test_bytes_come_back_from_their_text(raw):
+    assert b58decode(b58encode(raw)) == raw
+
+
+@given(st.text(ALPHABET, max_size=140))
+def test_a_text_comes_back_from_its_bytes(text):
+    assert b58encode(b58decode(text)) == text
+
+
+@pytest.mark.parametrize("text", ["0", "O", "I", "l", "1\n", " 1", "1 ", "é", "1\0", "+", "１"])
+def test_what_is_not_of_the_alphabet_is_refused(text):
+    with pytest.raises(ValueError, match="base58"):
+        b58decode(text)
