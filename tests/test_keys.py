@@ -6,7 +6,6 @@ import time
 import zlib
 from functools import partial
 
-import apsw
 import pytest
 from service import NOW, Service, address
 
@@ -160,7 +159,7 @@ def test_keys_that_are_used_change_no_kept_list(service):
 
 def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
     def fail(*_):
-        raise apsw.FullError
+        raise service.app.allowance.store.unusable[0]
 
     monkeypatch.setattr(service.app.allowance.store, "note_use", fail)
     monkeypatch.setattr(service.app.allowance.store, "find_uses", fail)
