@@ -98,7 +98,10 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
         slot, accounts = result["context"]["slot"], result["value"]
         if not _is_number(slot, COLUMN) or len(accounts) != len(owned):
             raise ValueError("not one answer for each account")
-        return slot, [_read_holding(account, *pair, slot) for pair, account in zip(owned, accounts)]
+        return slot, [
+            _read_holding(account, *pair, slot)
+            for pair, account in zip(owned, accounts, strict=False)
+        ]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         raise ValueError("no list of accounts") from error
 
@@ -127,7 +130,9 @@ def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
         read = [_read_decimals(account) for account in result["value"]]
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         raise ValueError("no list of accounts") from error
-    return {mint: decimals for mint, decimals in zip(mints, read) if decimals is not None}
+    return {
+        mint: decimals for mint, decimals in zip(mints, read, strict=False) if decimals is not None
+    }
 
 
 def _read_decimals(account: Any) -> int | None:

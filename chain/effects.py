@@ -179,8 +179,10 @@ def read_effect(
 def _balance(receipt: Receipt, address: str, mine: tuple[bool, ...]) -> Balance:
     sides, lamports = receipt.tokens[address], receipt.lamports(address)
     some = sides[1] or sides[0]
-    amounts = [side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine)]
-    held = [amount if is_mine else 0 for amount, is_mine in zip(lamports, mine)]
+    amounts = [
+        side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine, strict=False)
+    ]
+    held = [amount if is_mine else 0 for amount, is_mine in zip(lamports, mine, strict=False)]
     return Balance(address, some.mint, some.decimals, *amounts, *held)
 
 

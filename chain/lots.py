@@ -122,7 +122,6 @@ class Seen:
 
 def share(total: int, parts: list[int]) -> list[int]:
     """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
-    whole, given = sum(parts), []
-    for part in parts[:-1]:
-        given.append(total * part // whole)
+    whole = sum(parts)
+    given = [total * part // whole for part in parts[:-1]]
     return [*given, total - sum(given)]

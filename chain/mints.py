@@ -48,7 +48,9 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """(symbol, name) of the token-metadata extension, hostile text; (None, None) without one."""
+        """(symbol, name) of the token-metadata extension, hostile text; (None, None) without
+        one.
+        """
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
@@ -101,7 +103,7 @@ def _parse_json(parsed: Any) -> Mint:
 
 def _parse_bytes(raw: bytes, owner: str) -> Mint:
     extended = owner == TOKEN_2022 and len(raw) >= EXTENSIONS_AT and raw[TYPE_AT] == IS_MINT
-    if len(raw) != MINT_BYTES and not extended or not raw[INITIALIZED_AT]:
+    if (len(raw) != MINT_BYTES and not extended) or not raw[INITIALIZED_AT]:
         raise NotAMint("the account is not an initialized mint")
     supply, decimals = struct.unpack_from("<QB", raw, 36)
     return Mint(

@@ -59,7 +59,9 @@ class TokenBalance:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A finalized transaction. `tokens`: address -> (before, after), each a TokenBalance or None."""
+    """A finalized transaction. `tokens`: address -> (before, after), each a TokenBalance or
+    None.
+    """
 
     signature: str
     slot: int
@@ -141,7 +143,7 @@ def _check_amounts(receipt: Receipt) -> None:
     transfers of more than there is.
     """
     for address, sides in receipt.tokens.items():
-        for side, lamports in zip(sides, receipt.lamports(address)):
+        for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
                 raise BadReceipt("an account holds more wrapped SOL than lamports")
     # a failed one may have tried to send any amount

@@ -367,11 +367,9 @@ class _Line:
     def cut(self) -> None:
         line = self.socket
         if line is not None:
-            try:
+            # It may be closed already.
+            with contextlib.suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                # already closed
-                pass
 
 
 class _Adapter(HTTPAdapter):
