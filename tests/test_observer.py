@@ -1030,7 +1030,9 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     with pytest.raises(OperationalError):
         seen.look()
     forgotten = kept.keys() - seen.observer.books._kept.keys()
-    assert len(forgotten) == 1 and Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
+    # on a server others may have written meanwhile: there all is read again
+    assert len(forgotten) == (2 if ground.SERVER else 1)
+    assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
 
 
 def fail_with(error):
