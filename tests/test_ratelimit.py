@@ -200,7 +200,9 @@ def test_counters_in_redis_end_by_themselves(redis_server):
     redis_server.client.flushdb()
     allowance = Allowance(counters.Redis(redis_server.url))
     allowance.take(limits(), NOON + 10)
-    seconds = {key.decode(): redis_server.client.ttl(key) for key in redis_server.client}
+    seconds = {
+        key.decode(): redis_server.client.ttl(key) for key in redis_server.client.scan_iter()
+    }
     assert seconds.keys() == {
         f"candor:owner:1:minute:{NOON + 60}",
         f"candor:owner:1:hour:{NOON + 3600}",
