@@ -16,6 +16,7 @@ RETIRED = {
     "casting": "new trader form",
     "paperbooks": "paper store",
     "tally": "rate-limit counters",
+    "express": "nothing: there is one front door",
     "_dismiss": "_close",
 }
 PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
