@@ -31,6 +31,8 @@ SECRETS = {
     **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {}),
 }
 _made, _numbers = [], {}
+# Workers of pytest-xdist share one Redis: each counts its databases from a number of its own.
+FIRST_NUMBER = 2000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 
 def environ(folder, migrated=True):
@@ -65,7 +67,7 @@ def url_of(folder, migrated=True):
 
 def redis_of(folder):
     """One of its databases, which has 10,000, for this folder alone."""
-    return f"{REDIS}/{_numbers.setdefault(str(folder), len(_numbers))}"
+    return f"{REDIS}/{_numbers.setdefault(str(folder), FIRST_NUMBER + len(_numbers))}"
 
 
 def url_for(name):
@@ -85,6 +87,8 @@ def _create(name, migrated):
     import psycopg
 
     with psycopg.connect(SERVER, autocommit=True) as server:
+        # One worker at a time makes the template, and copies it while nobody is connected to it.
+        server.execute("SELECT pg_advisory_lock(20261121)")
         if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (EMPTY,)).fetchone():
             server.execute(f"CREATE DATABASE {EMPTY}")
             made = storage.open_postgresql(url_for(EMPTY))
