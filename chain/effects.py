@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from chain.addresses import is_on_curve
 from chain.base58 import b58decode, b58encode
 from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
 from chain.receipts import Receipt
@@ -56,19 +57,6 @@ class Effect:
     own: frozenset = field(default=frozenset())
 
 
-FIELD = 2**255 - 19
-EDWARDS_D = -121665 * pow(121666, FIELD - 2, FIELD) % FIELD
-
-
-def _on_curve(point: bytes) -> bool:
-    """Is this a point of edwards25519 (RFC 8032, 5.1.3)? A program-derived address never is."""
-    y = int.from_bytes(point, "little") & (2**255 - 1)
-    if y >= FIELD:
-        return False
-    x2 = (y * y - 1) * pow(EDWARDS_D * y * y + 1, FIELD - 2, FIELD) % FIELD
-    return x2 == 0 or pow(x2, (FIELD - 1) // 2, FIELD) == 1
-
-
 @lru_cache(4096)
 def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
     """The associated token account of a wallet and a mint: the derived address with the highest
@@ -79,7 +67,7 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
         address = hashlib.sha256(
             seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
         ).digest()
-        if not _on_curve(address):
+        if not is_on_curve(address):
             return b58encode(address)
     raise ValueError("no bump gives an address off the curve")
 
