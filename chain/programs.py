@@ -258,10 +258,17 @@ def _rows(text: str) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class Programs:
-    """The table as one value: id -> family, id -> name."""
+    """The table as one value: id -> family, id -> name, and the operator's markers.
 
-    families: dict
-    names: dict
+    Its repr is the same in every process, for it names the rules that stored entries were read by.
+    """
+
+    families: dict[str, str]
+    names: dict[str, str]
+    markers: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"Programs({self.families!r}, {self.names!r}, {sorted(self.markers)!r})"
 
     def family(self, program: str) -> str | None:
         """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls
@@ -272,6 +279,10 @@ class Programs:
     def name(self, program: str) -> str:
         return self.names.get(program, "(unknown program)")
 
+    def is_marker(self, program: str) -> bool:
+        """Does this program mark a whole transaction as a trade (EXTRA_SWAP_PROGRAMS)?"""
+        return program in self.markers
+
     def is_pool(self, program: str) -> bool:
         return self.names.get(program) in POOLS
 
@@ -280,7 +291,8 @@ def table(extra_swap_programs: Iterable[str] = ()) -> Programs:
     """The built-in table and the operator's EXTRA_SWAP_PROGRAMS."""
     families = {program: family for family, text in FAMILIES.items() for program, _ in _rows(text)}
     names = {program: name for text in (*FAMILIES.values(), NAMES) for program, name in _rows(text)}
-    for program in extra_swap_programs:
+    markers = frozenset(extra_swap_programs)
+    for program in sorted(markers):
         families[program] = "swap"
         names.setdefault(program, "(configured swap program)")
-    return Programs(families, names)
+    return Programs(families, names, markers)
