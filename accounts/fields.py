@@ -14,9 +14,8 @@ from nacl.signing import SigningKey
 from accounts.keys import is_well_formed
 from accounts.problem import invalid
 from chain import base58
-from chain.addresses import is_nobodys, is_on_curve
+from chain.addresses import is_address, is_nobodys, is_on_curve
 
-BASE58 = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,88}")
 SEED_LENGTHS = (12, 15, 18, 21, 24)
 # Longer than a seed phrase of 24 words, a secret key written as 64 numbers, any address.
 MAX_WALLET_TEXT = 500
@@ -56,15 +55,6 @@ INVISIBLE = re.compile(
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
-def is_base58(text: object, size: int) -> bool:
-    """Is this base58 of exactly `size` bytes? The library accepts a trailing newline."""
-    return (
-        isinstance(text, str)
-        and BASE58.fullmatch(text) is not None
-        and len(base58.b58decode(text)) == size
-    )
-
-
 def looks_secret(text: str) -> bool:
     """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the
     side of the warning.
@@ -76,7 +66,7 @@ def looks_secret(text: str) -> bool:
         or text.startswith("[")
         or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
         or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
-        or is_base58(text, 64)
+        or base58.is_base58(text, 64)
     )
 
 
@@ -155,7 +145,7 @@ def check_wallet(text: str, field: str = "wallet") -> str:
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
         raise invalid(field, SECRET_WARNING)
-    if not is_base58(text, 32):
+    if not is_address(text):
         raise invalid(
             field,
             "must be a Solana wallet address: base58 of 32 bytes, 32 to 44 letters and digits",

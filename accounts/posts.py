@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
-from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret, is_base58
+from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full
+from chain.base58 import is_base58
 from chain.verify import judge
 from config import Config
 from models import Bot, Post

@@ -9,7 +9,6 @@ import struct
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
-from accounts.fields import is_base58
 from chain import base58
 
 MINUTES = 5
@@ -39,7 +38,7 @@ def parse_signature(text: str) -> bytes | None:
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
         return None
-    if is_base58(text, SIGNATURE_BYTES):
+    if base58.is_base58(text, SIGNATURE_BYTES):
         return base58.b58decode(text)
     for decode in (bytes.fromhex, _from_base64):
         try:

@@ -1,5 +1,6 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
 
+from chain.base58 import is_base58
 from chain.programs import table
 
 # Addresses of the runtime itself: native programs and loaders, and what burns what it is sent.
@@ -49,6 +50,11 @@ WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 # Of Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
+
+
+def is_address(text: object) -> bool:
+    """Is this the base58 form of 32 bytes?"""
+    return is_base58(text, 32)
 
 
 def is_nobodys(address: str, extra_programs: tuple[str, ...] = ()) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from chain.base58 import b58decode, b58encode
+from chain.addresses import is_address
+from chain.base58 import b58encode
 from chain.instructions import TOKEN_PROGRAMS
-from chain.receipts import ADDRESS, LATEST_TIME, SIGNATURE, Receipt, parse_receipt
+from chain.receipts import LATEST_TIME, SIGNATURE, Receipt, parse_receipt
 
 COLUMN = 2**63
 
@@ -80,14 +81,9 @@ def check_accounts(result: Any) -> list[str]:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
         raise ValueError("no list of token accounts") from error
-    if not all(map(_is_address, addresses)):
+    if not all(map(is_address, addresses)):
         raise ValueError("a malformed address")
     return addresses
-
-
-def _is_address(value: Any) -> bool:
-    """What every node takes for an address: 32 bytes in base58."""
-    return isinstance(value, str) and bool(ADDRESS.fullmatch(value)) and len(b58decode(value)) == 32
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:

@@ -27,3 +27,14 @@ def b58decode(text: str) -> bytes:
         raise ValueError("a character that base58 does not have") from None
     zeros = len(text) - len(text.lstrip("1"))
     return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def is_base58(text: object, size: int) -> bool:
+    """Is this base58 of exactly `size` bytes?"""
+    # A byte takes one letter (a leading zero) to 1.366; decoding what is longer would be wasted.
+    if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
+        return False
+    try:
+        return len(b58decode(text)) == size
+    except ValueError:
+        return False

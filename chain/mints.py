@@ -56,20 +56,6 @@ class Mint:
 
 
 # ---- parsing -------------------------------------------------------------------------------------
-def is_address(text: Any) -> bool:
-    """Is it the base58 form of 32 bytes?"""
-    try:
-        return (
-            isinstance(text, str)
-            and text.isascii()
-            and text.isalnum()
-            and 32 <= len(text) <= 44
-            and len(base58.b58decode(text)) == 32
-        )
-    except ValueError:
-        return False
-
-
 def parse_mint(account: Any) -> Mint:
     """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says
     in words why there is none.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
-from chain.mints import is_address
+from chain.addresses import is_address
 from market.fetch import FetchError
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chain.addresses import is_address
 from chain.base58 import ALPHABET, b58decode, b58encode
 
 VECTORS = [
@@ -47,3 +48,23 @@ def test_a_text_comes_back_from_its_bytes(text):
 def test_what_is_not_of_the_alphabet_is_refused(text):
     with pytest.raises(ValueError, match="base58"):
         b58decode(text)
+
+
+TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+
+
+def test_addresses_are_thirty_two_bytes_of_base58():
+    assert is_address(TOKEN_PROGRAM) and is_address("1" * 32)
+    for wrong in (
+        None,
+        5,
+        "",
+        TOKEN_PROGRAM + "\n",
+        " " + TOKEN_PROGRAM,
+        TOKEN_PROGRAM[:-3],
+        "1" * 33,
+        "0" * 43,
+        "z" * 44,
+        "ａ" * 40,
+    ):
+        assert not is_address(wrong), wrong

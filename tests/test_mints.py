@@ -19,7 +19,6 @@ from chain.mints import (
     TOKEN_2022,
     NotAMint,
     check_mint,
-    is_address,
     parse_mint,
 )
 from tests.fakemarket import address
@@ -296,20 +295,3 @@ def test_any_bytes_are_judged_or_unknown(owner, raw):
     assert len(
         check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)
     ) == len(CHECKS)
-
-
-def test_addresses_are_thirty_two_bytes_of_base58():
-    assert is_address(TOKEN) and is_address("1" * 32)
-    for wrong in (
-        None,
-        5,
-        "",
-        TOKEN + "\n",
-        " " + TOKEN,
-        TOKEN[:-3],
-        "1" * 33,
-        "0" * 43,
-        "z" * 44,
-        "ａ" * 40,
-    ):
-        assert not is_address(wrong), wrong

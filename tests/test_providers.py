@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chain.mints import is_address
+from chain.addresses import is_address
 from market.fetch import PROVIDER_LIMITS, FetchError, Pace, fetch_json, open_session
 from market.providers import (
     parse_amount,

@@ -8,8 +8,8 @@ import orjson
 from flask import Blueprint, current_app, g, request
 
 from accounts import posts
-from accounts.fields import is_base58
 from accounts.problem import Problem, invalid
+from chain.addresses import is_address
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, queries
 from web.api.serialize import (
@@ -120,7 +120,7 @@ def start_of_minute(now):
 def read_address(asked, name):
     """A base58 address of the query, or None where it is not given."""
     text = asked.args.get(name)
-    if text is not None and not is_base58(text, 32):
+    if text is not None and not is_address(text):
         raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
     return text
 

@@ -10,8 +10,9 @@ import functools
 import orjson
 from flask import Blueprint, current_app, g, render_template, request, session, url_for
 
-from accounts.fields import holds_secret, is_base58
+from accounts.fields import holds_secret
 from accounts.problem import Problem
+from chain.addresses import is_address
 from chain.amounts import exact
 from web.api import health, leaderboard, market, paging, paper, queries, timeline, v1
 from web.api.serialize import (
@@ -155,7 +156,7 @@ def find_filter_problem(source, mint):
     """(field, what is allowed) of a filter nobody can mean, or None."""
     if source not in timeline.SOURCES:
         return "source", "Choose one of the list."
-    if mint and not is_base58(mint, 32):
+    if mint and not is_address(mint):
         return (
             "mint",
             (
@@ -270,7 +271,7 @@ def read_choice(name, allowed, default):
 # ---- tokens --------------------------------------------------------------------------------------
 @blueprint.get("/tokens/<mint>")
 def show_token(mint):
-    if not is_base58(mint, 32):
+    if not is_address(mint):
         raise Problem("not_found", "this is no token address: one has 32 to 44 letters and digits")
     scope = ("activity of", mint)
     latest = queries.list_activity(mint, MARKS)
