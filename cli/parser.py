@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -44,7 +45,22 @@ def build_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage."""
+    """Run one command: 0 done, 1 refused with a sentence on stderr, 2 wrong usage, 141 where what
+    it printed lost its reader (`| head -1`), as a shell says of a program that SIGPIPE ended.
+    """
+    try:
+        try:
+            return run_command(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit, and would report the same pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def run_command(argv: Sequence[str] | None) -> int:
+    """Run the command that these arguments name; a refusal becomes a sentence on stderr."""
     args = build_parser().parse_args(argv)
     os.umask(0o077)
     try:

@@ -237,3 +237,19 @@ def test_a_command_imports_only_what_it_needs(tmp_path):
     )
     assert not SLOW_TO_IMPORT & set(done.stdout.split())
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_reader_that_hangs_up_ends_a_command_without_a_word(cli):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, ROOT / "app.py", "doctor"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    finally:
+        os.close(writer)
+    # 128 + 13, the number of SIGPIPE
+    assert (done.returncode, done.stderr) == (141, b"")
