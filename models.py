@@ -120,7 +120,9 @@ class Wallet(Base):
     id = AutoField()
     address = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="wallets")
+    bot_id: int
     prover = ForeignKeyField(Bot, null=True, backref="proven_wallets")
+    prover_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     # When a node last told of it, when it is polled next, when its token accounts were last listed.

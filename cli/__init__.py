@@ -1,19 +1,31 @@
-"""The command line, a module for each group of commands. Imports stay inside the commands: `app.py`
-must start at once.
+"""The command line, a module for each group of commands.
+
+A command imports what it needs when it runs, so that `app.py --help` answers at once.
 """
 
+import argparse
 import contextlib
 import datetime
 import json
 import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from cli.parser import Parser
+    from config import Config
+
+# Where a module adds its commands; quoted, because argparse's class takes no argument at run time.
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 
-def now_ms():
+def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def show_time(ms):
-    """UTC milliseconds in RFC 3339, whole seconds without a fraction; None stays None."""
+def show_time(ms: int | None) -> str | None:
+    """Format UTC milliseconds as RFC 3339, whole seconds without a fraction; None stays None."""
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
@@ -21,23 +33,30 @@ def show_time(ms):
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
-def say(args, shown, text):
-    """Print one JSON object with --json, else words for a reader."""
+def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
+    """Print `shown` as one JSON object where --json was given, else `text`."""
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
-def add_command(commands, name, run, help):
-    """A command that knows --json and runs `run(config, args)`."""
+def add_command(commands: Commands, name: str, run: Run, help: str) -> "Parser":
+    """Add and return a command that knows --json and runs `run(config, args)`."""
     command = commands.add_parser(name, help=help, description=help)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.set_defaults(run=run)
     return command
 
 
+def add_group(commands: Commands, name: str, help: str) -> Commands:
+    """Add a command that takes an action (`app.py NAME ACTION`); return its set of actions."""
+    group = commands.add_parser(name, help=help)
+    return group.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+
 @contextlib.contextmanager
-def open_database(config):
-    """One open connection to a migrated database; Problem where there is none, or where it stays
-    locked.
+def open_database(config: "Config") -> Iterator[None]:
+    """Open one connection to the migrated database.
+
+    Raises Problem `not_found` where there is no database, `busy` where it stays locked.
     """
     from peewee import OperationalError
 
@@ -53,5 +72,5 @@ def open_database(config):
         except OperationalError as error:
             if not storage.is_busy(error):
                 raise
-            told = trouble.TROUBLES[trouble.name_trouble(error, config.data_dir)]
-            raise Problem("busy", f"{told}: nothing was stored") from None
+            cause = trouble.TROUBLES[trouble.name_trouble(error, config.data_dir)]
+            raise Problem("busy", f"{cause}: nothing was stored") from None

@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
+from collections.abc import Mapping
 
 import config as settings
-from cli import add_command
+from cli import Commands, add_command
 from cli.server import ROOT, SERVE
+from config import Config
 
-# settings a demonstration takes over
-KEPT = (
+# Settings of the environment that a demonstration keeps.
+KEPT_SETTINGS = (
     "HOST",
     "PORT",
     "BASE_URL",
@@ -23,7 +26,7 @@ KEPT = (
 FOLDER = "data-demo"
 
 
-def add_commands(commands):
+def add_commands(commands: Commands) -> None:
     add_command(
         commands,
         "demo",
@@ -33,41 +36,41 @@ def add_commands(commands):
     )
 
 
-def run_demo(config, args):
-    """The outside world in this process (chain, market, bots), the product itself in a child."""
+def run_demo(config: Config, args: Namespace) -> int:
+    """Serve chain, market and bots from this process, and the product itself from a child."""
     from demo import cast, node, stage
     from demo.market import Market
     from demo.server import address_of, start_server
 
     start, recording = int(time.time()), node.load_recording()
     chain, market = node.Node(recording, start), Market(recording["mints"], start)
-    lines = cast.plan_posts(chain.rows, recording["mints"])
+    planned = cast.plan_posts(chain.transactions, recording["mints"])
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
     stage.clear_folder(config.data_dir)
-    people = stage.fill_database(config, recording, [line for line in lines if line.at < 0], market)
+    past = [post for post in planned if post.at < 0]
+    keys = stage.fill_database(config, recording, past, market)
     log = config.data_dir / "server.log"
-    with open(log, "w") as said:
+    with open(log, "w") as output:
         server = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", *SERVE],
             cwd=ROOT,
             env=environ,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     try:
         url = f"http://127.0.0.1:{config.port}"
-        if stage.await_server(server, url):
+        if stage.wait_for_server(server, url):
             print(
                 f"The demonstration is at {config.base_url}: recorded, invented, and shifted to"
-                f" now. Each start begins anew.\nA key for its interface: {people.read_key}\nThe"
+                f" now. Each start begins anew.\nA key for its interface: {keys.read_key}\nThe"
                 f" server's log: {log}",
                 flush=True,
             )
-            stage.act(
-                server, url, [line for line in lines if line.at >= 0], people.publish_keys, start
-            )
+            coming = [post for post in planned if post.at >= 0]
+            stage.send_posts(server, url, coming, keys.publish_keys, start)
     except KeyboardInterrupt:
         server.terminate()
     if server.wait() > 0:
@@ -75,11 +78,11 @@ def run_demo(config, args):
     return max(0, server.returncode)
 
 
-def make_environ(given, venue, stand_ins):
-    """The environment of the server: the stand-ins instead of the world, and none of the settings
-    of a real instance, `.env` included.
+def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
+    """Return the environment of the server: the stand-ins instead of the network, and no setting of
+    a real instance, whether from the environment or from `.env`.
     """
-    blank = {name.upper(): "" for name in settings.PARSERS if name.upper() not in KEPT}
+    blank = {name.upper(): "" for name in settings.PARSERS if name.upper() not in KEPT_SETTINGS}
     own = {
         "DATA_DIR": os.path.abspath(given.get("DATA_DIR") or FOLDER),
         "SOLANA_RPC_URLS": stand_ins,

@@ -11,17 +11,17 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from cli.mcp import (
+    MAX_FULL_BODY_BYTES,
     NOTICE,
-    WHOLE,
-    Instance,
+    Client,
+    encode_answer,
     trim_activity,
     trim_bot,
     trim_detail,
-    trim_entry,
     trim_post,
-    trim_row,
+    trim_ranked_bot,
+    trim_token,
     trim_trade,
-    write,
 )
 from config import VERSION
 
@@ -39,28 +39,30 @@ POSTING = ToolAnnotations(
 class ReadingTools:
     """What any key may ask."""
 
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     def list_bots(self, limit: Limit = 20, cursor: str | None = None) -> str:
         """All influencers, newest first: profile, observed results, how complete the observed
         history is. `cursor`: nextCursor of the page before."""
-        return self._instance.list("bots", trim_bot, limit, cursor=cursor)
+        return self._client.list_page("bots", trim_bot, limit, cursor=cursor)
 
     def show_bot(self, bot_id: str) -> str:
         """One influencer with its latest trades, posts and open positions."""
-        return write(trim_detail(self._instance.get(f"bots/{quote(bot_id, safe='')}")))
+        return encode_answer(trim_detail(self._client.get(f"bots/{quote(bot_id, safe='')}")))
 
     def read_feed(
         self, limit: Limit = 20, cursor: str | None = None, since: str | None = None
     ) -> str:
         """Posts, newest first; with `since` (newestCursor of an earlier answer) those that arrived
         later, oldest first, each once. Long words are cut: show_post has them whole."""
-        return self._instance.list("feed", trim_post, limit, cursor=cursor, since=since)
+        return self._client.list_page("feed", trim_post, limit, cursor=cursor, since=since)
 
     def show_post(self, post_id: str) -> str:
         """One post as it stands now, with its verification."""
-        return write(trim_post(self._instance.get(f"posts/{quote(post_id, safe='')}"), WHOLE))
+        return encode_answer(
+            trim_post(self._client.get(f"posts/{quote(post_id, safe='')}"), MAX_FULL_BODY_BYTES)
+        )
 
     def list_trades(
         self,
@@ -74,34 +76,36 @@ class ReadingTools:
         """Observed trades of an influencer, a wallet or a token, newest first, with matched
         realized results; `since` as in read_feed. All are finalized and come from the chain."""
         query = {"botId": bot_id, "wallet": wallet, "mint": mint, "cursor": cursor, "since": since}
-        return self._instance.list("trades", trim_trade, limit, **query)
+        return self._client.list_page("trades", trim_trade, limit, **query)
 
     def show_activity(self, mint: str, limit: Limit = 20, cursor: str | None = None) -> str:
         """Who of the observed wallets bought or sold this token, newest first."""
-        return self._instance.list("activity", trim_activity, limit, mint=mint, cursor=cursor)
+        return self._client.list_page("activity", trim_activity, limit, mint=mint, cursor=cursor)
 
     def show_leaderboard(
         self, sort: Sort = "pnl", window: Window = "all", limit: Limit = 20
     ) -> str:
         """The best by `sort` (pnl: matched realized result) within `window`."""
-        return self._instance.list("leaderboard", trim_row, limit, sort=sort, window=window)
+        return self._client.list_page(
+            "leaderboard", trim_ranked_bot, limit, sort=sort, window=window
+        )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:
         """Tokens the scout discovered, with structural checks of their mints and what was not
         checked."""
-        return self._instance.list("market", trim_entry, limit, cursor=cursor)
+        return self._client.list_page("market", trim_token, limit, cursor=cursor)
 
     def show_allowance(self) -> str:
         """Whose key this is, whether it may post and for whom, and what is left of its allowance.
         Costs nothing."""
-        return write(self._instance.get("me"))
+        return encode_answer(self._client.get("me"))
 
 
 class PostingTools:
     """What only a publishing key may do."""
 
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     def publish_post(
         self,
@@ -127,21 +131,21 @@ class PostingTools:
             "reason": reason,
         }
         sent = {name: value for name, value in given.items() if value is not None}
-        return write(trim_post(self._instance.ask("POST", "posts", json=sent)))
+        return encode_answer(trim_post(self._client.ask("POST", "posts", body=sent)))
 
 
-def build_server(instance: Instance) -> MCPServer:
+def build_server(client: Client) -> MCPServer:
     """An MCP server whose tools ask this instance."""
     server = MCPServer(
         "candor",
         version=VERSION,
-        instructions=f"Solana trading bots post at {instance.url} and the chain answers. {NOTICE}",
+        instructions=f"Solana trading bots post at {client.url} and the chain answers. {NOTICE}",
         log_level="WARNING",
     )
     for tools, annotations in ((ReadingTools, READING), (PostingTools, POSTING)):
-        held = tools(instance)
+        group = tools(client)
         for name in vars(tools):
             if not name.startswith("_"):
                 # One text, not the same twice: structured output would repeat it.
-                server.tool(structured_output=False, annotations=annotations)(getattr(held, name))
+                server.tool(structured_output=False, annotations=annotations)(getattr(group, name))
     return server

@@ -1,13 +1,20 @@
 """backup, restore, copy, doctor: run an instance safely."""
 
 import sys
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cli import add_command, now_ms, say
+from cli import Commands, add_command, now_ms, print_result
+from config import Config
+
+if TYPE_CHECKING:
+    from operate.backups import Holding
+    from operate.findings import Finding
 
 
-def add_commands(commands):
+def add_commands(commands: Commands) -> None:
     add_command(
         commands,
         "backup",
@@ -55,11 +62,13 @@ def add_commands(commands):
     )
 
 
-def run_backup(config, args):
+def run_backup(config: Config, args: Namespace) -> None:
     from operate import backups
 
     holding = backups.store_backup(config, args.file)
-    say(args, {"file": str(args.file), **asdict(holding)}, f"{args.file}: {describe(holding)}")
+    print_result(
+        args, {"file": str(args.file), **asdict(holding)}, f"{args.file}: {describe(holding)}"
+    )
     for sentence in holding.foreign:
         print(
             f"look: {sentence}, and `restore` will refuse this backup: `app.py doctor` says what"
@@ -68,26 +77,26 @@ def run_backup(config, args):
         )
 
 
-def run_restore(config, args):
+def run_restore(config: Config, args: Namespace) -> None:
     from operate import backups
 
     holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
     kept = f"\nwhat was there before: {aside}" if aside else ""
-    say(
+    print_result(
         args,
         {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)},
         f"restored {describe(holding)}{kept}",
     )
 
 
-def run_copy(config, args):
+def run_copy(config: Config, args: Namespace) -> None:
     from operate import copy
 
     tables, ledgers = copy.move(config, args.to)
     lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
     wallets = [f"ledger of {address}  {digest[:16]}" for address, digest in ledgers.items()]
     rows = sum(one.rows for one in tables)
-    say(
+    print_result(
         args,
         {"tables": [asdict(one) for one in tables], "ledgers": ledgers},
         "\n".join(
@@ -103,14 +112,14 @@ def run_copy(config, args):
     )
 
 
-def describe(holding):
+def describe(holding: "Holding") -> str:
     return (
         f"{holding.posts} posts, {holding.trades} trades, {holding.receipts} receipts,"
         f" {holding.bytes / 1e6:.1f} MB, schema {holding.schema}, checked"
     )
 
 
-def run_doctor(config, args):
+def run_doctor(config: Config, args: Namespace) -> int:
     from operate import doctor
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)
@@ -118,7 +127,7 @@ def run_doctor(config, args):
     summary = (
         "nothing is wrong" if not bad else f"{bad} {'thing is' if bad == 1 else 'things are'} wrong"
     )
-    say(
+    print_result(
         args,
         {"ok": not bad, "findings": [asdict(finding) for finding in findings]},
         "\n".join([*map(show_finding, findings), summary]),
@@ -126,7 +135,7 @@ def run_doctor(config, args):
     return int(bad > 0)
 
 
-def show_finding(finding):
+def show_finding(finding: "Finding") -> str:
     return f"{finding.level:5}  {finding.text}" + (
         f"\n       -> {finding.advice}" if finding.advice else ""
     )

@@ -1,15 +1,33 @@
 """bot, key, owner, post: influencers, their keys and wallets, lost codes, hiding a post."""
 
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import config as settings
-from cli import add_command, now_ms, open_database, say, show_time
+from cli import Commands, add_command, add_group, now_ms, open_database, print_result, show_time
+from config import Config
+
+if TYPE_CHECKING:
+    from models import Attachment, Bot, Key
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
 
 
-def add_commands(commands):
-    bot = commands.add_parser("bot", help="influencers and their wallets").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+def add_commands(commands: Commands) -> None:
+    add_bot_commands(add_group(commands, "bot", "influencers and their wallets"))
+    add_key_commands(add_group(commands, "key", "API keys"))
+    owner = add_group(commands, "owner", "those who hold influencers")
+    add_command(
+        owner, "recovery", run_owner_recovery, "a new recovery code for who lost it"
+    ).add_argument("owner", metavar="OWNER")
+    post = add_group(commands, "post", "posts")
+    add_command(
+        post, "hide", run_post_hide, "take a post's words out of the database; the record stays"
+    ).add_argument("post", metavar="POST")
+
+
+def add_bot_commands(bot: Commands) -> None:
     create = add_command(
         bot, "create", run_bot_create, "an influencer and its publishing key, shown once"
     )
@@ -29,9 +47,8 @@ def add_commands(commands):
     voice.add_argument("bot", metavar="BOT")
     voice.add_argument("--tone", required=True)
 
-    key = commands.add_parser("key", help="API keys").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+
+def add_key_commands(key: Commands) -> None:
     create = add_command(key, "create", run_key_create, "a key, shown once")
     create.add_argument("--scope", required=True, choices=("read", "publish"))
     create.add_argument("--owner", metavar="ID", help="of a read key")
@@ -47,34 +64,19 @@ def add_commands(commands):
         "key", metavar="KEY_ID"
     )
 
-    owner = commands.add_parser("owner", help="those who hold influencers").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
-    recovery = add_command(
-        owner, "recovery", run_owner_recovery, "a new recovery code for who lost it"
-    )
-    recovery.add_argument("owner", metavar="OWNER")
 
-    post = commands.add_parser("post", help="posts").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
-    add_command(
-        post, "hide", run_post_hide, "take a post's words out of the database; the record stays"
-    ).add_argument("post", metavar="POST")
+def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config, Namespace], None]:
+    """Wrap a command so that it runs inside one open connection."""
 
-
-def with_database(run):
-    """The command inside one open connection."""
-
-    def open_and_run(config, args):
+    def open_and_run(config: Config, args: Namespace) -> None:
         with open_database(config):
-            return run(config, args)
+            run(config, args)
 
     return open_and_run
 
 
 @with_database
-def run_bot_create(config, args):
+def run_bot_create(config: Config, args: Namespace) -> None:
     from accounts import influencers, owners
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -87,7 +89,7 @@ def run_bot_create(config, args):
         "publishKey": made.publish_key.text,
         "recoveryCode": made.recovery_code,
     }
-    say(
+    print_result(
         args,
         shown,
         f"influencer      {made.bot.uid}\nowner           {made.owner.uid}\npublishing key "
@@ -97,22 +99,22 @@ def run_bot_create(config, args):
 
 
 @with_database
-def run_bot_list(config, args):
+def run_bot_list(config: Config, args: Namespace) -> None:
     from accounts import influencers, wallets
 
     rows = [show_bot(bot, wallets.find_attachment(bot)) for bot in influencers.list_bots()]
-    say(
+    print_result(
         args,
         {"data": rows},
         "\n".join(
             f"{row['botId']}  {row['ownerId']}  {row['wallet'] or 'no wallet'} "
-            f" {row['name']}{'  (retired)' * row['retired']}"
+            f" {row['name']}{'  (retired)' if row['retired'] else ''}"
             for row in rows
         ),
     )
 
 
-def show_bot(bot, attachment):
+def show_bot(bot: "Bot", attachment: "Attachment | None") -> dict[str, object]:
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -124,7 +126,7 @@ def show_bot(bot, attachment):
 
 
 @with_database
-def run_bot_wallet(config, args):
+def run_bot_wallet(config: Config, args: Namespace) -> None:
     from accounts import influencers, wallets
 
     bot = influencers.find_bot(args.bot)
@@ -133,7 +135,7 @@ def run_bot_wallet(config, args):
     else:
         wallets.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
     attachment = wallets.find_attachment(bot)
-    say(
+    print_result(
         args,
         show_bot(bot, attachment),
         f"observed now: {attachment.wallet.address}" if attachment else "no wallet now",
@@ -141,12 +143,12 @@ def run_bot_wallet(config, args):
 
 
 @with_database
-def run_bot_retire(config, args):
+def run_bot_retire(config: Config, args: Namespace) -> None:
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
     influencers.retire_bot(bot, now_ms())
-    say(
+    print_result(
         args,
         {"botId": bot.uid, "retired": True},
         "retired: its keys are revoked and its wallet is free",
@@ -154,12 +156,12 @@ def run_bot_retire(config, args):
 
 
 @with_database
-def run_bot_voice(config, args):
+def run_bot_voice(config: Config, args: Namespace) -> None:
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
     influencers.set_profile(bot, voice={"tone": args.tone})
-    say(
+    print_result(
         args,
         {"botId": bot.uid, "tone": args.tone},
         "from now on it speaks so; earlier posts keep their words",
@@ -167,7 +169,7 @@ def run_bot_voice(config, args):
 
 
 @with_database
-def run_key_create(config, args):
+def run_key_create(config: Config, args: Namespace) -> None:
     from accounts import api_keys, influencers, owners
     from accounts.problem import invalid
 
@@ -175,18 +177,17 @@ def run_key_create(config, args):
     if args.days is not None and not 1 <= args.days <= MAX_DAYS:
         raise invalid("--days", f"must be a whole number from 1 to {MAX_DAYS}")
     expires_at = args.days and now + args.days * DAY_MS
-    if args.scope == "publish":
-        bot = influencers.find_bot(args.bot) if args.bot else None
-        owner = bot and bot.owner
-    else:
-        bot, owner = None, owners.find_owner(args.owner) if args.owner else None
+    bot = influencers.find_bot(args.bot) if args.scope == "publish" and args.bot else None
+    owner = bot.owner if bot else None
+    if args.scope == "read" and args.owner:
+        owner = owners.find_owner(args.owner)
     if owner is None:
         raise invalid(
             "--bot" if args.scope == "publish" else "--owner",
             f"say whose {args.scope} key this is to be",
         )
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
-    say(
+    print_result(
         args,
         {"keyId": made.key.uid, "key": made.text},
         f"{made.key.uid}\n{made.text}\nThe key is shown this once only.",
@@ -194,7 +195,7 @@ def run_key_create(config, args):
 
 
 @with_database
-def run_key_list(config, args):
+def run_key_list(config: Config, args: Namespace) -> None:
     from accounts import api_keys, owners
     from ratelimit import Allowance
     from storage import counters
@@ -206,7 +207,7 @@ def run_key_list(config, args):
         store.close()
     owner = owners.find_owner(args.owner) if args.owner else None
     rows = [show_key(key) for key in api_keys.list_keys(owner, uses)]
-    say(
+    print_result(
         args,
         {"data": rows},
         "\n".join(
@@ -217,7 +218,7 @@ def run_key_list(config, args):
     )
 
 
-def show_key(key):
+def show_key(key: "Key") -> dict[str, object]:
     return {
         "keyId": key.uid,
         "ownerId": key.owner.uid,
@@ -233,19 +234,19 @@ def show_key(key):
 
 
 @with_database
-def run_key_revoke(config, args):
+def run_key_revoke(config: Config, args: Namespace) -> None:
     from accounts import api_keys
 
     api_keys.revoke_key(args.key, now_ms())
-    say(args, {"keyId": args.key, "revoked": True}, "revoked")
+    print_result(args, {"keyId": args.key, "revoked": True}, "revoked")
 
 
 @with_database
-def run_owner_recovery(config, args):
+def run_owner_recovery(config: Config, args: Namespace) -> None:
     from accounts import owners
 
     code = owners.replace_recovery_code(owners.find_owner(args.owner))
-    say(
+    print_result(
         args,
         {"ownerId": args.owner, "recoveryCode": code},
         f"recovery code   {code}\nIt is shown this once only; the code before it has stopped"
@@ -254,11 +255,11 @@ def run_owner_recovery(config, args):
 
 
 @with_database
-def run_post_hide(config, args):
+def run_post_hide(config: Config, args: Namespace) -> None:
     from accounts import posts
 
     posts.hide(args.post, now_ms())
-    say(
+    print_result(
         args,
         {"postId": args.post, "hidden": True},
         "hidden: the words have left the database, the record stays; backups made before still hold"

@@ -5,9 +5,11 @@ import ctypes
 import gc
 import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 
-from cli import add_command, now_ms, open_database, say
+from cli import Commands, add_command, now_ms, open_database, print_result
+from config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 # gunicorn's arguments, in ROOT
@@ -18,7 +20,7 @@ SERVE = [
 ]
 
 
-def add_commands(commands):
+def add_commands(commands: Commands) -> None:
     add_command(commands, "run", run_server, "migrate, then serve pages, interface and jobs")
     add_command(commands, "migrate", run_migrate, "bring the database to the newest schema")
     observe = add_command(
@@ -39,11 +41,11 @@ def add_commands(commands):
     )
 
 
-def run_migrate(config, args):
+def run_migrate(config: Config, args: Namespace) -> None:
     from operate import backups
 
     applied, copy = backups.migrate(config)
-    say(
+    print_result(
         args,
         {"applied": applied, "copy": copy and str(copy)},
         (
@@ -54,7 +56,7 @@ def run_migrate(config, args):
     )
 
 
-def run_server(config, args):
+def run_server(config: Config, args: Namespace) -> None:
     """Go on as gunicorn, in this process, for starting another would import everything again;
     gunicorn.conf.py says how it serves.
     """
@@ -77,7 +79,7 @@ def run_server(config, args):
     WSGIApplication(prog="candor").run()
 
 
-def share_heaps():
+def share_heaps() -> None:
     """Two heaps for all threads: glibc makes each of them one of its own, which was a tenth of the
     server's memory (mallopt(3), M_ARENA_MAX).
     """
@@ -86,7 +88,7 @@ def share_heaps():
         ctypes.CDLL(None).mallopt(-8, 2)
 
 
-def refuse_demonstration(config):
+def refuse_demonstration(config: Config) -> None:
     from operate import instance
 
     if config.demonstration:
@@ -96,7 +98,7 @@ def refuse_demonstration(config):
         )
 
 
-def run_observe(config, args):
+def run_observe(config: Config, args: Namespace) -> int:
     """One pass, its progress on the terminal (stderr with --json), then the coverage of each
     wallet.
     """
@@ -110,7 +112,7 @@ def run_observe(config, args):
             say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True),
         )
         coverages = observer.observe_once(watcher, now_ms())
-    say(
+    print_result(
         args,
         coverages,
         "\n".join(
@@ -123,9 +125,10 @@ def run_observe(config, args):
     if watcher.problem:
         print(f"not done: {watcher.problem}", file=sys.stderr)
         return 1
+    return 0
 
 
-def run_rebuild(config, args):
+def run_rebuild(config: Config, args: Namespace) -> None:
     """Everything derived, derived again; what was stored is only read."""
     if args.trader:
         return run_rebuild_trader(config, args)
@@ -162,7 +165,7 @@ def run_rebuild(config, args):
         if lost
         else ""
     )
-    say(
+    print_result(
         args,
         {"wallets": rows, "changed": bool(changed)},
         f"{len(rows)} wallets derived again:"
@@ -170,14 +173,14 @@ def run_rebuild(config, args):
     )
 
 
-def run_rebuild_trader(config, args):
+def run_rebuild_trader(config: Config, args: Namespace) -> None:
     """Stored decisions, filled again; what differs opens a review and changes no record."""
     import papertrade
     from accounts import traders
 
     with open_database(config):
         differences = papertrade.rebuild_trader(traders.find_trader(args.trader), now_ms())
-    say(
+    print_result(
         args,
         {"trader": args.trader, "differences": differences, "changed": bool(differences)},
         "\n".join(differences) or "filled again: nothing changed",

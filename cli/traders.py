@@ -1,13 +1,42 @@
 """trader, review: influencers of paper mode, and the questions about their records."""
 
-from cli import add_command, now_ms, say
+from argparse import Namespace
+from typing import NamedTuple
+
+from cli import Commands, add_command, add_group, now_ms, print_result
 from cli.people import with_database
+from config import Config
 
 
-def add_commands(commands):
-    trader = commands.add_parser("trader", help="influencers of paper mode").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
+class ReviewAction(NamedTuple):
+    """A command about a review: its help, and what it leaves behind and prints."""
+
+    help: str
+    state: str
+    text: str
+
+
+REVIEW_ACTIONS = {
+    "open": ReviewAction(
+        "withhold its headline until the question is decided",
+        "under_review",
+        "under review: its headline is withheld",
+    ),
+    "clear": ReviewAction(
+        "nothing was wrong: the headline comes back",
+        "cleared",
+        "cleared: its headline is shown again",
+    ),
+    "uphold": ReviewAction(
+        "the record does not count; it starts guarded again",
+        "upheld",
+        "upheld: the record stays and does not count; it starts guarded again",
+    ),
+}
+
+
+def add_commands(commands: Commands) -> None:
+    trader = add_group(commands, "trader", "influencers of paper mode")
     create = add_command(trader, "create", run_create, "an influencer with virtual funds")
     create.add_argument("--name", required=True)
     create.add_argument(
@@ -26,21 +55,15 @@ def add_commands(commands):
     reset.add_argument("trader", metavar="TRADER")
     reset.add_argument("--reason", required=True)
 
-    review = commands.add_parser("review", help="questions about a trader's record").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
-    )
-    for name, run, help in (
-        ("open", run_review_open, "withhold its headline until the question is decided"),
-        ("clear", run_review_clear, "nothing was wrong: the headline comes back"),
-        ("uphold", run_review_uphold, "the record does not count; it starts guarded again"),
-    ):
-        command = add_command(review, name, run, help)
+    review = add_group(commands, "review", "questions about a trader's record")
+    for name, action in REVIEW_ACTIONS.items():
+        command = add_command(review, name, run_review, action.help)
         command.add_argument("trader", metavar="TRADER")
         command.add_argument("--reason", required=True)
 
 
 @with_database
-def run_create(config, args):
+def run_create(config: Config, args: Namespace) -> None:
     from accounts import owners, traders
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -52,7 +75,7 @@ def run_create(config, args):
         "ownerId": made.owner.uid,
         "recoveryCode": made.recovery_code,
     }
-    say(
+    print_result(
         args,
         shown,
         f"trader          {made.trader.uid}\nowner           {made.owner.uid}\nrecovery code  "
@@ -62,7 +85,7 @@ def run_create(config, args):
 
 
 @with_database
-def run_list(config, args):
+def run_list(config: Config, args: Namespace) -> None:
     from accounts import traders
 
     rows = [
@@ -76,24 +99,24 @@ def run_list(config, args):
         }
         for one in traders.list_traders()
     ]
-    say(
+    print_result(
         args,
         {"data": rows},
         "\n".join(
             f"{row['traderId']}  {row['ownerId']}  {row['family']:14} "
-            f" {row['name']}{'  (retired)' * row['retired']}"
+            f" {row['name']}{'  (retired)' if row['retired'] else ''}"
             for row in rows
         ),
     )
 
 
 @with_database
-def run_voice(config, args):
+def run_voice(config: Config, args: Namespace) -> None:
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
     traders.set_profile(trader, voice={"tone": args.tone})
-    say(
+    print_result(
         args,
         {"traderId": trader.uid, "tone": args.tone},
         "from now on it speaks so; earlier posts keep their words",
@@ -101,51 +124,27 @@ def run_voice(config, args):
 
 
 @with_database
-def run_reset(config, args):
+def run_reset(config: Config, args: Namespace) -> None:
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
     period = traders.reset_trader(trader, args.reason, now_ms())
-    say(
+    print_result(
         args,
         {"traderId": trader.uid, "period": period.number},
         f"account period {period.number} begins; the earlier ones stay readable",
     )
 
 
-def _decide(args, decide, state, words):
+@with_database
+def run_review(config: Config, args: Namespace) -> None:
     from accounts import traders
 
-    trader = traders.find_trader(args.trader)
-    decide(traders)(trader, args.reason, now_ms())
-    say(args, {"traderId": trader.uid, "review": state}, words)
-
-
-@with_database
-def run_review_open(config, args):
-    _decide(
-        args,
-        lambda traders: traders.open_review,
-        "under_review",
-        "under review: its headline is withheld",
-    )
-
-
-@with_database
-def run_review_clear(config, args):
-    _decide(
-        args,
-        lambda traders: traders.clear_review,
-        "cleared",
-        "cleared: its headline is shown again",
-    )
-
-
-@with_database
-def run_review_uphold(config, args):
-    _decide(
-        args,
-        lambda traders: traders.uphold_review,
-        "upheld",
-        "upheld: the record stays and does not count; it starts guarded again",
-    )
+    decide = {
+        "open": traders.open_review,
+        "clear": traders.clear_review,
+        "uphold": traders.uphold_review,
+    }[args.action]
+    trader, action = traders.find_trader(args.trader), REVIEW_ACTIONS[args.action]
+    decide(trader, args.reason, now_ms())
+    print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)

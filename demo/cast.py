@@ -1,39 +1,45 @@
-"""Who acts in the demonstration, and what they post about the recorded trades. Pure: the same
-recording gives the same posts.
+"""The influencers of the demonstration, and what they post about the recorded trades. Pure: the
+same recording gives the same posts.
 
-The bots of wallet mode say what real ones say: most of it true, some of it boasted, some about
+The bots of wallet mode post what real ones post: most of it true, some of it boasted, some about
 nothing on the chain. What is verified is decided by the instance, not here. Times are seconds of
 the demonstration.
 """
 
 import hashlib
 import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 from demo.market import BY_SYMBOL, DAY, price
+from demo.node import RecordedTransaction
 from voice import builtin
 
-WORTH_A_POST = ("buy", "sell", "swap")
-RECENT = 20  # posts a bot does not repeat itself over
-ORLA, ORLA_EVERY = (
-    "Orla Margin",
-    (10_000, 80),
-)  # mean seconds between her remarks, before the bots wake up and since
+POSTED_KINDS = ("buy", "sell", "swap")
+# A bot repeats no sentence of so many posts.
+RECENT_POSTS = 20
+ORLA = "Orla Margin"
+# From here on the bots trade as often as while somebody looks.
+AWAKE = -3_000
+# Mean seconds between Orla's remarks, before AWAKE and since.
+ORLA_ASLEEP_SECONDS, ORLA_AWAKE_SECONDS = 10_000, 80
 
 
 @dataclass(frozen=True)
 class Member:
-    """An influencer of wallet mode. `who`: the number of its wallet in the recording, None for one
-    without a wallet.
-    """
+    """An influencer of wallet mode."""
 
     name: str
     bio: str
-    who: int | None
-    talks: float  # share of its trades it posts about
-    voice: dict = field(default_factory=dict)
-    told_by_observer: bool = False  # does the instance write posts about its trades, too?
+    # The number of its wallet in the recording, None for one without a wallet.
+    wallet: int | None
+    # The share of its trades it posts about.
+    post_share: float
+    voice: dict[str, object] = field(default_factory=dict)
+    # Whether the instance posts about its trades, too.
+    auto_post: bool = False
 
 
 BOTS = (
@@ -84,9 +90,11 @@ class Trader:
     bio: str
     family: str
     start: str
-    voice: dict = field(default_factory=dict)
-    settings: dict = field(default_factory=dict)  # of its family, where they are not the defaults
-    doubt: str = ""  # why the operator put its record under review
+    voice: dict[str, object] = field(default_factory=dict)
+    # Of its family, where they are not the defaults.
+    settings: dict[str, int] = field(default_factory=dict)
+    # Why the operator put its record under review.
+    review_reason: str = ""
 
 
 TRADERS = (
@@ -115,117 +123,159 @@ TRADERS = (
         "momentum",
         "guarded",
         {"tone": "cheerful"},
-        doubt="an example: somebody asked for a second look at this record",
+        review_reason="an example: somebody asked for a second look at this record",
     ),
 )
 
 
 @dataclass(frozen=True)
-class Line:
-    """One post: when, who says it (a number in BOTS), and the fields of the request."""
+class PlannedPost:
+    """A post: when, by whom (a place in BOTS), and the fields of the request."""
 
     at: int
     bot: int
-    fields: dict
+    fields: dict[str, str]
 
 
-def plan_posts(rows, mints):
-    """Every Line of the demonstration, in order. `rows`: demo.node.Row in order; `mints`: {symbol:
-    address}.
-    """
+def plan_posts(
+    transactions: Sequence[RecordedTransaction], mints: Mapping[str, str]
+) -> list[PlannedPost]:
+    """Return every post of the demonstration, in order. `mints`: {symbol: address}."""
     symbols = {mint: symbol for symbol, mint in mints.items()}
-    said = [[] for _ in BOTS]
-    lines = []
-    for place, row in enumerate(rows):
-        if line := _line_about(row, rows[:place], symbols, said[row.who]):
-            lines.append(line)
-    return sorted(
-        [*lines, *_remarks(rows[0].at, rows[-1].at, mints)], key=lambda line: (line.at, line.bot)
-    )
+    written: list[list[str]] = [[] for _ in BOTS]
+    posts = []
+    for place, row in enumerate(transactions):
+        if post := _plan_post(row, transactions[:place], symbols, written[row.wallet]):
+            posts.append(post)
+    remarks = _plan_remarks(transactions[0].at, transactions[-1].at, mints)
+    return sorted([*posts, *remarks], key=lambda post: (post.at, post.bot))
 
 
 # ---- about trades --------------------------------------------------------------------------------
-def _line_about(row, before, symbols, said):
-    """What its bot posts about a transaction, or None: most of it right, now and then another's
-    receipt, a failed one, the wrong token.
+def _plan_post(
+    row: RecordedTransaction,
+    before: Sequence[RecordedTransaction],
+    symbols: Mapping[str, str],
+    written: list[str],
+) -> PlannedPost | None:
+    """Return what its bot posts about a transaction, or None.
+
+    Most posts are right; now and then one names another bot's receipt, a failed trade, or the wrong
+    token. `written`: the bodies of the bot's posts so far; the new one is added.
     """
-    chance, bot = random.Random(row.signature), BOTS[row.who]
-    if (row.kind not in WORTH_A_POST and not (row.kind == "failed" and chance.random() < 0.4)) or (
-        row.kind != "failed" and chance.random() > bot.talks
-    ):
+    chance, bot = random.Random(row.signature), BOTS[row.wallet]
+    if not _is_posted(row, bot, chance):
         return None
-    facts, mint = _read_facts(row, symbols)
-    if facts is None:
+    told = _read_facts(row, symbols)
+    if told is None:
         return None
-    body = builtin.write(bot.voice, facts, row.signature, said[-RECENT:])
-    said.append(body)
+    body = builtin.write(bot.voice, told.facts, row.signature, written[-RECENT_POSTS:])
+    written.append(body)
     fields = {
         "eventId": f"{row.kind}-{row.signature[:12]}",
         "body": body,
-        "mint": mint,
-        "symbol": facts["symbol"],
+        "mint": told.mint,
+        "symbol": told.facts["symbol"],
         "signature": row.signature,
     }
+    _add_slip(fields, chance, row, before, symbols)
+    return PlannedPost(row.at + chance.randrange(3, 40), row.wallet, fields)
+
+
+def _is_posted(row: RecordedTransaction, bot: Member, chance: random.Random) -> bool:
+    if row.kind == "failed":
+        return chance.random() < 0.4
+    return row.kind in POSTED_KINDS and chance.random() <= bot.post_share
+
+
+def _add_slip(
+    fields: dict[str, str],
+    chance: random.Random,
+    row: RecordedTransaction,
+    before: Sequence[RecordedTransaction],
+    symbols: Mapping[str, str],
+) -> None:
+    """Make a mistake in few posts, and add a reason to some."""
     slip = chance.random()
     if slip < 0.04:
         fields["signature"] = next(
-            (one.signature for one in reversed(before) if one.who != row.who), row.signature
+            (one.signature for one in reversed(before) if one.wallet != row.wallet), row.signature
         )
     elif slip < 0.07:
-        fields["mint"] = next(one for one in symbols if one != mint)
+        fields["mint"] = next(one for one in symbols if one != fields["mint"])
     elif slip < 0.15:
         fields["reason"] = chance.choice(["volume", "a feeling", "my model said so", "it was time"])
-    return Line(row.at + chance.randrange(3, 40), row.who, fields)
 
 
-def _read_facts(row, symbols):
-    """({kind, symbol, amount, sol}, mint) as its bot knows them from its own receipt; (None, None)
-    where no token moved. A failed trade is told as done.
+class TradeFacts(NamedTuple):
+    """What a bot knows of its own trade: facts for `voice.builtin`, and the mint they are about."""
+
+    facts: dict[str, str]
+    mint: str
+
+
+class WalletChange(NamedTuple):
+    """What a transaction changed for the bot's wallet: {mint: raw units}, and lamports."""
+
+    tokens: dict[str, int]
+    lamports: int
+
+
+def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFacts | None:
+    """Read a trade's facts from its receipt; None where no token moved. A failed trade is told as a
+    sale that was made.
     """
-    moved, sol = _moves_of(row)
+    moved, lamports = _read_change(row)
     if row.kind == "failed":
         mint = next(
             one["mint"] for one in row.receipt["meta"]["preTokenBalances"] if one["mint"] in symbols
         )
-        return {"kind": "sell", "symbol": symbols[mint]}, mint
-    got, gave = (
-        [(mint, raw) for mint, raw in moved.items() if (raw > 0) == up] for up in (True, False)
-    )
-    if row.kind == "swap" and got and gave:
-        return {
-            "kind": "swap",
-            "symbol": symbols[got[0][0]],
-            "amount": _amount(*got[0], symbols),
-            "fromSymbol": symbols[gave[0][0]],
-            "fromAmount": _amount(*gave[0], symbols),
-        }, got[0][0]
+        return TradeFacts({"kind": "sell", "symbol": symbols[mint]}, mint)
+    bought = [mint for mint, raw in moved.items() if raw > 0]
+    sold = [mint for mint, raw in moved.items() if raw < 0]
+    if row.kind == "swap" and bought and sold:
+        mint = bought[0]
+        return TradeFacts(
+            {
+                "kind": "swap",
+                "symbol": symbols[mint],
+                "amount": _format_amount(moved[mint], symbols[mint]),
+                "fromSymbol": symbols[sold[0]],
+                "fromAmount": _format_amount(moved[sold[0]], symbols[sold[0]]),
+            },
+            mint,
+        )
     if len(moved) != 1:
-        return None, None
+        return None
     ((mint, raw),) = moved.items()
-    return {
-        "kind": row.kind,
-        "symbol": symbols[mint],
-        "amount": _amount(mint, raw, symbols),
-        "sol": f"{abs(Decimal(sol)) / 10**9:.3f}",
-    }, mint
+    return TradeFacts(
+        {
+            "kind": row.kind,
+            "symbol": symbols[mint],
+            "amount": _format_amount(raw, symbols[mint]),
+            "sol": f"{abs(Decimal(lamports)) / 10**9:.3f}",
+        },
+        mint,
+    )
 
 
-def _moves_of(row):
-    """({mint: raw change}, lamport change) of the bot's own wallet."""
-    meta, wallet, moved = row.receipt["meta"], row.keys[0], {}
+def _read_change(row: RecordedTransaction) -> WalletChange:
+    meta, wallet = row.receipt["meta"], row.keys[0]
+    moved: dict[str, int] = {}
     for side, sign in (("pre", -1), ("post", 1)):
         for one in meta[f"{side}TokenBalances"]:
             if one["owner"] == wallet:
                 moved[one["mint"]] = moved.get(one["mint"], 0) + sign * int(
                     one["uiTokenAmount"]["amount"]
                 )
-    return {mint: raw for mint, raw in moved.items() if raw}, meta["postBalances"][0] - meta[
-        "preBalances"
-    ][0]
+    return WalletChange(
+        {mint: raw for mint, raw in moved.items() if raw},
+        meta["postBalances"][0] - meta["preBalances"][0],
+    )
 
 
-def _amount(mint, raw, symbols):
-    whole = Decimal(abs(raw)).scaleb(-BY_SYMBOL[symbols[mint]].decimals)
+def _format_amount(raw: int, symbol: str) -> str:
+    whole = Decimal(abs(raw)).scaleb(-BY_SYMBOL[symbol].decimals)
     return f"{whole:,.0f}" if whole >= 100 else f"{whole:.2f}"
 
 
@@ -243,8 +293,8 @@ REMARKS = (
 )
 
 
-def _remarks(first, last, mints):
-    """Orla's posts: about prices, without a wallet and without a receipt."""
+def _plan_remarks(first: int, last: int, mints: Mapping[str, str]) -> Iterator[PlannedPost]:
+    """Yield Orla's posts: about prices, without a wallet and without a receipt."""
     bot, chance = next(n for n, one in enumerate(BOTS) if one.name == ORLA), random.Random(ORLA)
     at = first + 3_000
     while at < last:
@@ -259,7 +309,7 @@ def _remarks(first, last, mints):
             "direction": "climbs" if now > yesterday else "slips",
         }
         ident = hashlib.sha256(f"{ORLA} {at}".encode()).hexdigest()[:12]
-        yield Line(
+        yield PlannedPost(
             at,
             bot,
             {
@@ -269,5 +319,7 @@ def _remarks(first, last, mints):
                 "symbol": token.symbol,
             },
         )
-        following = at + 40 + int(chance.expovariate(1 / ORLA_EVERY[at >= -3_000]))
-        at = 8 if at < 0 <= following else following  # she is the first to speak
+        pause = ORLA_AWAKE_SECONDS if at >= AWAKE else ORLA_ASLEEP_SECONDS
+        following = at + 40 + int(chance.expovariate(1 / pause))
+        # Her post is the first one after the start.
+        at = 8 if at < 0 <= following else following

@@ -9,38 +9,56 @@ Floats are good enough here: a provider's prices are made up, money is not count
 import datetime
 import hashlib
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from chain.base58 import b58encode
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 SOL_USD = 160.0
-WAVES = (
-    (3 * 86_400, 0.45),
-    (9 * 3_600, 0.28),
-    (4_200, 0.14),
-    (540, 0.08),
-    (75, 0.05),
-)  # (period in seconds, amplitude) of the logarithm of a price
-MAX_POOLS = 12  # a page of new pools
 DAY = 86_400
+# Pools on a page of new ones.
+MAX_POOLS = 12
+# A JSON object of a price service.
+JsonObject: TypeAlias = dict[str, object]
+
+
+class Wave(NamedTuple):
+    """One of the waves that add up to the logarithm of a price."""
+
+    period_seconds: int
+    amplitude: float
+
+
+WAVES = (
+    Wave(3 * DAY, 0.45),
+    Wave(9 * 3_600, 0.28),
+    Wave(4_200, 0.14),
+    Wave(540, 0.08),
+    Wave(75, 0.05),
+)
 
 
 @dataclass(frozen=True)
 class Token:
-    """`price` in SOL around which it moves, `wild`: how much, `sol`: in its pool, `turnover`: of
-    the pool a day, `born`: its pair's creation.
-    """
+    """An invented token and the pool it is traded in."""
 
     symbol: str
     name: str
     decimals: int
+    # The SOL price it moves around,
     price: float
-    wild: float
-    sol: float
+    # ... and how far: 1 is usual.
+    volatility: float
+    # SOL in its pool at that price.
+    pool_sol: float
+    # Volume of a day, in pools.
     turnover: float
-    born: int
-    list: str  # where it is discovered: profiles | boosts | pools
+    # When its pair was created, in seconds of the demonstration.
+    created_at: int
+    # Where the scout discovers it: profiles | boosts | pools.
+    listed_in: str
 
 
 TOKENS = (
@@ -69,98 +87,103 @@ BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 
 # ---- what moves ----------------------------------------------------------------------------------
-def price(token, at):
+def price(token: Token, at: float) -> float:
     """SOL for one whole token."""
-    return token.price * math.exp(token.wild * _waves(token.symbol, at))
+    return token.price * math.exp(token.volatility * _waves(token.symbol, at))
 
 
-def volume_usd(token, at):
-    """Traded in the 24 hours before: loud where the price has just moved."""
-    stir = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
+def volume_usd(token: Token, at: float) -> float:
+    """USD traded in the 24 hours before; more where the price has just moved."""
+    moved = abs(_waves(token.symbol, at) - _waves(token.symbol, at - 40))
     return (
-        token.sol
+        token.pool_sol
         * SOL_USD
         * token.turnover
         * math.exp(0.4 * _noise(token.symbol + "/volume", at / 7_200))
-        * (1 + 2_000 * stir**2)
+        * (1 + 2_000 * moved**2)
     )
 
 
-def pool_sol(token, at):
+def pool_sol(token: Token, at: float) -> float:
     """The SOL side of its pool: at a higher price a constant-product pool holds more SOL."""
     return (
-        token.sol
+        token.pool_sol
         * math.sqrt(price(token, at) / token.price)
         * math.exp(0.08 * _noise(token.symbol + "/pool", at / DAY))
     )
 
 
-def _waves(name, at):
-    return sum(amplitude * _noise(f"{name}/{period}", at / period) for period, amplitude in WAVES)
+def _waves(name: str, at: float) -> float:
+    return sum(
+        wave.amplitude * _noise(f"{name}/{wave.period_seconds}", at / wave.period_seconds)
+        for wave in WAVES
+    )
 
 
-def _noise(name, x):
-    """Smooth noise between -1 and 1 that is 'drawn' at whole numbers."""
+def _noise(name: str, x: float) -> float:
+    """Return smooth noise between -1 and 1, interpolated between seeded values at whole numbers."""
     low = math.floor(x)
     step = x - low
     blend = step * step * (3 - 2 * step)
-    return _draw(name, low) * (1 - blend) + _draw(name, low + 1) * blend
+    return _seeded(name, low) * (1 - blend) + _seeded(name, low + 1) * blend
 
 
-def _draw(name, number):
+def _seeded(name: str, number: int) -> float:
     return int.from_bytes(hashlib.sha256(f"{name}/{number}".encode()).digest()[:4]) / 2**31 - 1
 
 
 # ---- what the providers would say ----------------------------------------------------------------
+class Listed(NamedTuple):
+    mint: str
+    token: Token
+
+
 class Market:
     """The answers of DexScreener and GeckoTerminal. `mints`: {symbol: address}; `start`: Unix
     seconds of the demonstration's 0.
     """
 
-    def __init__(self, mints, start):
+    def __init__(self, mints: Mapping[str, str], start: int) -> None:
         self.start = start
         self.tokens = {mints[token.symbol]: token for token in TOKENS}
 
-    def show_list(self, kind, at):
-        """Token profiles or boosts: [{chainId, tokenAddress}...], newest first."""
+    def show_list(self, kind: str, at: float) -> list[JsonObject]:
+        """Return token profiles or boosts, newest first."""
         return [
             {"chainId": "solana", "tokenAddress": mint}
-            for mint, token in self._list_born(at)
-            if token.list == kind
+            for mint, token in self._list_traded(at)
+            if token.listed_in == kind
         ]
 
-    def show_pairs(self, mints, at):
-        """tokens/v1: one pair of each token that is traded by then."""
+    def show_pairs(self, mints: Iterable[str], at: float) -> list[JsonObject]:
+        """Answer tokens/v1: one pair of each of these tokens that is traded by then."""
         return [
             self._show_pair(mint, self.tokens[mint], at)
             for mint in mints
-            if mint in self.tokens and self.tokens[mint].born <= at
+            if mint in self.tokens and self.tokens[mint].created_at <= at
         ]
 
-    def show_pools(self, at):
-        """new_pools with its tokens included."""
-        found = [(mint, token) for mint, token in self._list_born(at) if token.list == "pools"][
-            :MAX_POOLS
-        ]
+    def show_pools(self, at: float) -> JsonObject:
+        """Answer new_pools, its tokens included."""
+        pools = [one for one in self._list_traded(at) if one.token.listed_in == "pools"][:MAX_POOLS]
         return {
-            "data": [self._show_pool(mint, token, at) for mint, token in found],
+            "data": [self._show_pool(mint, token, at) for mint, token in pools],
             "included": [
                 {
                     "id": f"solana_{mint}",
                     "type": "token",
                     "attributes": {"address": mint, "name": token.name, "symbol": token.symbol},
                 }
-                for mint, token in found
+                for mint, token in pools
             ],
         }
 
-    def _list_born(self, at):
-        return sorted(
-            ((mint, token) for mint, token in self.tokens.items() if token.born <= at),
-            key=lambda row: -row[1].born,
-        )
+    def _list_traded(self, at: float) -> list[Listed]:
+        """List the tokens whose pair exists by then, newest first."""
+        traded = [Listed(mint, one) for mint, one in self.tokens.items() if one.created_at <= at]
+        return sorted(traded, key=lambda listed: -listed.token.created_at)
 
-    def _show_pair(self, mint, token, at):
+    def _show_pair(self, mint: str, token: Token, at: float) -> JsonObject:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
@@ -176,12 +199,12 @@ class Market:
                 "base": round(sol / now, 2),
                 "quote": round(sol, 4),
             },
-            "pairCreatedAt": (self.start + token.born) * 1000,
+            "pairCreatedAt": (self.start + token.created_at) * 1000,
         }
 
-    def _show_pool(self, mint, token, at):
+    def _show_pool(self, mint: str, token: Token, at: float) -> JsonObject:
         now, sol = price(token, at), pool_sol(token, at)
-        created = datetime.datetime.fromtimestamp(self.start + token.born, datetime.UTC)
+        created = datetime.datetime.fromtimestamp(self.start + token.created_at, datetime.UTC)
         return {
             "id": f"solana_{pair_address(mint)}",
             "type": "pool",
@@ -202,6 +225,6 @@ class Market:
         }
 
 
-def pair_address(mint):
-    """A well-formed address of no pool at all."""
+def pair_address(mint: str) -> str:
+    """Return a well-formed address that no real pool has."""
     return b58encode(hashlib.sha256(f"pair of {mint}".encode()).digest())

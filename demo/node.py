@@ -10,58 +10,65 @@ import base64
 import bisect
 import gzip
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from chain.base58 import b58decode
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
-START_SLOT = 480_000_000  # at second 0
+# The slot at second 0.
+START_SLOT = 480_000_000
 SYSTEM = "11111111111111111111111111111111"
 TOKEN_ACCOUNT_BYTES, STATE_AT, INITIALIZED = 165, 108, 1
 MAX_SIGNATURES = 1000
+# An object of JSON-RPC: a receipt, an account, options of a call.
+JsonObject: TypeAlias = dict[str, Any]
 
 
 class BadCall(Exception):
     """A JSON-RPC error: its code and message."""
 
-    def __init__(self, code, message):
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
 @dataclass(frozen=True)
-class Row:
-    """One recorded transaction: when, which bot (its number in the cast), what it did, and the
-    receipt as the node gives it.
+class RecordedTransaction:
+    """A recorded transaction: when it happens, whose it is, what it does, and the receipt as the
+    node gives it.
     """
 
     at: int
-    who: int
+    # Number of the wallet in the recording.
+    wallet: int
     kind: str
     signature: str
     slot: int
-    keys: tuple
-    receipt: dict
+    keys: tuple[str, ...]
+    receipt: JsonObject
 
 
-def load_recording(path=RECORDING):
+def load_recording(path: Path = RECORDING) -> JsonObject:
     with gzip.open(path) as file:
-        return json.load(file)
+        recording: JsonObject = json.load(file)
+    return recording
 
 
-def slot_of(at):
+def slot_of(at: int) -> int:
     return START_SLOT + at * 5 // 2
 
 
-def read_rows(recording, start):
-    """The recorded transactions in order, shifted: `start` is the Unix second of the
-    demonstration's 0.
+def read_transactions(recording: JsonObject, start: int) -> list[RecordedTransaction]:
+    """Return the recorded transactions in order, shifted so that second 0 is the Unix time
+    `start`.
     """
-    return [_read_row(row, start) for row in recording["transactions"]]
+    return [_read_transaction(row, start) for row in recording["transactions"]]
 
 
-def _read_row(row, start):
+def _read_transaction(row: JsonObject, start: int) -> RecordedTransaction:
     receipt = {
         **row["receipt"],
         "slot": slot_of(row["at"]),
@@ -69,7 +76,7 @@ def _read_row(row, start):
         "transactionIndex": 0,
     }
     keys = tuple(key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"])
-    return Row(
+    return RecordedTransaction(
         row["at"],
         row["who"],
         row["kind"],
@@ -81,35 +88,45 @@ def _read_row(row, start):
 
 
 class Node:
-    """Answers JSON-RPC calls. All are `finalized`: a transaction is seen whole, or not yet."""
+    """A node that answers JSON-RPC calls from the recording. A transaction is finalized from its
+    moment on and unknown before.
 
-    def __init__(self, recording, start):
-        self.start, self.rows = start, read_rows(recording, start)
-        self.mints = recording["accounts"]
-        self.places, self.by_signature, self.by_address = [row.at for row in self.rows], {}, {}
-        for number, row in enumerate(self.rows):
+    Its methods get `seen`, the number of transactions that have happened, and `at`, the second of
+    the demonstration, before the parameters of the call.
+    """
+
+    def __init__(self, recording: JsonObject, start: int) -> None:
+        self.start, self.transactions = start, read_transactions(recording, start)
+        self.mints: dict[str, JsonObject] = recording["accounts"]
+        self.times = [row.at for row in self.transactions]
+        # Places in `transactions`.
+        self.by_signature: dict[str, int] = {}
+        self.by_address: dict[str, list[int]] = {}
+        for number, row in enumerate(self.transactions):
             self.by_signature[row.signature] = number
             for key in row.keys:
                 self.by_address.setdefault(key, []).append(number)
 
-    def answer(self, method, params, at):
-        """The result of a call at a second of the demonstration. Raises BadCall."""
-        found = METHODS.get(method)
+    def answer(self, method: object, params: Sequence[Any], at: float) -> object:
+        """Return the result of a call at a second of the demonstration. Raises BadCall."""
+        found = METHODS.get(method) if isinstance(method, str) else None
         if found is None:
             raise BadCall(-32601, "Method not found")
         try:
-            return found(self, bisect.bisect_right(self.places, at), at, *params)
+            return found(self, bisect.bisect_right(self.times, at), at, *params)
         except (TypeError, KeyError, IndexError, ValueError) as error:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     # ---- receipts --------------------------------------------------------------------------------
-    def get_signatures(self, seen, at, address, options=None):
+    def get_signatures(
+        self, seen: int, at: float, address: str, options: JsonObject | None = None
+    ) -> list[JsonObject]:
         options = options or {}
         before = self.by_signature[options["before"]] if options.get("before") else seen
         numbers = [
             number for number in self.by_address.get(address, ()) if number < min(seen, before)
         ]
-        newest = [self.rows[number] for number in reversed(numbers)][
+        newest = [self.transactions[number] for number in reversed(numbers)][
             : min(MAX_SIGNATURES, options.get("limit", MAX_SIGNATURES))
         ]
         return [
@@ -125,43 +142,58 @@ class Node:
             for row in newest
         ]
 
-    def get_transaction(self, seen, at, signature, options=None):
+    def get_transaction(
+        self, seen: int, at: float, signature: str, options: JsonObject | None = None
+    ) -> JsonObject | None:
         number = self.by_signature.get(signature, seen)
-        return self.rows[number].receipt if number < seen else None
+        return self.transactions[number].receipt if number < seen else None
 
-    def get_block(self, seen, at, slot, options=None):
-        found = [row for row in self.rows[:seen] if row.slot == slot]
+    def get_block(
+        self, seen: int, at: float, slot: int, options: JsonObject | None = None
+    ) -> JsonObject:
+        found = [row for row in self.transactions[:seen] if row.slot == slot]
         return {
             "blockTime": self._time_of(slot),
             "signatures": [row.signature for row in found],
             "parentSlot": slot - 1,
         }
 
-    def get_block_time(self, seen, at, slot):
+    def get_block_time(self, seen: int, at: float, slot: int) -> int:
         return self._time_of(slot)
 
-    def get_slot(self, seen, at, options=None):
+    def get_slot(self, seen: int, at: float, options: JsonObject | None = None) -> int:
         return slot_of(int(at))
 
-    def _time_of(self, slot):
+    def _time_of(self, slot: int) -> int:
         return self.start + (slot - START_SLOT) * 2 // 5
 
     # ---- accounts --------------------------------------------------------------------------------
-    def get_balance(self, seen, at, address, options=None):
+    def get_balance(
+        self, seen: int, at: float, address: str, options: JsonObject | None = None
+    ) -> JsonObject:
         account = self._find_account(address, seen)
         return self._in_context(at, account["lamports"] if account else 0)
 
-    def get_accounts(self, seen, at, addresses, options=None):
+    def get_accounts(
+        self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
+    ) -> JsonObject:
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )
 
-    def get_token_accounts(self, seen, at, owner, wanted, options=None):
+    def get_token_accounts(
+        self,
+        seen: int,
+        at: float,
+        owner: str,
+        wanted: Mapping[str, str],
+        options: JsonObject | None = None,
+    ) -> JsonObject:
         named = {
             key
             for number in self.by_address.get(owner, ())
             if number < seen
-            for key in self.rows[number].keys
+            for key in self.transactions[number].keys
         }
         found = [(address, self._find_account(address, seen)) for address in sorted(named)]
         return self._in_context(
@@ -175,12 +207,12 @@ class Node:
             ],
         )
 
-    def _in_context(self, at, value):
+    def _in_context(self, at: float, value: object) -> JsonObject:
         return {"context": {"slot": slot_of(int(at))}, "value": value}
 
-    def _find_account(self, address, seen):
-        """An account after the last transaction that names it, before the first one where none does
-        yet; None where it holds nothing.
+    def _find_account(self, address: str, seen: int) -> JsonObject | None:
+        """Return an account as the last transaction that names it left it, or as the first one will
+        find it; None where it holds nothing.
         """
         if address in self.mints:
             return self.mints[address]
@@ -189,12 +221,15 @@ class Node:
         if not numbers:
             return None
         row, side = (
-            (self.rows[numbers[place - 1]], "post") if place else (self.rows[numbers[0]], "pre")
+            (self.transactions[numbers[place - 1]], "post")
+            if place
+            else (self.transactions[numbers[0]], "pre")
         )
         return _account_in(row, row.keys.index(address), side)
 
 
-def _account_in(row, index, side):
+def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject | None:
+    """Return an account `pre` or `post` a transaction; None where it holds no lamports."""
     meta = row.receipt["meta"]
     lamports = meta[f"{side}Balances"][index]
     token = next(
@@ -211,9 +246,9 @@ def _account_in(row, index, side):
     }
 
 
-def _token_data(token):
-    """A token account's bytes as far as the recording knows them: mint, owner, amount, state
-    (spl-token `state::Account`).
+def _token_data(token: JsonObject) -> str:
+    """Encode a token account as far as the recording knows it: mint, owner, amount and state of
+    spl-token's `state::Account`.
     """
     raw = bytearray(TOKEN_ACCOUNT_BYTES)
     raw[:72] = (
@@ -225,7 +260,8 @@ def _token_data(token):
     return base64.b64encode(raw).decode()
 
 
-def _cut(account, options):
+def _cut(account: JsonObject | None, options: JsonObject) -> JsonObject | None:
+    """Return an account with the slice of its data that the call asks for."""
     part = options.get("dataSlice")
     if account is None or part is None:
         return account
@@ -233,7 +269,7 @@ def _cut(account, options):
     return {**account, "data": [base64.b64encode(raw).decode(), "base64"]}
 
 
-METHODS = {
+METHODS: dict[str, Callable[..., object]] = {
     "getSignaturesForAddress": Node.get_signatures,
     "getTransaction": Node.get_transaction,
     "getBlock": Node.get_block,

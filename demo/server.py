@@ -3,16 +3,20 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from demo.node import BadCall
+from demo.market import Market
+from demo.node import BadCall, Node
 
 MAX_BYTES = 1 << 16
 
 
-def start_server(node, market, clock=time.time):
-    """Serve both from a thread of this process: the server; its address is `address_of`."""
+def start_server(
+    node: Node, market: Market, clock: Callable[[], float] = time.time
+) -> ThreadingHTTPServer:
+    """Serve both from a thread of this process, on a free port."""
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start)
     )
@@ -21,12 +25,12 @@ def start_server(node, market, clock=time.time):
     return server
 
 
-def address_of(server):
+def address_of(server: ThreadingHTTPServer) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def find_answer(market, path, at):
-    """What a price service says at an address, or None for one that is none of its own."""
+def find_answer(market: Market, path: str, at: float) -> object:
+    """Return what a price service answers at this path, None where it has no such path."""
     if path == "/token-profiles/latest/v1":
         return market.show_list("profiles", at)
     if path == "/token-boosts/latest/v1":
@@ -38,8 +42,8 @@ def find_answer(market, path, at):
     return None
 
 
-def answer_call(node, call, at):
-    """The JSON-RPC answer to one call."""
+def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
+    """Return the JSON-RPC answer to one call."""
     if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
         return {
             "jsonrpc": "2.0",
@@ -53,25 +57,29 @@ def answer_call(node, call, at):
         return {**answer, "error": {"code": error.code, "message": str(error)}}
 
 
-def _handler(node, market, elapsed):
+def _handler(
+    node: Node, market: Market, elapsed: Callable[[], float]
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        protocol_version, wbufsize = "HTTP/1.1", -1  # kept alive, and each answer in one piece
+        # Connections are kept alive, and each answer is sent in one piece.
+        protocol_version, wbufsize = "HTTP/1.1", -1
 
-        def do_POST(self):
+        def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             if length > MAX_BYTES:
-                return self.send_error(413)
+                self.send_error(413)
+                return
             try:
                 call = json.loads(self.rfile.read(length))
             except ValueError:
                 call = None
             self.answer(200, answer_call(node, call, elapsed()))
 
-        def do_GET(self):
+        def do_GET(self) -> None:
             found = find_answer(market, urlsplit(self.path).path, elapsed())
             self.answer(404 if found is None else 200, found)
 
-        def answer(self, status, value):
+        def answer(self, status: int, value: object) -> None:
             body = json.dumps(value).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -79,7 +87,7 @@ def _handler(node, market, elapsed):
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *args):
-            """Nobody reads it."""
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing: nobody reads the stand-ins' log."""
 
     return Handler

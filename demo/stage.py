@@ -1,13 +1,15 @@
-"""Setting the stage: a DATA_DIR that says it is a demonstration's, the influencers in it, what they
-did before anybody looked, and their posts since.
-"""
+"""Set up the demonstration: its DATA_DIR, its influencers and their past; then post as they do."""
 
 import contextlib
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import apsw
 import requests
@@ -16,30 +18,35 @@ import config as settings
 import papertrade
 import storage
 from accounts import api_keys, influencers, posts, traders
+from config import Config
 from demo import cast
+from demo.market import Market
+from demo.node import JsonObject
 from market import store as market_store
 from market.providers import parse_pairs, parse_pools
 from market.tables import Token
-from operate import backups, instance
+from operate import instance
 from storage import locks
 
-PAST = 2_400  # seconds of paper mode before the start
+# Of paper mode, before the start.
+PAST_SECONDS = 2_400
+# Files of an earlier demonstration: each start begins anew.
 DISPOSABLE = [
-    f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in backups.SIDE_FILES
-]  # of an earlier demonstration: each begins anew
+    f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in instance.SIDE_FILES
+]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Publishing keys by place in cast.BOTS, and a key for whoever wants to read the interface."""
+class DemoKeys:
+    """Publishing keys in the order of cast.BOTS, and a read key for whoever looks."""
 
-    publish_keys: tuple
+    publish_keys: tuple[str, ...]
     read_key: str
 
 
-def clear_folder(data_dir):
-    """Make way in a demonstration's DATA_DIR; Refused where it holds real data, or where a server
-    runs.
+def clear_folder(data_dir: Path) -> None:
+    """Delete an earlier demonstration from a DATA_DIR. Raises Refused where it holds real data, or
+    where a server runs.
     """
     database = data_dir / "app.db"
     with instance.alone(data_dir):
@@ -53,19 +60,20 @@ def clear_folder(data_dir):
             db.pragma("application_id", int.from_bytes(settings.DEMONSTRATION_ID))
 
 
-def fill_database(config, recording, lines, market):
-    """Migrate and people the database, and let paper mode play its past: Stage. `lines`: the posts
-    from before the start.
+def fill_database(
+    config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], market: Market
+) -> DemoKeys:
+    """Create the database, the influencers and their past. `planned`: the posts from before the
+    start.
     """
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
-            storage.database.execute_sql(
-                "PRAGMA synchronous = OFF"
-            )  # who loses power here begins anew anyway
-            bots = _bring_bots(config, recording, lines, market.start)
-            _bring_traders(config, recording, market)
-            return Stage(
+            # A power cut loses nothing: the next start begins anew.
+            storage.database.execute_sql("PRAGMA synchronous = OFF")
+            bots = _create_bots(config, recording, planned, market.start)
+            _create_traders(config, recording, market)
+            return DemoKeys(
                 tuple(made.publish_key.text for made in bots),
                 api_keys.create_key(
                     bots[0].owner, "read", market.start * 1000, "demonstration"
@@ -77,41 +85,43 @@ def fill_database(config, recording, lines, market):
 
 
 # ---- wallet mode ---------------------------------------------------------------------------------
-def _bring_bots(config, recording, lines, start):
-    """[accounts.NewBot, ...] as in cast.BOTS, with what they said before the start."""
+def _create_bots(
+    config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], start: int
+) -> list[influencers.NewBot]:
+    """Create cast.BOTS, with their posts from before the start."""
     began = (start + recording["transactions"][0]["at"]) * 1000
     bots = [
         influencers.create_bot(
             config,
             one.name,
             began,
-            None if one.who is None else recording["wallets"][one.who],
+            None if one.wallet is None else recording["wallets"][one.wallet],
             voice=one.voice,
             bio=one.bio,
         )
         for one in cast.BOTS
     ]
-    for line in lines:
-        _publish(bots[line.bot], line, (start + line.at) * 1000)
+    for post in planned:
+        _publish(bots[post.bot], post, (start + post.at) * 1000)
     for made, one in zip(bots, cast.BOTS, strict=True):
-        influencers.set_profile(made.bot, auto_post=one.told_by_observer, now=start * 1000)
+        influencers.set_profile(made.bot, auto_post=one.auto_post, now=start * 1000)
     return bots
 
 
-def _publish(made, line, now):
-    body, sanitized = posts.parse_post(line.fields)
+def _publish(made: influencers.NewBot, post: cast.PlannedPost, now: int) -> None:
+    body, sanitized = posts.parse_post(post.fields)
     posts.publish(made.bot.id, body, now, "api", made.publish_key.key.id, sanitized)
 
 
 # ---- paper mode ----------------------------------------------------------------------------------
-def _bring_traders(config, recording, market):
-    """Traders with a past, one of them under review."""
+def _create_traders(config: Config, recording: JsonObject, market: Market) -> None:
+    """Create traders with a past, one of them under review."""
     start = market.start * 1000
     made = [
         traders.create_trader(
             one.name,
             one.family,
-            start - PAST * 1000,
+            start - PAST_SECONDS * 1000,
             one.start,
             voice=one.voice,
             bio=one.bio,
@@ -119,21 +129,21 @@ def _bring_traders(config, recording, market):
         ).trader
         for one in cast.TRADERS
     ]
-    play_past(config, recording["accounts"], market)
+    simulate_past(config, recording["accounts"], market)
     for trader, one in zip(made, cast.TRADERS, strict=True):
-        if one.doubt:
-            traders.open_review(traders.find_trader(trader.uid), one.doubt, start)
+        if one.review_reason:
+            traders.open_review(traders.find_trader(trader.uid), one.review_reason, start)
 
 
-def play_past(config, mint_accounts, market):
-    """The last PAST seconds of the market, by the scout's own writes and paper mode's own ticks:
-    traders have a history when the curtain rises.
+def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], market: Market) -> None:
+    """Play the last PAST_SECONDS of the market, with the scout's own writes and paper mode's own
+    ticks, so that traders have a history at the start.
     """
     desk = papertrade.Desk(config)
-    for at in range(-PAST, 0, int(config.scout_interval_seconds)):
+    for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):
         now = (market.start + at) * 1000
         _discover(market, at, now)
-        if at == -PAST:
+        if at == -PAST_SECONDS:
             tokens = list(Token.select())
             market_store.store_checks(tokens, [mint_accounts[token.mint] for token in tokens], now)
         mints = market_store.list_unpriced(now)
@@ -143,9 +153,11 @@ def play_past(config, mint_accounts, market):
         desk.run_tick(now)
 
 
-def _discover(market, at, now):
+def _discover(market: Market, at: int, now: int) -> None:
     listed = [
-        row["tokenAddress"] for kind in ("profiles", "boosts") for row in market.show_list(kind, at)
+        str(row["tokenAddress"])
+        for kind in ("profiles", "boosts")
+        for row in market.show_list(kind, at)
     ]
     market_store.store_discoveries(dict.fromkeys(listed, (None, None)), "dexscreener", now)
     pools, _ = parse_pools(_as_received(market.show_pools(at)))
@@ -154,45 +166,52 @@ def _discover(market, at, now):
     )
 
 
-def _as_received(answer):
-    """A provider's answer as its client reads it: numbers exact."""
+def _as_received(answer: object) -> Any:
+    """Return a provider's answer as its client reads it: numbers exact."""
     return json.loads(json.dumps(answer), parse_float=Decimal)
 
 
 # ---- while somebody looks ------------------------------------------------------------------------
-def await_server(server, url):
-    """Until the server (a Popen) answers: whether it does before it ends. Another one may sit on
-    its port, a real one even: that is not it.
+def wait_for_server(server: "subprocess.Popen[bytes]", url: str) -> bool:
+    """Wait until the server answers; return whether it does before it ends. A server that is no
+    demonstration, on the same port, does not count.
     """
     while server.poll() is None:
         try:
             if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
                 return True
         except (requests.RequestException, ValueError):
-            pass  # not yet, or somebody else
+            # Not listening yet, or another program answered.
+            pass
         time.sleep(0.1)
     return False
 
 
-def act(server, url, lines, keys, start):
-    """Post each line when its time has come, as bots do, until the server ends."""
-    for line in lines:
-        while server.poll() is None and (wait := start + line.at - time.time()) > 0:
+def send_posts(
+    server: "subprocess.Popen[bytes]",
+    url: str,
+    planned: Iterable[cast.PlannedPost],
+    keys: Sequence[str],
+    start: int,
+) -> None:
+    """Send each post when its time has come, as bots do, until the server ends."""
+    for post in planned:
+        while server.poll() is None and (wait := start + post.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))
         if server.poll() is not None:
             return
-        problem = _send(url, line, keys[line.bot])
+        problem = _send(url, post, keys[post.bot])
         if problem:
-            print(f"a post of {cast.BOTS[line.bot].name} was not taken: {problem}", file=sys.stderr)
+            print(f"a post of {cast.BOTS[post.bot].name} was refused: {problem}", file=sys.stderr)
     server.wait()
 
 
-def _send(url, line, key):
-    """Why a post was not taken, or None."""
+def _send(url: str, post: cast.PlannedPost, key: str) -> str | None:
+    """Send a post; return why it was refused, or None."""
     try:
         answer = requests.post(
             f"{url}/api/v1/posts",
-            json=line.fields,
+            json=post.fields,
             headers={"Authorization": f"Bearer {key}"},
             timeout=10,
         )

@@ -65,8 +65,8 @@ class AsOf:
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory, chain, recording):
-    """(folder, stage.Stage) of a demonstration that was just set up and observed, with ten minutes
-    of paper mode behind it.
+    """(folder, stage.DemoKeys) of a demonstration that was just set up and observed, with ten
+    minutes of paper mode behind it.
     """
     folder, market = (
         tmp_path_factory.mktemp("demonstration") / "data",
@@ -81,24 +81,26 @@ def staged(tmp_path_factory, chain, recording):
         },
         dotenv=None,
     )
-    lines = [line for line in cast.plan_posts(chain.rows, recording["mints"]) if line.at < 0]
+    lines = [
+        line for line in cast.plan_posts(chain.transactions, recording["mints"]) if line.at < 0
+    ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "PAST", 600)
-        people = stage.fill_database(given, recording, lines, market)
+        patch.setattr(stage, "PAST_SECONDS", 600)
+        keys = stage.fill_database(given, recording, lines, market)
     with storage.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0)))
         for seconds in (0, 400):  # who slept for an hour is looked at again only after a while
             observe_once(observer, (START + seconds) * 1000)
     storage.database.close_all()
-    return folder, people
+    return folder, keys
 
 
 @pytest.fixture
 def show(staged):
-    """A Service over the demonstration; `.stage` beside."""
-    folder, people = staged
+    """A Service over the demonstration; `.keys` beside."""
+    folder, keys = staged
     made = Service(folder)
-    made.stage = people
+    made.keys = keys
     yield made
     made.close()
 
@@ -140,10 +142,10 @@ def test_the_books_end_with_what_the_node_said_each_wallet_held(db, settings, ch
 def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
     symbols = {mint: symbol for symbol, mint in recording["mints"].items()}
     seen = 0
-    for row in chain.rows:
+    for row in chain.transactions:
         if row.kind in ("buy", "sell"):
             facts, mint = cast._read_facts(row, symbols)
-            moved, _ = cast._moves_of(row)
+            moved = cast._read_change(row).tokens
             whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
             if Decimal(facts["sol"]) > Decimal(
                 "0.2"
@@ -166,7 +168,7 @@ def test_the_chain_grows_while_somebody_looks(chain, recording):
         len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-(10**7), 0, 600, END)
     ]
     assert counts[0] == 0 < counts[1] < counts[2] < counts[3]
-    rows = [row for row in chain.rows if wallet in row.keys]
+    rows = [row for row in chain.transactions if wallet in row.keys]
     assert rows[-1].receipt["blockTime"] == START + rows[-1].at
     assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at - 1) is None
     assert (
@@ -183,7 +185,7 @@ def test_pages_of_signatures_follow_each_other(chain, recording):
     ):
         listed += [one["signature"] for one in page]
         before = page[-1]["signature"]
-    assert listed == [row.signature for row in reversed(chain.rows) if wallet in row.keys]
+    assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
 
 
 def test_a_wrong_call_is_an_error(chain):
@@ -201,16 +203,18 @@ def test_the_market_speaks_as_its_providers_do(recording):
     for at in (0, 300, 3_000):
         received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
         quotes, rows = parse_pairs(received)
-        assert not rows.unreadable and len(quotes) == sum(token.born <= at for token in TOKENS)
+        assert not rows.unreadable and len(quotes) == sum(
+            token.created_at <= at for token in TOKENS
+        )
         pools, rows = parse_pools(stage._as_received(market.show_pools(at)))
         assert not rows.unreadable and pools
         listed, rows = parse_list(market.show_list("profiles", at))
         assert not rows.unreadable and listed
-    assert any(token.born > 0 for token in TOKENS)  # something is discovered while you look
+    assert any(token.created_at > 0 for token in TOKENS)  # something is discovered while you look
 
 
 def test_every_post_is_one_the_interface_takes(chain, recording):
-    lines = cast.plan_posts(chain.rows, recording["mints"])
+    lines = cast.plan_posts(chain.transactions, recording["mints"])
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
     for line in lines:
@@ -241,7 +245,7 @@ PAGES = (
 
 
 def test_every_page_says_so_and_links_to_no_explorer(show):
-    key = show.stage.read_key
+    key = show.keys.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]
     detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
     paths = [
@@ -276,7 +280,7 @@ def list_objects(value):
 
 
 def test_every_object_says_so_and_links_to_no_explorer(show):
-    key = show.stage.read_key
+    key = show.keys.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
     trader = show.get("/api/traders").json["data"][0]["id"]
@@ -303,7 +307,7 @@ def test_every_object_says_so_and_links_to_no_explorer(show):
 
 
 def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
-    bot = show.get("/api/v1/bots", show.stage.read_key).json["data"][-1]["id"]
+    bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
     for path in (
         "/feed.json",
         "/feed.atom",
@@ -335,7 +339,7 @@ def test_events_of_the_stream_say_so():
 
 
 def test_it_shows_both_modes_and_every_verdict(show):
-    key = show.stage.read_key
+    key = show.keys.read_key
     posts_shown = show.pages("/api/v1/feed", key, 100)
     assert {post["verification"]["status"] for post in posts_shown} >= {
         "verified",

@@ -211,7 +211,7 @@ def test_without_the_sdk_it_says_how_to_get_it(live, tmp_path):
 LONG_TEXT = "\U0001f980" * 3_900  # a crab of four bytes, as long as may be
 
 
-class Direct(agents.Instance):
+class Direct(agents.Client):
     """Asks the application itself; counts what it asks."""
 
     def __init__(self, service, key):
@@ -289,7 +289,10 @@ def test_no_answer_is_longer_than_an_agent_can_read(crowded):
     ]
     for name, answer in ask_tools(crowded.instance, calls):
         [text] = [content.text for content in answer.content]
-        assert not answer.is_error and len(text.encode()) <= agents.LARGEST, (name, len(text))
+        assert not answer.is_error and len(text.encode()) <= agents.MAX_ANSWER_BYTES, (
+            name,
+            len(text),
+        )
         assert not answer.structured_content and "\n" not in text and '": ' not in text
     assert len(crowded.instance.asked) <= len(calls) + 5
 
