@@ -922,7 +922,7 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
     # One row in any case: apsw describes no columns of an empty result.
-    outer = f"SELECT found.* FROM (SELECT 1) LEFT JOIN ({sql}) found ON TRUE"
+    outer = f"SELECT found.* FROM (SELECT 1) one LEFT JOIN ({sql}) found ON TRUE"
     cursor = storage.database.execute_sql(outer, (0,) * sql.count("?"))
     assert row_type._fields == tuple(column[0] for column in cursor.description)
 
