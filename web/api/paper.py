@@ -7,7 +7,7 @@ performance is null; cash and records stay.
 
 from collections import Counter, defaultdict
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from paper import brain, guard
 from paper.book import PIPELINE, Close, public_id
@@ -209,18 +209,23 @@ def _read_settings(family: str, stored: str) -> Json:
         return given
 
 
-def list_equity(uid: str) -> list[tuple[int, int]]:
-    """Return the points of a chart of the open period: [(ms, lamports)], the starting cash and what
-    was realized after each close.
-    """
+class EquityPoint(NamedTuple):
+    """Starting cash and realized PnL together, in lamports. `at`: UTC milliseconds."""
+
+    at: int
+    lamports: int
+
+
+def list_equity(uid: str) -> list[EquityPoint]:
+    """Return the points of a chart of the open period: its beginning, then each close."""
     row = select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
     if row is None:
         return []
     total = row.starting_cash
-    points = [(row.opened_at, total)]
+    points = [EquityPoint(row.opened_at, total)]
     for close in select(EquityRow, EQUITY, (row.period_id,)):
         total += close.net
-        points.append((close.closed_at, total))
+        points.append(EquityPoint(close.closed_at, total))
     return points[-MAX_EQUITY_POINTS:]
 
 

@@ -6,10 +6,10 @@ from flask import Blueprint, current_app, render_template, session
 
 from accounts.problem import CODES, Problem
 from web.site import reference, words
-from web.site.pages import compare
+from web.site.pages import add_etag
 
 blueprint = Blueprint("documentation", __name__)
-blueprint.after_request(compare)
+blueprint.after_request(add_etag)
 MAX_PAGES = 32
 
 

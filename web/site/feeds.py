@@ -108,7 +108,7 @@ def find_feed():
     filters = {name: request.args[name] for name in ("source", "mint") if request.args.get(name)}
     problem = find_filter_problem(filters.get("source", ""), filters.get("mint"))
     if problem:
-        raise Problem("invalid_parameter", f"{problem[0]}: {problem[1]}")
+        raise Problem("invalid_parameter", f"{problem.field}: {problem.message}")
     query = f"?{urlencode(filters)}" if filters else ""
     scope = ("feeds", filters.get("source"), filters.get("mint"))
     page = find_page(lambda size, before: timeline.list_page(size, before, **filters), scope, 2)

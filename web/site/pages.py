@@ -1,14 +1,24 @@
-"""The pages everybody reads: the feed, bots, tokens, the leaderboard, the market, paper mode,
-health.
+"""The pages everybody reads: feed, bots, tokens, leaderboard, market, paper mode and status.
 
-They show what the interface shows: rows go through web.api.serialize, words come from
-web.site.words.
+They show what the API shows: web.api makes the JSON objects, web.site.words puts them in words.
 """
 
-import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
-from flask import Blueprint, current_app, g, render_template, request, session, url_for
+from flask import (
+    Blueprint,
+    Flask,
+    Response,
+    current_app,
+    g,
+    render_template,
+    request,
+    session,
+    url_for,
+)
+from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from accounts.problem import Problem
@@ -16,6 +26,7 @@ from chain.addresses import is_address
 from chain.amounts import exact
 from web.api import health, leaderboard, market, paging, paper, queries, timeline, v1
 from web.api.serialize import (
+    Json,
     explorer_url,
     positions_of,
     show_activity,
@@ -23,33 +34,45 @@ from web.api.serialize import (
     show_post,
     show_sol,
 )
+from web.api.statements import ActivityRow
 from web.server import sessions
-from web.site import charts, words
-from web.site.pieces import (
-    asset,
-    draw_chart,
-    draw_post,
-    draw_posts,
-    draw_trade,
-    draw_trades,
-    find_symbols,
-)
+from web.server.gate import settings
+from web.site import charts, pieces, words
+from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("pages", __name__)
-PAGE, ON_PROFILE, MARKS, BOARD = 20, 10, 200, 100
-FILTERS = ("source", "mint", "posts", "trades")
+PAGE_SIZE, PROFILE_SIZE, MAX_RANKS, MAX_MARKS = 20, 10, 100, 200
+# Parameters that the link to older entries keeps.
+KEPT_PARAMETERS = ("source", "mint", "posts", "trades")
 MAX_MINT = 44
+YEAR_SECONDS = 31_536_000
+Position = tuple[int, ...]
+# Names a list and its filters; a cursor works only in the list that gave it.
+Scope = tuple[str | None, ...]
+Row = TypeVar("Row")
 
 
-def init_app(app):
-    """Filters and names every template knows; pages are compared by ETag, files are named after
-    their content.
-    """
+class ListPage(NamedTuple, Generic[Row]):
+    """A page of a list. `cursor`: of the older entries, None where there are none."""
+
+    rows: Sequence[Row]
+    cursor: str | None
+
+
+class FilterProblem(NamedTuple):
+    """A filter that cannot match anything, and what is allowed instead, for a reader."""
+
+    field: str
+    message: str
+
+
+def init_app(app: Flask) -> None:
+    """Add the filters and names that every template knows."""
     app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,
-        asset=asset,
+        asset=pieces.asset,
         explorer_url=explorer_url,
         KINDS=words.KINDS,
         FLAGS=words.FLAGS,
@@ -57,34 +80,22 @@ def init_app(app):
         COVERAGE=words.COVERAGE,
         JOB_STATES=words.JOB_STATES,
     )
-    app.draw_post, app.draw_trade, app.draw_chart = (
-        functools.lru_cache(most)(draw)
-        for most, draw in ((1024, draw_post), (1024, draw_trade), (256, draw_chart))
-    )
+    pieces.init_app(app)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
-    app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 31_536_000
+    # The address of a static file changes with its content.
+    app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
 
 
-def link_to_older(name, cursor):
-    """This page from where `cursor` says on."""
-    return link_here(**{name: cursor})
-
-
-def link_here(**more):
-    """This page with its filters; what else stands in the address is nobody's business."""
-    return url_for(
-        request.endpoint,
-        **{
-            **request.view_args,
-            **{name: text for name, text in request.args.items() if name in FILTERS},
-            **more,
-        },
-    )
+def link_to_older(name: str, cursor: str) -> str:
+    """Return the address of this page from `cursor` on, with its filters and nothing else."""
+    values: dict[str, Any] = {**(request.view_args or {})}
+    values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
+    return url_for(request.endpoint or "", **{**values, name: cursor})
 
 
 @blueprint.after_request
-def compare(response):
-    """What did not change since the browser asked last is not sent again."""
+def add_etag(response: Response) -> Response:
+    """Answer 304 where the browser already has the page."""
     response.headers.setdefault("Cache-Control", "no-cache")
     if response.status_code == 200:
         response.add_etag()
@@ -92,49 +103,50 @@ def compare(response):
     return response
 
 
-def read_cursor(name, scope, size):
+def read_cursor(name: str, scope: Scope, size: int) -> Position | None:
+    """Return the position that the parameter `name` gives, of `size` numbers; None without one."""
     text = request.args.get(name)
-    position = paging.read_cursor(current_app.secret_key, scope, text) if text else None
+    position: Position | None = (
+        paging.read_cursor(current_app.secret_key, scope, text) if text else None
+    )
     if position is not None and len(position) != size:
         raise Problem("invalid_cursor", "this link to older entries belongs to another page")
     return position
 
 
-def cut_page(rows, limit, scope, find_position):
-    """(rows of this page, the cursor of the next or None). `find_position(row)`: its place in the
-    list.
-    """
+def cut_page(
+    rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], Position]
+) -> ListPage[Row]:
+    """Cut rows, of which one more than `limit` was read, to a page."""
     shown, more = paging.cut_page(rows, limit)
     if not more:
-        return shown, None
-    return shown, paging.write_cursor(current_app.secret_key, scope, find_position(shown[-1]))
+        return ListPage(shown, None)
+    position = find_position(shown[-1])
+    return ListPage(shown, paging.write_cursor(current_app.secret_key, scope, position))
 
 
-def as_dict(shown):
-    """An object of the interface as templates read it: stored JSON inside it is parsed."""
+def read_choice(name: str, allowed: Sequence[str], default: str) -> str:
+    text = request.args.get(name, default)
+    if text not in allowed:
+        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+    return text
+
+
+def expand_json(shown: Any) -> Any:
+    """Return objects of the API as templates read them: JSON stored inside them is parsed."""
     return orjson.loads(orjson.dumps(shown))
 
 
 # ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/")
-def show_feed():
+def show_feed() -> ResponseReturnValue:
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
-        return (
-            render_template(
-                "feed.html",
-                posts=[],
-                problem=problem,
-                sources=timeline.SOURCES,
-                source=source if source in timeline.SOURCES else "",
-                mint=may_show(mint),
-            ),
-            422,
-        )
+        return refuse_filter(problem, source, mint)
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
-    page = timeline.list_page(PAGE, position, source, mint)
+    page = timeline.list_page(PAGE_SIZE, position, source, mint)
     cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
     return render_template(
         "feed.html",
@@ -147,163 +159,157 @@ def show_feed():
     )
 
 
-def may_show(mint):
-    """What was typed into the filter, unless it may be a secret somebody pasted."""
-    return mint if len(mint) <= MAX_MINT and not holds_secret(mint) else ""
+def refuse_filter(problem: FilterProblem, source: str, mint: str) -> ResponseReturnValue:
+    # What was typed is shown again, unless it may be a secret that somebody pasted.
+    is_harmless = len(mint) <= MAX_MINT and not holds_secret(mint)
+    page = render_template(
+        "feed.html",
+        posts=[],
+        problem=problem,
+        sources=timeline.SOURCES,
+        source=source if source in timeline.SOURCES else "",
+        mint=mint if is_harmless else "",
+    )
+    return page, 422
 
 
-def find_filter_problem(source, mint):
-    """(field, what is allowed) of a filter nobody can mean, or None."""
+def find_filter_problem(source: str, mint: str | None) -> FilterProblem | None:
+    """Return what is wrong with the filters of the feed, None where nothing is."""
     if source not in timeline.SOURCES:
-        return "source", "Choose one of the list."
+        return FilterProblem("source", "Choose one from the list.")
     if mint and not is_address(mint):
-        return (
+        return FilterProblem(
             "mint",
-            (
-                "This is no token address: one has 32 to 44 letters and digits, such as the one"
-                " behind a token’s name here."
-            ),
+            "This is no token address. Paste the full address: 32 to 44 letters and digits.",
         )
+    return None
 
 
 @blueprint.get("/posts/<uid>")
-def show_one_post(uid):
+def show_one_post(uid: str) -> ResponseReturnValue:
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
     return render_template("post.html", post=post, drawn=draw_posts([post])[0])
 
 
-# ---- influencers ---------------------------------------------------------------------------------
-def find_profile(uid):
-    """The Bot as the interface shows it, as a dict; `openPositions` too. Problem for one that is
-    not there.
-    """
+# ---- bots ----------------------------------------------------------------------------------------
+def find_profile(uid: str) -> Json:
+    """Return the bot as the API shows it, with `openPositions`. Problem `not_found` without one."""
     row = queries.find_bot(uid)
     if row is None:
-        raise Problem("not_found", "there is no such influencer")
+        raise Problem("not_found", "there is no such bot")
     former = queries.list_former_wallets([row.id]).get(row.id, ())
-    return as_dict(
-        {
-            **show_bot(row, former, current_app.config["CANDOR"].base_url),
-            "openPositions": positions_of(row),
-        }
-    )
+    bot = show_bot(row, former, settings().base_url)
+    profile: Json = expand_json({**bot, "openPositions": positions_of(row)})
+    return profile
 
 
-def is_own(uid):
-    """Is the influencer this browser's to manage?"""
+def is_own(uid: str) -> bool:
+    """May this browser manage the bot?"""
     owner = sessions.find_owner()
     return owner is not None and queries.is_owner(owner.id, uid)
 
 
 @blueprint.get("/bots/<uid>")
-def show_profile(uid):
-    bot = find_profile(uid)
-    (posts, older_posts), (trades, older_trades) = list_posts_of(uid), list_trades_of(uid)
-    chart = (
-        current_app.draw_chart(bot["wallet"]["address"], orjson.dumps(bot["results"]))
-        if bot["wallet"] and bot["results"]
-        else ""
-    )
+def show_profile(uid: str) -> ResponseReturnValue:
+    bot, posts, trades = find_profile(uid), list_posts_of(uid), list_trades_of(uid)
+    has_chart = bot["wallet"] and bot["results"]
     return render_template(
         "bot.html",
         bot=bot,
-        posts=draw_posts(posts, "h3"),
-        older_posts=older_posts,
-        trades=draw_trades(trades),
-        older_trades=older_trades,
+        posts=draw_posts(posts.rows, "h3"),
+        older_posts=posts.cursor,
+        trades=draw_trades(trades.rows),
+        older_trades=trades.cursor,
         own=is_own(uid),
-        chart=chart,
+        chart=pieces.draw_wallet_chart(bot["wallet"]["address"], bot["results"])
+        if has_chart
+        else "",
         symbols=find_symbols(bot["openPositions"]),
         exact=exact,
     )
 
 
-def list_posts_of(uid):
+def list_posts_of(uid: str) -> ListPage[Json]:
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, 1)
-    rows, cursor = cut_page(
-        queries.list_posts(ON_PROFILE + 1, before and before[0], bot=uid),
-        ON_PROFILE,
-        scope,
-        lambda row: (row.id,),
-    )
-    return [show_post(row) for row in rows], cursor
+    rows = queries.list_posts(PROFILE_SIZE + 1, before[0] if before else None, bot=uid)
+    page = cut_page(rows, PROFILE_SIZE, scope, lambda row: (row.id,))
+    return ListPage([show_post(row) for row in page.rows], page.cursor)
 
 
-def list_trades_of(uid):
+def list_trades_of(uid: str) -> ListPage[Json]:
     scope = ("trades of", uid)
-    rows, cursor = cut_page(
-        queries.list_trades(
-            ON_PROFILE + 1, read_cursor("trades", scope, 3), shares=queries.find_wallets(bot=uid)
-        ),
-        ON_PROFILE,
-        scope,
-        lambda row: row.position,
+    rows = queries.list_trades(
+        PROFILE_SIZE + 1, read_trade_cursor("trades", scope), shares=queries.find_wallets(bot=uid)
     )
-    return as_dict(v1.show_trades(rows)), cursor
+    page = cut_page(rows, PROFILE_SIZE, scope, lambda row: row.position)
+    return ListPage(expand_json(v1.show_trades(page.rows)), page.cursor)
+
+
+def read_trade_cursor(name: str, scope: Scope) -> queries.Position | None:
+    position = read_cursor(name, scope, 3)
+    return (position[0], position[1], position[2]) if position else None
 
 
 @blueprint.get("/leaderboard")
-def show_leaderboard():
-    sort, window = (
-        read_choice("sort", leaderboard.SORTS, "pnl"),
-        read_choice("window", tuple(leaderboard.WINDOWS), "all"),
-    )
-    rows = leaderboard.show_entries(leaderboard.list_entries(sort, window, g.now)[:BOARD], sort)
+def show_leaderboard() -> ResponseReturnValue:
+    sort = read_choice("sort", leaderboard.SORTS, "pnl")
+    window = read_choice("window", tuple(leaderboard.WINDOWS), "all")
+    entries = leaderboard.list_entries(sort, window, g.now)[:MAX_RANKS]
     return render_template(
         "leaderboard.html",
-        rows=as_dict(rows),
+        rows=expand_json(leaderboard.show_entries(entries, sort)),
         sort=sort,
         window=window,
         windows=leaderboard.WINDOWS,
     )
 
 
-def read_choice(name, allowed, default):
-    text = request.args.get(name, default)
-    if text not in allowed:
-        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
-    return text
-
-
 # ---- tokens --------------------------------------------------------------------------------------
 @blueprint.get("/tokens/<mint>")
-def show_token(mint):
+def show_token(mint: str) -> ResponseReturnValue:
     if not is_address(mint):
-        raise Problem("not_found", "this is no token address: one has 32 to 44 letters and digits")
+        raise Problem(
+            "not_found", "a token address has 32 to 44 letters and digits; this is not one"
+        )
     scope = ("activity of", mint)
-    latest = queries.list_activity(mint, MARKS)
-    position = read_cursor("before", scope, 3)
-    rows, cursor = cut_page(
-        queries.list_activity(mint, PAGE + 1, position) if position else latest[: PAGE + 1],
-        PAGE,
-        scope,
-        lambda row: row.position,
-    )
-    timed = [
-        (row.block_time, row.side, row.sol_change) for row in latest if row.block_time is not None
-    ]
-    posts = [show_post(row) for row in queries.list_posts(ON_PROFILE, mint=mint)]
+    position = read_trade_cursor("before", scope)
+    latest = queries.list_activity(mint, MAX_MARKS)
+    rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
+    page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, lambda row: row.position)
+    posts = [show_post(row) for row in queries.list_posts(PROFILE_SIZE, mint=mint)]
     return render_template(
         "token.html",
         mint=mint,
         entry=market.find_entry(g.now, mint),
-        activity=[show_activity(row, mint) for row in rows],
-        cursor=cursor,
+        activity=[show_activity(row, mint) for row in page.rows],
+        cursor=page.cursor,
         sides=queries.count_sides(mint),
         tracked=queries.count_tracked(),
-        marks=charts.draw_marks(timed),
-        span=(min(timed)[0], max(timed)[0]) if timed else None,
+        timeline=draw_timeline(latest),
         posts=draw_posts(posts, "h3"),
     )
 
 
+def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
+    """Draw the trades whose time is known."""
+    return charts.draw_timeline(
+        [
+            charts.TimedTrade(row.block_time, row.side, row.sol_change)
+            for row in rows
+            if row.block_time is not None
+        ]
+    )
+
+
 @blueprint.get("/market")
-def show_market():
+def show_market() -> ResponseReturnValue:
     scope = ("market page",)
-    entries, last = market.list_market(g.now, PAGE, read_cursor("before", scope, 2))
+    position = read_cursor("before", scope, 2)
+    after = (position[0], position[1]) if position else None
+    entries, last = market.list_market(g.now, PAGE_SIZE, after)
     cursor = paging.write_cursor(current_app.secret_key, scope, last) if last else None
     return render_template(
         "market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now)
@@ -312,43 +318,39 @@ def show_market():
 
 # ---- paper mode ----------------------------------------------------------------------------------
 @blueprint.get("/traders")
-def show_traders():
+def show_traders() -> ResponseReturnValue:
     return render_template("traders.html", traders=paper.list_traders())
 
 
 @blueprint.get("/traders/<uid>")
-def show_trader(uid):
+def show_trader(uid: str) -> ResponseReturnValue:
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
-    equity = charts.draw_line(
-        [] if trader["performance"]["headlineSuppressed"] else paper.list_equity(uid)
-    )
+    withheld = trader["performance"]["headlineSuppressed"]
     return render_template(
         "trader.html",
         trader=trader,
-        equity=equity,
-        posts=draw_posts(trader["posts"][:ON_PROFILE], "h3"),
+        equity=None if withheld else charts.draw_equity(paper.list_equity(uid)),
+        posts=draw_posts(trader["posts"][:PROFILE_SIZE], "h3"),
     )
 
 
 @blueprint.get("/strategies")
-def show_strategies():
+def show_strategies() -> ResponseReturnValue:
     return render_template("strategies.html", comparison=paper.compare_families(g.now))
 
 
 # ---- about this instance -------------------------------------------------------------------------
 @blueprint.get("/create")
-def show_invitation():
-    return render_template(
-        "create.html", closed=current_app.config["CANDOR"].registration == "closed"
-    )
+def show_invitation() -> ResponseReturnValue:
+    return render_template("create.html", closed=settings().registration == "closed")
 
 
 @blueprint.get("/status")
-def show_status():
+def show_status() -> ResponseReturnValue:
     return render_template(
         "status.html",
-        health=health.check_health(current_app.config["CANDOR"], g.now),
+        health=health.check_health(settings(), g.now),
         market=market.show_market_health(g.now),
     )

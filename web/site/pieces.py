@@ -1,61 +1,87 @@
-"""Pieces of pages: posts, trades and charts, each drawn once for as long as nothing it shows moves,
-and the addresses of static files.
+"""Pieces of pages: posts, trades and charts as HTML, cached until what they show changes; and the
+addresses of static files.
 """
 
 import functools
 import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import orjson
-from flask import current_app, g, url_for
+from flask import Flask, current_app, g, url_for
 
 from chain.amounts import exact
 from web.api import market, queries
+from web.api.serialize import Json
+from web.api.statements import OriginRow
 from web.site import charts, words
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
+MAX_POSTS, MAX_TRADES, MAX_CHARTS = 1024, 1024, 256
 
 
-def asset(name):
-    """The address of a file in static/, which changes with its content, so that browsers may keep
-    it for ever.
+@dataclass(frozen=True)
+class PieceCache:
+    """The drawing functions of one application, with what they drew lately."""
+
+    draw_post: Callable[[bytes, str, str], str]
+    draw_trade: Callable[[bytes, str | None], str]
+    draw_chart: Callable[[str, bytes], str]
+
+
+@dataclass(frozen=True)
+class MatchedLot:
+    """A purchase that a sale was matched with.
+
+    `signature` is None for a lot held before observing began; `block_time`: Unix seconds; `amount`:
+    exact decimal text; `cost_lamports`: None where the cost is unknown.
+    """
+
+    signature: str | None
+    block_time: int | None
+    amount: str
+    cost_lamports: str | None
+
+
+def init_app(app: Flask) -> None:
+    app.extensions["pieces"] = PieceCache(
+        functools.lru_cache(MAX_POSTS)(_draw_post),
+        functools.lru_cache(MAX_TRADES)(_draw_trade),
+        functools.lru_cache(MAX_CHARTS)(_draw_chart),
+    )
+
+
+def _cache() -> PieceCache:
+    return cast(PieceCache, current_app.extensions["pieces"])
+
+
+def _macros() -> Any:
+    """Return the macros of templates/macros.html as functions."""
+    return current_app.jinja_env.get_template("macros.html").module
+
+
+# ---- static files --------------------------------------------------------------------------------
+def asset(name: str) -> str:
+    """Return the address of a file in static/. It changes with the content, so that browsers may
+    keep the file forever.
     """
     return url_for("static", filename=name, v=_digest(name))
 
 
 @functools.cache
-def _digest(name):
+def _digest(name: str) -> str:
     return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
 
 
-def find_pieces():
-    """The macros of templates/macros.html as functions."""
-    return current_app.jinja_env.get_template("macros.html").module
-
-
-def draw_post(stored, said_at, heading):
-    """HTML of a post. `stored`: JSON of [post, symbols]; `said_at`: how its age is said now, which
-    is all that moves by itself.
-    """
-    return find_pieces().post(*orjson.loads(stored), heading)
-
-
-def draw_trade(stored, said_at):
-    """HTML of a trade. `stored`: JSON of [trade, lots, symbols]."""
-    return find_pieces().trade(*orjson.loads(stored))
-
-
-def draw_chart(address, results):
-    """HTML of a wallet's curve and its table; it moves with the wallet's `results`."""
-    stretches = charts.book_stretches(queries.list_days(address))
-    return find_pieces().chart(stretches, charts.draw_curve(stretches)) if stretches else ""
-
-
-def draw_posts(posts, heading="h2"):
+# ---- posts ---------------------------------------------------------------------------------------
+def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
+    """Return the HTML of posts, each under a heading of this level."""
     symbols = find_symbols(posts)
     return [
-        current_app.draw_post(
-            orjson.dumps([post, choose(symbols, post["tokenAddresses"])]),
+        _cache().draw_post(
+            orjson.dumps({"post": post, "symbols": _choose(symbols, post["tokenAddresses"])}),
             words.ago(post["createdAt"], g.now),
             heading,
         )
@@ -63,17 +89,26 @@ def draw_posts(posts, heading="h2"):
     ]
 
 
-def draw_trades(trades):
-    """`trades` as dicts."""
+def _draw_post(arguments: bytes, age: str, heading: str) -> str:
+    """Draw a post. `arguments`: JSON of the macro's.
+
+    The macro tells the age itself; here it is a part of the cache's key, for it changes by itself.
+    """
+    return cast(str, _macros().post(**orjson.loads(arguments), heading=heading))
+
+
+# ---- trades --------------------------------------------------------------------------------------
+def draw_trades(trades: Sequence[Json]) -> list[str]:
+    """Return the HTML of trades."""
     symbols, lots = find_symbols(trades), find_lots(trades)
     return [
-        current_app.draw_trade(
+        _cache().draw_trade(
             orjson.dumps(
-                [
-                    trade,
-                    lots[trade["id"]],
-                    choose(symbols, (change["mint"] for change in trade["tokenChanges"])),
-                ]
+                {
+                    "trade": trade,
+                    "lots": lots[trade["id"]],
+                    "symbols": _choose(symbols, _mints_of(trade)),
+                }
             ),
             words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None,
         )
@@ -81,54 +116,35 @@ def draw_trades(trades):
     ]
 
 
-def choose(symbols, mints):
-    return {mint: symbols[mint] for mint in mints if mint in symbols}
+def _draw_trade(arguments: bytes, age: str | None) -> str:
+    """Draw a trade. `arguments` and `age` as in _draw_post."""
+    return cast(str, _macros().trade(**orjson.loads(arguments)))
 
 
-def find_symbols(shown):
-    """{mint: symbol} of all tokens these posts, trades or positions name."""
-    mints = {
-        mint
-        for one in shown
-        for mint in (
-            one.get("mint"),
-            *one.get("tokenAddresses", ()),
-            *(c["mint"] for c in one.get("tokenChanges", ())),
-        )
-        if mint
-    }
-    return market.find_symbols(sorted(mints))
-
-
-def find_lots(trades):
-    """{trade id: [(origin, amount, lamports or None)...]}: what each sale was matched with.
-    `origin`: the OriginRow of the purchase as a dict, or None.
-    """
-    origins = queries.find_origins(
-        sorted(
-            {
-                lot["tradeId"]
-                for trade in trades
-                for lot in trade["realized"]["lots"]
-                if lot["tradeId"]
-            }
-        )
-    )
+def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
+    """Return {trade id: the lots each sale was matched with}."""
+    ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
+    origins = queries.find_origins(sorted(filter(None, ids)))
     return {
         trade["id"]: [
-            (
-                origins[lot["tradeId"]]._asdict() if lot["tradeId"] in origins else None,
-                exact(int(lot["amountRaw"]), find_decimals(trade)),
-                lot["costLamports"],
-            )
+            _match(lot, origins.get(lot["tradeId"]), _find_sold_decimals(trade))
             for lot in trade["realized"]["lots"]
         ]
         for trade in trades
     }
 
 
-def find_decimals(trade):
-    """Of the token that was sold: the one that fell."""
+def _match(lot: Json, origin: OriginRow | None, decimals: int) -> MatchedLot:
+    return MatchedLot(
+        origin.signature if origin else None,
+        origin.block_time if origin else None,
+        exact(int(lot["amountRaw"]), decimals),
+        lot["costLamports"],
+    )
+
+
+def _find_sold_decimals(trade: Json) -> int:
+    """Return the decimals of the token that was sold: the one whose balance fell."""
     return next(
         (
             change["decimals"]
@@ -137,3 +153,34 @@ def find_decimals(trade):
         ),
         0,
     )
+
+
+# ---- charts --------------------------------------------------------------------------------------
+def draw_wallet_chart(address: str, results: Json) -> str:
+    """Return the HTML of a wallet's curve and its table. It changes with the wallet's results."""
+    return _cache().draw_chart(address, orjson.dumps(results))
+
+
+def _draw_chart(address: str, results: bytes) -> str:
+    intervals = charts.group_days(queries.list_days(address))
+    curve = charts.draw_curve(intervals)
+    return cast(str, _macros().chart(intervals, curve)) if curve else ""
+
+
+# ---- names of tokens -----------------------------------------------------------------------------
+def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
+    """Return {mint: symbol} of all tokens that these posts, trades or positions name."""
+    return market.find_symbols(sorted({mint for one in shown for mint in _mints_of(one)}))
+
+
+def _mints_of(shown: Json) -> list[str]:
+    mints = (
+        shown.get("mint"),
+        *shown.get("tokenAddresses", ()),
+        *(change["mint"] for change in shown.get("tokenChanges", ())),
+    )
+    return [mint for mint in mints if mint]
+
+
+def _choose(symbols: dict[str, str], mints: Collection[str]) -> dict[str, str]:
+    return {mint: symbols[mint] for mint in mints if mint in symbols}
