@@ -1,8 +1,8 @@
-"""Job: from watched wallets to receipts to books. It moves data and decides little: what a receipt
-means is decided in chain/.
+"""Job: from watched wallets to transactions to ledgers. It moves data and decides little: chain/
+decides what a transaction means.
 
-A look at a wallet compares the node's balances with the books, lists what arrived at its head, goes
-on with walks over the whole history and fetches receipts that are listed and not yet stored.
+A poll of a wallet compares the node's balances with the ledger, lists what arrived at its head,
+goes on with full scans of its history and fetches receipts that are listed and not yet stored.
 Network first, then short writes; a kill at any moment loses no more than the answer that was on its
 way.
 """
@@ -18,12 +18,12 @@ import storage
 from chain.coverage import Progress
 from chain.rpc import THROTTLED, Unavailable
 from chain.store import (
-    distrust_trades,
+    mark_differing_trades,
 )
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
-from observing.entries import fetch_missing, read_entries_again
+from observing.entries import fetch_missing, reread_entries
 from observing.repair import Repair
-from observing.state import MAX_SLEEP, WALK_EVERY
+from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP
 from storage import in_parts
 
 # refused receipts that coverage names
@@ -43,7 +43,7 @@ class Observer(Repair):
         self._left, self.troubled = set(), set()
         wallets = self._list_due(now)
         try:
-            more = self._look(wallets, now)
+            more = self._poll(wallets, now)
             for wallet in wallets:
                 self._attempt(self._finish, wallet, now, more)
         except OperationalError:
@@ -80,7 +80,7 @@ class Observer(Repair):
             .where(Attachment.detached_at.is_null(), is_wallet)
         )
 
-    def _look(self, wallets, now):
+    def _poll(self, wallets, now):
         span = max(2.0, self.config.observer_interval_seconds)
         self._end = self._begun + span
         try:
@@ -92,12 +92,12 @@ class Observer(Repair):
             )
             worth = [w for w in wallets if self._attempt(self._is_worth_comparing, w)]
             self._compare_balances(worth, self._begun + span / 3)
-            self._store_looks(wallets, now)
+            self._store_polls(wallets, now)
             for wallet in wallets:
                 self._attempt(self._take_news, wallet, now)
             self._tell_time(wallets)
             self._list_heads(wallets, self._begun + span / 2, now)
-            self._store_looks(wallets, now)
+            self._store_polls(wallets, now)
             self._end = max(self._end, self.clock() + span / 4)
             more = self._work_through(wallets, now)
             opened = [w for w in wallets if not more and self._attempt(self._is_open, w)]
@@ -124,10 +124,10 @@ class Observer(Repair):
         """One step: what is waited for, else a page of a walk, else the back-fill. Returns whether
         there may be more to do at once.
 
-        Walks come before the back-fill, which then goes from the beginning on: what is folded stays
-        folded.
+        Full scans come before the backfill, which then goes from the beginning on: what is applied
+        stays applied.
         """
-        steps = self._fetch_urgent, self._walk_on, self._fetch_backlog, self._list_token_accounts
+        steps = self._fetch_urgent, self._full_scan, self._fetch_backlog, self._list_token_accounts
         worked = any(self._attempt(step, wallet, now) for step in steps)
         self._attempt(self._index_slots, wallet)
         if worked:
@@ -135,8 +135,8 @@ class Observer(Repair):
         return worked
 
     def _show_work(self, wallet, now):
-        self._latch_whole(wallet)
-        if self.clock() >= self._watches[wallet.id].fold_after:
+        self._mark_backfilled(wallet)
+        if self.clock() >= self._watches[wallet.id].apply_after:
             self._publish(wallet, now)
 
     def _prepare(self, wallet):
@@ -144,12 +144,12 @@ class Observer(Repair):
         and the program table that hold now.
         """
         if wallet.rules != self.rules:
-            read_entries_again(wallet, self.programs)
+            reread_entries(wallet, self.programs)
             Wallet.update(rules=self.rules).where(Wallet.id == wallet.id).execute()
             wallet.rules = self.rules
             self._forget_wallet(wallet.id)
         watch = self._watches[wallet.id]
-        if self._begun - watch.receipts_checked_at >= WALK_EVERY / 1000:
+        if self._begun - watch.receipts_checked_at >= FULL_SCAN_INTERVAL_MS / 1000:
             watch.receipts_checked_at = self._begun
             if fetch_missing(wallet):
                 self._forget_wallet(wallet.id)
@@ -158,7 +158,7 @@ class Observer(Repair):
             .where(WalletSignature.wallet == wallet.id, WalletSignature.state == "stored")
             .count()
         )
-        if stored != self._book(wallet).count:
+        if stored != self._ledger(wallet).count:
             self._forget_wallet(wallet.id)
 
     def _take_news(self, wallet, now):
@@ -189,12 +189,12 @@ class Observer(Repair):
 
     def _finish(self, wallet, now, more):
         progress = self._progress(wallet)
-        self._note_look(wallet, now)
+        self._note_poll(wallet, now)
         if wallet.whole and progress.pending == progress.stuck:
             self._count_misses(wallet)
             try:
                 self._attempt(self._store_untouched, wallet)
-                more = self._attempt(self._heal, wallet, now) or more
+                more = self._attempt(self._repair, wallet, now) or more
             except Unavailable as error:
                 self.problem = str(error)
         self._clear_trouble(wallet)
@@ -206,8 +206,8 @@ class Observer(Repair):
     def _progress(self, wallet):
         columns = Address.address, Address.walks, Address.walk_cursor, Address.walk_new
         addresses = list(Address.select(*columns).where(Address.wallet == wallet.id).namedtuples())
-        watch, book = self._watches[wallet.id], self._book(wallet)
-        left_out = wallet.accounts_left_out or book.seen.keys() - {a.address for a in addresses}
+        watch, ledger = self._watches[wallet.id], self._ledger(wallet)
+        left_out = wallet.accounts_left_out or ledger.seen.keys() - {a.address for a in addresses}
         mine = WalletSignature.wallet == wallet.id
         pending = mine & (WalletSignature.state == "pending")
         refused = (
@@ -218,7 +218,7 @@ class Observer(Repair):
         )
         verdicts = self._verdicts(wallet)
         unexplained = tuple(
-            (a, book.seen[a].slot if a in book.seen else 0, watch.holdings[a].slot)
+            (a, ledger.seen[a].slot if a in ledger.seen else 0, watch.holdings[a].slot)
             for a in self._unexplained(wallet)
         )
         return Progress(
@@ -243,11 +243,11 @@ class Observer(Repair):
         )
 
     def _publish(self, wallet, now):
-        book, progress = self._book(wallet), self._progress(wallet)
-        self.books.publish(wallet, progress, now)
+        ledger, progress = self._ledger(wallet), self._progress(wallet)
+        self.ledger_store.publish(wallet, progress, now)
         self.say(
-            f"{wallet.address}: {book.count} receipts, {progress.pending} pending,"
-            f" {book.totals.trades} trades"
+            f"{wallet.address}: {ledger.count} receipts, {progress.pending} pending,"
+            f" {ledger.totals.trades} trades"
         )
 
 
@@ -255,13 +255,13 @@ def observe_once(observer, now, sleep=time.sleep):
     """Look at every wallet until nothing is left to do at once, or nobody answers; the caller holds
     the work lock. Each wallet's coverage, by address.
     """
-    troubles, looks = 0, 0
+    troubles, polls = 0, 0
     # a balance that walking does not explain is told by a second look
-    while looks < 2 and troubles < PATIENCE:
+    while polls < 2 and troubles < PATIENCE:
         Wallet.update(due_at=0).execute()
         more = observer.run_tick(now)
         trouble = observer.problem or observer.troubled
-        looks, troubles = looks + (not more and not trouble), troubles + 1 if trouble else 0
+        polls, troubles = polls + (not more and not trouble), troubles + 1 if trouble else 0
         # as long as an endpoint rests that was asked too often
         pause = THROTTLED if trouble else 0.0
         sleep(pause)
@@ -280,17 +280,17 @@ def rebuild(observer, wallets, now):
     """
     report = []
     for wallet in list(wallets):
-        (entries, lost), sums = read_entries_again(wallet, observer.programs), _list_sums(wallet)
+        (entries, lost), sums = reread_entries(wallet, observer.programs), _list_sums(wallet)
         if entries or lost:
             # whoever observes it has other entries in memory: they are read again
             Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
-        distrust_trades(wallet.id)
+        mark_differing_trades(wallet.id)
         before = dict(
             Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
         )
-        observer.books.forget(wallet.id)
-        observer.books.take(wallet)
-        observer.books.publish(wallet, None, now)
+        observer.ledger_store.forget(wallet.id)
+        observer.ledger_store.apply(wallet)
+        observer.ledger_store.publish(wallet, None, now)
         after = dict(
             Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
         )

@@ -84,7 +84,7 @@ def measure(settings, count, trace):
     wallet = models.Wallet.get()
     if trace:
         tracemalloc.start()
-    fresh = store.Books()
+    fresh = store.LedgerStore()
     tell("folding all from the database", lambda: fresh.take(wallet), statements)
     tell(
         "publishing it, nothing differs", lambda: fresh.publish(wallet, None, seen.now), statements
@@ -93,7 +93,7 @@ def measure(settings, count, trace):
         print(f"    peak of both {tracemalloc.get_traced_memory()[1] >> 20} MB")
         tracemalloc.stop()
     models.Trade.update(digest="").execute()
-    fresh = store.Books()
+    fresh = store.LedgerStore()
     fresh.take(wallet)
     tell(
         "publishing it, every row differs (the database is locked)",
@@ -102,7 +102,7 @@ def measure(settings, count, trace):
     )
     models.Trade.delete().execute()
     models.TradeMint.delete().execute()
-    fresh = store.Books()
+    fresh = store.LedgerStore()
     fresh.take(wallet)
     tell(
         "publishing it, no row is there (the database is locked)",

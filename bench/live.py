@@ -148,7 +148,7 @@ def observe(folder, runtime, given):
     storage.migrate(storage.connect(settings))
     with storage.database.connection_context():
         seen = Lookout.begin(settings, wallets=runtime.wallets)
-        shown, looks, final = {}, [], Finality(runtime)
+        shown, polls, final = {}, [], Finality(runtime)
 
         def note(_):
             rows = models.Trade.select(models.Trade.signature, models.Trade.slot).where(
@@ -162,7 +162,7 @@ def observe(folder, runtime, given):
         ends, complete = None, 0
         while ends is None or time.monotonic() < ends:
             begun = time.monotonic()
-            looks.append(begun)
+            polls.append(begun)
             seen.observer.run_tick(time.time_ns() // 10**6)
             if ends is None and runtime.driver.poll() is not None:
                 ends = time.monotonic() + 60
@@ -175,7 +175,7 @@ def observe(folder, runtime, given):
                 break
             time.sleep(max(0.0, given.interval - (time.monotonic() - begun)))
         final.end()
-        return judge(runtime, given, seen, shown, looks, final)
+        return judge(runtime, given, seen, shown, polls, final)
 
 
 class Finality:
@@ -198,7 +198,7 @@ class Finality:
         self._thread.join()
 
 
-def judge(runtime, given, seen, shown, looks, final):
+def judge(runtime, given, seen, shown, polls, final):
     stats = runtime.ask("/control", {"faults": "none"})
     said = json.loads(runtime.driver.stdout.read())
     short = 0
@@ -244,7 +244,7 @@ def judge(runtime, given, seen, shown, looks, final):
     spans = [(final.times[slot], when) for slot, when in shown.values() if slot in final.times]
     lags, polls = (
         sorted(when - since for since, when in spans),
-        Counter(bisect(looks, when) - bisect(looks, since) for since, when in spans),
+        Counter(bisect(polls, when) - bisect(polls, since) for since, when in spans),
     )
     print(
         f"{said['sent']} transactions sent, {stats['requests']} requests,"
@@ -255,7 +255,7 @@ def judge(runtime, given, seen, shown, looks, final):
         f"shown after finality: median {lags[len(lags) // 2]:.2f} s, 99 of 100 within"
         f" {lags[len(lags) * 99 // 100]:.2f} s, worst {lags[-1]:.2f} s; by the look that was under"
         f" way or the first begun after it {polls[0] + polls[1]}, by the second {polls[2]}, later"
-        f" {sum(n for looked, n in polls.items() if looked > 2)}; a look every"
-        f" {(looks[-1] - looks[0]) / (len(looks) - 1):.2f} s"
+        f" {sum(n for looked, n in polls.items() if looked > 2)}; a poll every"
+        f" {(polls[-1] - polls[0]) / (len(polls) - 1):.2f} s"
     )
     return int(bool(short))

@@ -24,7 +24,7 @@ from chain import base58
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
-from chain.store import Books
+from chain.store import LedgerStore
 from chain.verify import judge
 from market.tables import Token
 from models import Address, Bot, Key, Trade, Wallet, WalletSignature
@@ -254,9 +254,11 @@ def watch(wallet, story, times, rules, now):
         Wallet.update(whole=True, rules=rules, accounts_at=now).where(
             Wallet.id == wallet.id
         ).execute()
-    wallet.whole, wallet.observed_to, books = True, now // 1000, Books()
-    books.take(wallet)
-    books.publish(wallet, Progress(looked=True, listed=True, confirmed=True, closed=True), now)
+    wallet.whole, wallet.observed_to, ledger_store = True, now // 1000, LedgerStore()
+    ledger_store.apply(wallet)
+    ledger_store.publish(
+        wallet, Progress(looked=True, listed=True, confirmed=True, closed=True), now
+    )
 
 
 def show_sighting(wallet, entry, now):

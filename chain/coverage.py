@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from chain.entries import Entry
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.lots import Gap, Seen
 
 # receipts of one slot whose order is searched for; beyond that it stays unresolved
@@ -77,8 +77,8 @@ def _search(
 
 # ---- the closing check ---------------------------------------------------------------------------
 def is_explained(seen: Seen | None, amount: int, lamports: int, slot: int) -> bool | None:
-    """Is what the node says of an own account at `slot` what the books say? None: the node is
-    behind the books and proves nothing.
+    """Is what the node says of an own account at `slot` what the ledger says? None: the node is
+    behind the ledger and proves nothing.
 
     `seen`: ledger.Seen or None; `amount`, `lamports`: 0 where the account is gone or another's.
     """
@@ -95,7 +95,7 @@ class Progress:
     """How far observing has come.
 
     `listed`: every address was walked to its end once. `confirmed`: and again, listing nothing new.
-    `closed`: the node's balances were the books' at the last look. `unexplained`: [(address, last
+    `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
     slot known, slot of the look), ...] balances that walking did not explain.
     """
 
@@ -118,11 +118,11 @@ class Progress:
     trouble: str | None = None
 
 
-def decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str | None]:
+def decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], str | None]:
     """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
     end to end.
     """
-    state, gaps, note = _decide_state(book, progress)
+    state, gaps, note = _decide_state(ledger, progress)
     return state, gaps, add_trouble(note, progress.trouble)
 
 
@@ -163,14 +163,14 @@ OLDER = (
 )
 
 
-def _decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str | None]:
+def _decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], str | None]:
     if progress.program:
         return "none", [], IS_PROGRAM
     if not progress.looked:
         return "none", [], NOT_POLLED
     if not progress.listed or progress.pending > progress.stuck:
         return "backfilling", [], FETCHING
-    gaps = _list_gaps(book, progress)
+    gaps = _list_gaps(ledger, progress)
     if progress.capped:
         return "partial", gaps, CAPPED
     if progress.accounts_capped:
@@ -181,14 +181,14 @@ def _decide_state(book: Book, progress: Progress) -> tuple[str, list[Gap], str |
         return "partial", gaps, STUCK
     if not progress.confirmed or not progress.closed:
         return "backfilling", gaps, UNCONFIRMED
-    if book.opened:
+    if ledger.opened:
         return "partial", gaps, OLDER
     return "complete", gaps, None
 
 
-def _list_gaps(book: Book, progress: Progress) -> list[Gap]:
+def _list_gaps(ledger: Ledger, progress: Progress) -> list[Gap]:
     """Breaks in the chain of balances, balances it does not lead to, and refused receipts."""
-    gaps = {*book.gaps}
+    gaps = {*ledger.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}
     return sorted(gaps, key=lambda g: (g.from_slot, g.to_slot, g.reason))

@@ -1,4 +1,4 @@
-"""One receipt as it concerns one wallet: the line that goes into the wallet's books. Pure; kept as
+"""One receipt as it concerns one wallet: the line that goes into the wallet's ledger. Pure; kept as
 JSON so that folding needs no parsing.
 """
 
@@ -23,7 +23,11 @@ class Entry:
 
     `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's,
     for orders only: an escrow is one. `unowned`: token accounts whose owner the receipt does not
-    tell; if one turns out to be the wallet's, the entry is read again.
+    tell; if one turns out to be the wallet's, the entry is read again. `sponsored`: lamports that
+    others put into own accounts as rent. `beside_sol`, `beside_tokens`: the part of `sol` and
+    `tokens` that did not pass through the venue. `explained_percent`: 0 to 100, how much of the
+    trade left or entered `counterparties`, the accounts that the call trades with; None where
+    nothing is priced.
     """
 
     signature: str
@@ -43,6 +47,11 @@ class Entry:
     balances: tuple
     others: tuple = ()
     unowned: tuple = ()
+    sponsored: int = 0
+    beside_sol: int = 0
+    beside_tokens: tuple = ()
+    explained_percent: int | None = None
+    counterparties: tuple = ()
 
     def dump(self) -> str:
         return json.dumps(astuple(self), separators=(",", ":"))
@@ -91,6 +100,7 @@ def read_entry(
         balances=effect.balances,
         others=_others(receipt, effect) if kind.kind.startswith("order_") else (),
         unowned=effect.unowned,
+        sponsored=effect.sponsored,
     )
 
 

@@ -1,8 +1,8 @@
 """First in, first out, in integers: from a wallet's entries in chain order to lots, results and
 gaps. Pure.
 
-Rules: accounting.md sections 3 and 4. A `Book` takes entries one after another; taking them again
-from the start gives the same book.
+A `Ledger` applies entries one after another; applying them again from the start gives the same
+ledger.
 """
 
 from bisect import insort
@@ -16,24 +16,24 @@ from chain.lots import Booked, Gap, Lot, Opening, Seen, Slice, Totals, share
 
 
 @dataclass
-class Book:
-    """The books of one wallet.
+class Ledger:
+    """The ledger of one wallet.
 
-    `whole`: has the whole history been listed? Until then every sale stands after an open gap.
-    `gaps` are the breaks of the chain of balances. `expected`, `doubtful`: what an earlier fold of
-    these entries found out too late, so that it holds from its beginning on: opening inventory by
-    address; by mint (None: the whole wallet) the slot after which its history has a gap. Where
-    `stale`, the entries are to be taken by `again()`. `untouched`: Opening by address of accounts
-    that hold something and that no receipt touched so far; one that does makes it void.
+    `backfilled`: has the whole history been listed? Until then every sale stands after an open gap.
+    `gaps` are the breaks of the chain of balances. `expected`, `gap_starts`: what an earlier pass
+    over these entries found out too late, so that it holds from the beginning on: opening inventory
+    by address; by mint (None: the whole wallet) the slot after which its history has a gap. Where
+    `stale`, the entries are to be applied again to `restart()`. `untouched`: Opening by address of
+    accounts that hold something and that no receipt touched so far; one that does makes it void.
     """
 
-    whole: bool = True
+    backfilled: bool = True
     untouched: dict = field(default_factory=dict)
     expected: dict = field(default_factory=dict)
-    doubtful: dict = field(default_factory=dict)
+    gap_starts: dict = field(default_factory=dict)
     # the same two, as these entries tell
     found: dict = field(default_factory=dict)
-    found_doubtful: dict = field(default_factory=dict)
+    found_gap_starts: dict = field(default_factory=dict)
     # mint -> [Lot, ...] with something left, oldest first
     lots: dict = field(default_factory=dict)
     decimals: dict = field(default_factory=dict)
@@ -73,16 +73,16 @@ class Book:
         for opening in (self.untouched | self.expected).values():
             self._lay(opening)
 
-    def again(self) -> "Book":
-        """An empty Book for the same entries, which knows what this one found out about the
+    def restart(self) -> "Ledger":
+        """An empty Ledger for the same entries, which knows what this one found out about the
         beginning.
         """
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
-        return Book(
-            whole=self.whole,
+        return Ledger(
+            backfilled=self.backfilled,
             untouched=still,
             expected=dict(self.found),
-            doubtful=dict(self.found_doubtful),
+            gap_starts=dict(self.found_gap_starts),
         )
 
     @property
@@ -96,20 +96,22 @@ class Book:
                 self.found.get(address) != opening
                 for address, opening in (self.untouched | self.expected).items()
             )
-            or any(self.found_doubtful.get(mint) != slot for mint, slot in self.doubtful.items())
+            or any(
+                self.found_gap_starts.get(mint) != slot for mint, slot in self.gap_starts.items()
+            )
         )
 
     # ---- one entry -------------------------------------------------------------------------------
-    def take(self, entry: Entry) -> Booked:
+    def apply(self, entry: Entry) -> Booked:
         """Book one entry; entries must come in chain order. Returns Booked."""
         if self.first_slot is None:
             self.first_slot = entry.slot
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
         self._place = self._place + 1 if entry.slot == self.last_slot else 0
         self.last_slot, self.count = entry.slot, self.count + 1
-        for mint, slot in self.doubtful.items():
+        for mint, slot in self.gap_starts.items():
             if slot < entry.slot:
-                self._doubt(mint)
+                self._mark_broken(mint)
         for balance in entry.balances:
             self._check_chain(entry, balance)
         for mint, _, decimals in entry.tokens:
@@ -139,7 +141,7 @@ class Book:
     def _book_sale(self, entry: Entry, mint: str, amount: int, residues: dict[str, int]) -> Booked:
         slices = self._cut(mint, amount)
         self._put_unknown(entry, residues)
-        if not self.whole or self._broken_all or mint in self._broken:
+        if not self.backfilled or self._broken_all or mint in self._broken:
             return Booked(entry, _flags(entry, "incomplete_history"), "unmatched", unmatched=amount)
         flags = _flags(
             entry,
@@ -356,14 +358,14 @@ class Book:
         mint = None if mint == WRAPPED_SOL else mint
         if gap not in self.gaps:
             self.gaps.append(gap)
-        begin = self.found_doubtful[mint] = min(
-            gap.from_slot, self.found_doubtful.get(mint, gap.from_slot)
+        begin = self.found_gap_starts[mint] = min(
+            gap.from_slot, self.found_gap_starts.get(mint, gap.from_slot)
         )
         taken = max(self._taken.values(), default=0) if mint is None else self._taken.get(mint, 0)
-        self._late = self._late or (taken > begin and self.doubtful.get(mint, taken) > begin)
-        self._doubt(mint)
+        self._late = self._late or (taken > begin and self.gap_starts.get(mint, taken) > begin)
+        self._mark_broken(mint)
 
-    def _doubt(self, mint: str | None) -> None:
+    def _mark_broken(self, mint: str | None) -> None:
         if mint is None:
             self._broken_all = True
         else:

@@ -79,7 +79,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Booked:
-    """What the books made of one entry. `status`: matched | partial | unmatched | not_applicable;
+    """What the ledger made of one entry. `status`: matched | partial | unmatched | not_applicable;
     amounts None where unknown.
 
     `lots`: ((origin signature or None, raw amount, lamports or None), ...) a sale took.

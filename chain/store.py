@@ -1,6 +1,6 @@
 """From stored entries to what readers see: trades, results, positions, coverage. No network here.
 
-A refold writes only the rows that differ, in one short transaction, so that the order in which
+A rebuild writes only the rows that differ, in one short transaction, so that the order in which
 receipts arrived leaves no trace.
 """
 
@@ -22,7 +22,7 @@ from chain.amounts import sol
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.kinds import TRADES
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.lots import Booked, Opening
 from chain.trade_store import store_trades
 from models import (
@@ -46,7 +46,7 @@ class PendingLedger:
     written, or (None) dropped.
     """
 
-    book: Book
+    ledger: Ledger
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
@@ -57,93 +57,103 @@ class PendingLedger:
     place: tuple[int | None, int] = (None, 0)
 
 
-class Books:
+class LedgerStore:
     """The ledgers of all wallets, in memory: what arrives at the head costs only itself. Of what
     is stored as it should be, nothing is kept.
     """
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
-        self._kept, self._follow_up = {}, follow_up
+        self._pending, self._follow_up = {}, follow_up
 
     def forget(self, wallet_id: int) -> None:
-        self._kept.pop(wallet_id, None)
+        self._pending.pop(wallet_id, None)
 
-    def take(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Book:
-        """The Book of a wallet with these new entries; folded again from the start where one is not
+    def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
+        """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
         newer than all before.
         """
-        kept = self._kept.get(wallet.id)
-        if kept is None or kept.book.whole != wallet.whole or not _extends(kept.book, new):
-            kept = self._kept[wallet.id] = PendingLedger(
-                Book(whole=wallet.whole, untouched=read_untouched(wallet.id))
+        pending = self._pending.get(wallet.id)
+        if (
+            pending is None
+            or pending.ledger.backfilled != wallet.whole
+            or not _extends(pending.ledger, new)
+        ):
+            pending = self._pending[wallet.id] = PendingLedger(
+                Ledger(backfilled=wallet.whole, untouched=read_untouched(wallet.id))
             )
-            _take_again(wallet, kept)
+            _rebuild(wallet, pending)
         else:
-            for entry in order_entries(new, kept.book.seen):
-                kept.rows[entry.signature] = take_entry(wallet, kept, entry)
-        if kept.book.stale:
-            kept = self._kept[wallet.id] = PendingLedger(kept.book.again())
-            _take_again(wallet, kept)
-        return kept.book
+            for entry in order_entries(new, pending.ledger.seen):
+                pending.rows[entry.signature] = apply_entry(wallet, pending, entry)
+        if pending.ledger.stale:
+            pending = self._pending[wallet.id] = PendingLedger(pending.ledger.restart())
+            _rebuild(wallet, pending)
+        return pending.ledger
 
     def last_time(self, wallet_id: int) -> int | None:
-        """Block time of the newest receipt in the books of a wallet, or None."""
-        kept = self._kept.get(wallet_id)
-        return kept and kept.last_time
+        """Block time of the newest receipt in the ledger of a wallet, or None."""
+        pending = self._pending.get(wallet_id)
+        return pending and pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write what follows from the books: trades, the wallet's derived columns and what
+        """Write what follows from the ledger: trades, the wallet's derived columns and what
         `follow_up` makes of them, in one transaction.
 
         `progress`: chain.coverage.Progress; None leaves the coverage as it was said last (nothing
         was looked at).
         """
-        kept = self._kept[wallet.id]
+        pending = self._pending[wallet.id]
         with storage.writing():
-            changed = replace_trades(wallet.id, kept.rows)
-            replace_hours(wallet.id, kept.hours)
-            _replace_summary(wallet, kept, progress)
+            changed = replace_trades(wallet.id, pending.rows)
+            replace_hours(wallet.id, pending.hours)
+            _replace_summary(wallet, pending, progress)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
-        kept.rows, kept.hours = {}, {}
+        pending.rows, pending.hours = {}, {}
 
 
-def _extends(book: Book, new: Iterable[Entry]) -> bool:
-    return all(book.last_slot is None or entry.slot > book.last_slot for entry in new)
+def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
+    return all(ledger.last_slot is None or entry.slot > ledger.last_slot for entry in new)
 
 
-def _take_again(wallet: Wallet, kept: PendingLedger) -> None:
+def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries slot by slot, so that a long past is never held in memory."""
     stored = dict(
         Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
     )
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
         for row in [
-            take_entry(wallet, kept, entry) for entry in order_entries(group, kept.book.seen)
+            apply_entry(wallet, pending, entry)
+            for entry in order_entries(group, pending.ledger.seen)
         ]:
             if stored.pop(row["signature"], None) != row["digest"]:
-                kept.rows[row["signature"]] = row
-    kept.rows |= dict.fromkeys(stored)
+                pending.rows[row["signature"]] = row
+    pending.rows |= dict.fromkeys(stored)
     hours = read_hours(wallet.id)
-    kept.hours = {
-        hour: kept.hours.get(hour)
-        for hour in kept.hours.keys() | hours.keys()
-        if hours.get(hour) != kept.hours.get(hour)
+    pending.hours = {
+        hour: pending.hours.get(hour)
+        for hour in pending.hours.keys() | hours.keys()
+        if hours.get(hour) != pending.hours.get(hour)
     }
 
 
-def take_entry(wallet: Wallet, kept: PendingLedger, entry: Entry) -> Row:
+def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
     """Book an entry: its trade row."""
-    slot, count = kept.place
-    kept.place = (entry.slot, count + 1 if slot == entry.slot else 0)
+    slot, count = pending.place
+    pending.place = (entry.slot, count + 1 if slot == entry.slot else 0)
     if entry.block_time is not None:
-        kept.first_time = entry.block_time if kept.first_time is None else kept.first_time
-        kept.last_time, kept.hour = entry.block_time, max(kept.hour, entry.block_time // 3600)
+        pending.first_time = entry.block_time if pending.first_time is None else pending.first_time
+        pending.last_time, pending.hour = (
+            entry.block_time,
+            max(pending.hour, entry.block_time // 3600),
+        )
     row = _trade_row(
-        wallet, kept.place[1] if entry.tx_index is None else entry.tx_index, kept.book.take(entry)
+        wallet,
+        pending.place[1] if entry.tx_index is None else entry.tx_index,
+        pending.ledger.apply(entry),
     )
-    kept.hours[kept.hour] = read_running(kept.book.totals)
+    pending.hours[pending.hour] = read_running(pending.ledger.totals)
     return row
 
 
@@ -178,7 +188,7 @@ def name_rules(programs: object) -> str:
 
 
 def trade_uid(address: str, signature: str) -> str:
-    """The public id of a trade: from wallet and signature, so that it survives every refold."""
+    """The public id of a trade: from wallet and signature, so that it survives every rebuild."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
@@ -290,9 +300,9 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     ]
 
 
-def distrust_trades(wallet_id: int) -> int:
-    """Mark the stored rows that are not what their digest says, so that the next fold writes them
-    again; how many there are.
+def mark_differing_trades(wallet_id: int) -> int:
+    """Mark the stored rows that are not what their digest says, so that the next rebuild writes
+    them again; return how many there are.
     """
     mints = defaultdict(list)
     for number, *columns in (
@@ -353,7 +363,7 @@ def replace_hours(wallet_id: int, hours: dict[int, tuple[int, ...] | None]) -> N
 
 
 # ---- the wallet's summary ------------------------------------------------------------------------
-def _replace_summary(wallet: Wallet, kept: PendingLedger, progress: Progress | None) -> None:
+def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> None:
     last = (
         Trade.select(Trade.block_time)
         .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
@@ -362,45 +372,45 @@ def _replace_summary(wallet: Wallet, kept: PendingLedger, progress: Progress | N
         .scalar()
     )
     values = {
-        "results": to_json(show_results(kept.book)),
-        "positions": to_json(show_positions(kept.book)),
-        "realized": kept.book.totals.realized,
+        "results": to_json(show_results(pending.ledger)),
+        "positions": to_json(show_positions(pending.ledger)),
+        "realized": pending.ledger.totals.realized,
         "last_trade_at": None if last is None else last * 1000,
         "observed_to": wallet.observed_to,
     }
     if progress is not None:
         values |= {
-            "coverage": to_json(show_coverage(wallet, kept, progress)),
+            "coverage": to_json(show_coverage(wallet, pending, progress)),
             "looked_at": wallet.looked_at,
         }
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
-def show_coverage(wallet: Wallet, kept: PendingLedger, progress: Progress) -> dict[str, Any]:
+def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
     """The Coverage object of contract.md section 3."""
-    book = kept.book
-    state, gaps, note = decide_state(book, progress)
+    ledger = pending.ledger
+    state, gaps, note = decide_state(ledger, progress)
     observed_to = max(
-        (t for t in (wallet.observed_to, kept.last_time) if t is not None), default=None
+        (t for t in (wallet.observed_to, pending.last_time) if t is not None), default=None
     )
     return {
         "state": state,
-        "observedFrom": show_time(kept.first_time),
+        "observedFrom": show_time(pending.first_time),
         "observedTo": show_time(observed_to),
-        "firstSlot": book.first_slot,
-        "lastSlot": book.last_slot,
+        "firstSlot": ledger.first_slot,
+        "lastSlot": ledger.last_slot,
         "checkedAt": show_time(wallet.looked_at and wallet.looked_at // 1000),
-        "receipts": book.count,
+        "receipts": ledger.count,
         "pending": progress.pending,
         "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
-        "openingInventoryUnknown": sorted(book.openings),
+        "openingInventoryUnknown": sorted(ledger.openings),
         "note": note,
     }
 
 
-def show_results(book: Book) -> dict[str, Any]:
+def show_results(ledger: Ledger) -> dict[str, Any]:
     """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
-    t = book.totals
+    t = ledger.totals
     return {
         "realizedLamports": str(t.realized),
         "realizedSol": sol(t.realized),
@@ -414,11 +424,11 @@ def show_results(book: Book) -> dict[str, Any]:
         "failedTransactions": t.failed,
         "failedCostLamports": str(t.failed_cost),
         "overheadLamports": str(t.overhead),
-        "openPositions": len(book.positions()),
+        "openPositions": len(ledger.positions()),
     }
 
 
-def show_positions(book: Book) -> list[dict[str, Any]]:
+def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
     """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
     return [
         {
@@ -428,7 +438,7 @@ def show_positions(book: Book) -> list[dict[str, Any]]:
             "costLamports": None if cost is None else str(cost),
             "unknownBasisRaw": str(unknown),
         }
-        for mint, amount, decimals, cost, unknown in book.positions()
+        for mint, amount, decimals, cost, unknown in ledger.positions()
     ]
 
 

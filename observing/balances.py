@@ -55,7 +55,10 @@ class Balances(Troubles):
         """Seconds for which its own head need not be listed: 0 where it trades or a post waits,
         some looks where nothing has moved for an hour, more after a day.
         """
-        last, interval = self.books.last_time(wallet.id), self.config.observer_interval_seconds
+        last, interval = (
+            self.ledger_store.last_time(wallet.id),
+            self.config.observer_interval_seconds,
+        )
         idle = now / 1000 - last if last else 0
         if (
             wallet.trouble
@@ -70,7 +73,7 @@ class Balances(Troubles):
         return self._rest(wallet, now) if self._watched > MAX_AWAKE else 0
 
     def _is_open(self, wallet):
-        """Did the books get ahead of the last comparison? Then another one closes them."""
+        """Did the ledger get ahead of the last comparison? Then another one closes them."""
         verdicts, pending = (
             self._verdicts(wallet),
             WalletSignature.select().where(
@@ -143,15 +146,15 @@ class Balances(Troubles):
             if holding.executable:
                 self._refuse_program(wallet)
 
-    def _store_looks(self, wallets, now):
+    def _store_polls(self, wallets, now):
         """When a node last told of these wallets: at once, for the work after it may be long."""
-        looked = [wallet for wallet in wallets if self._note_look(wallet, now)]
+        looked = [wallet for wallet in wallets if self._note_poll(wallet, now)]
         for part in in_parts([wallet.id for wallet in looked]):
             Wallet.update(looked_at=max(w.looked_at for w in looked)).where(
                 Wallet.id.in_(part)
             ).execute()
 
-    def _note_look(self, wallet, now):
+    def _note_poll(self, wallet, now):
         """Whether a node told of it in this look."""
         watch = self._watches[wallet.id]
         if watch.told_at >= self._begun:
@@ -194,15 +197,15 @@ class Balances(Troubles):
             )
 
     def _unexplained(self, wallet):
-        """Addresses whose balance the books did not explain at two looks in a row."""
+        """Addresses whose balance the ledger did not explain at two looks in a row."""
         return sorted(a for a, n in self._watches[wallet.id].misses.items() if n > 1)
 
     def _store_untouched(self, wallet):
         """Keep what accounts hold that no known receipt touched: it was there from the beginning.
 
-        It stands in the books until a receipt touches the account, or the node says otherwise.
+        It stands in the ledger until a receipt touches the account, or the node says otherwise.
         """
-        seen, stored = self._book(wallet).seen, read_untouched(wallet.id)
+        seen, stored = self._ledger(wallet).seen, read_untouched(wallet.id)
         unexplained = set(self._unexplained(wallet))
         holdings = self._watches[wallet.id].holdings
         held = {
@@ -227,8 +230,8 @@ class Balances(Troubles):
         self._forget_wallet(wallet.id)
 
     def _find_decimals(self, wallet, mints):
-        """{mint: decimals}: from the books, else from a node; without those it does not know."""
-        known = self._book(wallet).decimals
+        """{mint: decimals}: from the ledger, else from a node; without those it does not know."""
+        known = self._ledger(wallet).decimals
         unknown = [mint for mint in mints if mint not in known]
         found = {mint: known[mint] for mint in mints if mint in known}
         for start in range(0, len(unknown), ACCOUNTS_A_CALL):

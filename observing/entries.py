@@ -43,7 +43,7 @@ def _list_receipts(wallet, signatures):
         yield from query.where(WalletSignature.signature.in_(part)).tuples()
 
 
-def read_entries_again(wallet, programs, signatures=None):
+def reread_entries(wallet, programs, signatures=None):
     """Read a wallet's entries anew from the stored receipts; (how many changed, how many are to be
     fetched again).
 
@@ -69,11 +69,11 @@ def read_entries_again(wallet, programs, signatures=None):
     with storage.writing():
         for number, entry in changed:
             WalletSignature.update(entry=entry).where(WalletSignature.id == number).execute()
-        _fetch_again(lost)
+        _refetch(lost)
     return len(changed), len(lost)
 
 
-def _fetch_again(signatures):
+def _refetch(signatures):
     """These receipts are asked for anew, for all wallets that they concern."""
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, due_at=0).where(
@@ -91,5 +91,5 @@ def fetch_missing(wallet):
     signatures = [signature for (signature,) in list(gone.tuples())]
     if signatures:
         with storage.writing():
-            _fetch_again(signatures)
+            _refetch(signatures)
     return len(signatures)

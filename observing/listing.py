@@ -14,8 +14,8 @@ from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
 from models import Address, Wallet, WalletSignature
-from observing.entries import list_addresses, read_entries_again
-from observing.state import FINALIZED, SLICE, WALK_EVERY, State
+from observing.entries import list_addresses, reread_entries
+from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
 from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
@@ -105,11 +105,11 @@ class Listing(State):
             storage.insert_rows(WalletSignature, rows)
         return new
 
-    def _walk_on(self, wallet, now):
+    def _full_scan(self, wallet, now):
         """One page of the walk that is due, if one is. A walk under way is kept, so that a restart
         goes on with it.
         """
-        row = self._next_walk(wallet, now)
+        row = self._next_full_scan(wallet, now)
         if row is None:
             return False
         cursor = (
@@ -145,13 +145,13 @@ class Listing(State):
         ).where(Address.id == row.id).execute()
         return True
 
-    def _next_walk(self, wallet, now):
+    def _next_full_scan(self, wallet, now):
         """The address to walk next: first walks before second ones before the nightly round."""
         due = (
             (Address.walks < 2)
             | (Address.walk_new > 0)
             | Address.walked_at.is_null()
-            | ~Address.walked_at.between(now - WALK_EVERY, now)
+            | ~Address.walked_at.between(now - FULL_SCAN_INTERVAL_MS, now)
         )
         return (
             Address.select()
@@ -160,7 +160,7 @@ class Listing(State):
             .first()
         )
 
-    def _latch_whole(self, wallet):
+    def _mark_backfilled(self, wallet):
         """Once every address was walked to its end, results count."""
         if (
             wallet.whole
@@ -174,7 +174,7 @@ class Listing(State):
         """Once a day, accounts that hold something now, even if no receipt ever named the wallet
         itself. Returns whether it was done.
         """
-        if wallet.accounts_at is not None and abs(now - wallet.accounts_at) < WALK_EVERY:
+        if wallet.accounts_at is not None and abs(now - wallet.accounts_at) < FULL_SCAN_INTERVAL_MS:
             return False
         told = set()
         for program in TOKEN_PROGRAMS:
@@ -214,7 +214,7 @@ class Listing(State):
             Address.walk_cursor.is_null(),
             Address.head_slot.is_null() | (Address.head_slot == 0),
         )
-        named = self._book(wallet).seen.keys() | {wallet.address}
+        named = self._ledger(wallet).seen.keys() | {wallet.address}
         dropped = [
             ident
             for ident, address in unlisted.order_by(Address.id.desc()).tuples()
@@ -245,7 +245,7 @@ class Listing(State):
                 self._note_nameless(wallet, Entry.load(text, None))
         stale = sorted(set().union(*(watch.nameless.get(address, ()) for address in fresh)))
         if stale:
-            read_entries_again(wallet, self.programs, stale)
+            reread_entries(wallet, self.programs, stale)
             self._forget_wallet(wallet.id)
 
     def _note_nameless(self, wallet, entry):

@@ -8,9 +8,9 @@ from chain.store import (
 )
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.balances import Balances
-from observing.entries import read_entries_again
+from observing.entries import reread_entries
 from observing.fetching import Fetching
-from observing.state import HEAL_FIRST, HEAL_LATEST, SLICE
+from observing.state import MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE
 
 
 class Repair(Fetching, Balances):
@@ -18,34 +18,34 @@ class Repair(Fetching, Balances):
 
     def _trouble(self, wallet):
         """How much is wrong: breaks of the chain, and balances it does not lead to."""
-        return len(self._book(wallet).gaps) + len(self._unexplained(wallet))
+        return len(self._ledger(wallet).gaps) + len(self._unexplained(wallet))
 
-    def _heal(self, wallet, now):
-        """Where something is wrong, walk everything again and doubt the receipts around it; ever
+    def _repair(self, wallet, now):
+        """Where something is wrong, walk everything again and recheck the receipts around it; ever
         more rarely while it does not help.
 
         Returns whether it was begun.
         """
-        watch, book = self._watches[wallet.id], self._book(wallet)
+        watch, ledger = self._watches[wallet.id], self._ledger(wallet)
         if not self._trouble(wallet):
-            watch.heal_wait = HEAL_FIRST // 2
+            watch.repair_wait = MIN_REPAIR_WAIT_MS // 2
             return False
-        if now < wallet.heal_at <= now + HEAL_LATEST:
+        if now < wallet.heal_at <= now + MAX_REPAIR_WAIT_MS:
             return False
         self.say(f"{wallet.address}: walking again, {self._trouble(wallet)} gaps")
         Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
-        slots = [(gap.from_slot, gap.to_slot) for gap in book.gaps] + [
-            (book.seen[a].slot,) for a in self._unexplained(wallet) if a in book.seen
+        slots = [(gap.from_slot, gap.to_slot) for gap in ledger.gaps] + [
+            (ledger.seen[a].slot,) for a in self._unexplained(wallet) if a in ledger.seen
         ]
         for around in slots[:SLICE]:
-            self._doubt(wallet, around, now)
-        watch.heal_wait = min(HEAL_LATEST, 2 * watch.heal_wait)
-        Wallet.update(heal_at=now + watch.heal_wait).where(Wallet.id == wallet.id).execute()
+            self._recheck(wallet, around, now)
+        watch.repair_wait = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait)
+        Wallet.update(heal_at=now + watch.repair_wait).where(Wallet.id == wallet.id).execute()
         return True
 
-    def _doubt(self, wallet, slots, now):
+    def _recheck(self, wallet, slots, now):
         """A node may have given a wrong receipt: ask another one, and take its answer where the
-        books then hold better.
+        ledger then holds better.
         """
         rows = (
             Receipt.select()
@@ -56,7 +56,7 @@ class Repair(Fetching, Balances):
             try:
                 raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
             except (BadAnswer, Refused):
-                # the gap stays, and is doubted again
+                # the gap stays, and is rechecked
                 continue
             if receipt and receipt != parse_receipt(unpack(row.body)):
                 before, old = self._trouble_now(wallet), (row.body, row.endpoint)
@@ -65,7 +65,7 @@ class Repair(Fetching, Balances):
                     self._replace_receipt(wallet, row, *old, now)
 
     def _trouble_now(self, wallet):
-        return len(self._book(wallet).gaps) + sum(
+        return len(self._ledger(wallet).gaps) + sum(
             verdict is False for verdict in self._verdicts(wallet).values()
         )
 
@@ -73,7 +73,7 @@ class Repair(Fetching, Balances):
         Receipt.update(body=body, endpoint=label, stored_at=now).where(
             Receipt.id == row.id
         ).execute()
-        read_entries_again(wallet, self.programs, [row.signature])
+        reread_entries(wallet, self.programs, [row.signature])
         self._forget_wallet(wallet.id)
         others = WalletSignature.select(WalletSignature.wallet).where(
             WalletSignature.signature == row.signature,

@@ -11,17 +11,17 @@ from chain.coverage import is_explained
 from chain.programs import table
 from chain.rpc import Rpc
 from chain.store import (
-    Books,
+    LedgerStore,
     name_rules,
 )
 
 # receipts fetched for one wallet before the next has its turn
 SLICE = 20
 # ms between full walks
-WALK_EVERY = 86_400_000
-HEAL_FIRST, HEAL_LATEST = 30_000, 6 * 3_600_000
+FULL_SCAN_INTERVAL_MS = 86_400_000
+MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
 # A rebuild that took a second is not repeated for nine: at most a tenth of the time goes there.
-FOLD_SHARE = 9
+APPLY_SHARE = 9
 # seconds: a sleeping wallet is looked at no less often than this
 MAX_SLEEP = 300.0
 FINALIZED = {"commitment": "finalized"}
@@ -50,13 +50,13 @@ class Watch:
 
     # address -> Holding
     holdings: dict = field(default_factory=dict)
-    # address -> finished looks in a row whose balance the books did not explain
+    # address -> finished looks in a row whose balance the ledger did not explain
     misses: dict = field(default_factory=dict)
-    # entries stored and not folded yet
+    # entries stored and not applied yet
     new: list = field(default_factory=list)
-    fold_after: float = 0.0
+    apply_after: float = 0.0
     # ms
-    heal_wait: int = HEAL_FIRST // 2
+    repair_wait: int = MIN_REPAIR_WAIT_MS // 2
     compared_at: float = -math.inf
     # when a node last told of its present: of balances, or of the newest of its own signatures
     told_at: float = -math.inf
@@ -105,27 +105,27 @@ class State:
         self._forget()
 
     def _forget(self):
-        self.books, self._watches = Books(update_posts), defaultdict(Watch)
+        self.ledger_store, self._watches = LedgerStore(update_posts), defaultdict(Watch)
 
     def _forget_wallet(self, wallet_id):
-        self.books.forget(wallet_id)
+        self.ledger_store.forget(wallet_id)
         self._watches[wallet_id].new.clear()
 
-    def _book(self, wallet):
-        """The wallet's books with all that is stored."""
+    def _ledger(self, wallet):
+        """The wallet's ledger with all that is stored."""
         watch, begun = self._watches[wallet.id], self.clock()
         new, watch.new = watch.new, []
-        book = self.books.take(wallet, new)
+        ledger = self.ledger_store.apply(wallet, new)
         if new:
-            watch.fold_after = self.clock() + FOLD_SHARE * (self.clock() - begun)
-        return book
+            watch.apply_after = self.clock() + APPLY_SHARE * (self.clock() - begun)
+        return ledger
 
     def _verdicts(self, wallet):
-        """address -> True (explained), False, or None (the books are ahead of the node) as of the
+        """address -> True (explained), False, or None (the ledger is ahead of the node) as of the
         last comparison.
         """
         holdings = self._watches[wallet.id].holdings
-        seen = self._book(wallet).seen if holdings else {}
+        seen = self._ledger(wallet).seen if holdings else {}
         return {
             a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()
         }

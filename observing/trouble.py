@@ -4,7 +4,7 @@ import orjson
 
 import storage
 from chain.coverage import Progress, add_trouble
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.rpc import Resting, RpcError, Unavailable
 from chain.store import (
     PendingLedger,
@@ -79,7 +79,7 @@ class Troubles(State):
         wallet.trouble_tries += 1
         stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
         if stored is None:
-            coverage = show_coverage(wallet, PendingLedger(Book()), Progress(trouble=reason))
+            coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
         else:
             coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
         values = {
@@ -94,7 +94,7 @@ class Troubles(State):
         self._left.add(wallet.id)
         self.troubled.add(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._now, 1
-        coverage = show_coverage(wallet, PendingLedger(Book()), Progress(program=True))
+        coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(program=True))
         Wallet.update(
             trouble=IS_PROGRAM,
             trouble_at=self._now,

@@ -14,7 +14,7 @@ from chain import store
 from chain.coverage import order_entries
 from chain.entries import Entry
 from chain.kinds import TRADES
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.lots import Opening
 from models import Trade
 from operate.differences import UNREADABLE, Difference
@@ -66,22 +66,22 @@ def rebuild(
     """The wallet's ledger from the start, holding no more than a digest of each trade and the rows
     that are `wanted`.
     """
-    book = Book(whole=bool(wallet.whole), untouched=_read_untouched(reader, wallet.id))
-    rebuilt = _rebuild_once(reader, wallet, book, reread, wanted)
+    ledger = Ledger(backfilled=bool(wallet.whole), untouched=_read_untouched(reader, wallet.id))
+    rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
     return (
-        _rebuild_once(reader, wallet, rebuilt.kept.book.again(), reread, wanted)
-        if rebuilt.kept.book.stale
+        _rebuild_once(reader, wallet, rebuilt.kept.ledger.restart(), reread, wanted)
+        if rebuilt.kept.ledger.stale
         else rebuilt
     )
 
 
 def _rebuild_once(
-    reader: Reader, wallet: Any, book: Any, reread: dict[str, Entry], wanted: frozenset[str]
+    reader: Reader, wallet: Any, ledger: Any, reread: dict[str, Entry], wanted: frozenset[str]
 ) -> Rebuilt:
-    rebuilt = Rebuilt(store.PendingLedger(book))
+    rebuilt = Rebuilt(store.PendingLedger(ledger))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
-        for entry in order_entries(group, book.seen):
-            row = store.take_entry(wallet, rebuilt.kept, entry)
+        for entry in order_entries(group, ledger.seen):
+            row = store.apply_entry(wallet, rebuilt.kept, entry)
             rebuilt.digests[entry.signature] = row["digest"]
             if entry.signature in wanted:
                 rebuilt.rows[entry.signature] = row
@@ -232,13 +232,13 @@ def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Diffe
 
 def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     """The wallet's derived columns. Before its first publication nothing stands there."""
-    book = rebuilt.kept.book
-    if wallet.coverage is None and not book.count:
+    ledger = rebuilt.kept.ledger
+    if wallet.coverage is None and not ledger.count:
         return
     right = {
-        "results": store.to_json(store.show_results(book)),
-        "positions": store.to_json(store.show_positions(book)),
-        "realized": book.totals.realized,
+        "results": store.to_json(store.show_results(ledger)),
+        "positions": store.to_json(store.show_positions(ledger)),
+        "realized": ledger.totals.realized,
         "last_trade_at": rebuilt.last_trade_at,
     }
     for name, value in right.items():
@@ -260,13 +260,13 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
 
 def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:
     """What coverage says, as far as the ledger knows it: not whether the node agreed."""
-    book = rebuilt.kept.book
+    ledger = rebuilt.kept.ledger
     right = {
-        "receipts": book.count,
-        "firstSlot": book.first_slot,
-        "lastSlot": book.last_slot,
+        "receipts": ledger.count,
+        "firstSlot": ledger.first_slot,
+        "lastSlot": ledger.last_slot,
         "observedFrom": store.show_time(rebuilt.kept.first_time),
-        "openingInventoryUnknown": sorted(book.openings),
+        "openingInventoryUnknown": sorted(ledger.openings),
     }
     for name, value in right.items():
         if told[name] != value:
@@ -280,7 +280,7 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
         yield Difference(
             "wallet", f"is {told['state']!r:.40}", wallet.address, field="coverage.state"
         )
-    if told["state"] == "complete" and (book.gaps or book.opened or told["gaps"]):
+    if told["state"] == "complete" and (ledger.gaps or ledger.opened or told["gaps"]):
         yield Difference(
             "wallet",
             "says complete, a fresh rebuild has gaps or begins late",
@@ -290,7 +290,7 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
     said = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in told["gaps"]}
     if (
         told["state"] == "partial"
-        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in book.gaps} <= said
+        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.gaps} <= said
     ):
         yield Difference(
             "wallet", "lacks gaps that a fresh rebuild finds", wallet.address, field="coverage.gaps"

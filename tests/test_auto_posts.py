@@ -10,7 +10,7 @@ from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
-from chain.store import Books
+from chain.store import LedgerStore
 from models import Address, Attachment, Bot, Owner, Post, Wallet, WalletSignature
 from voice.facts import find_foreign_numbers
 
@@ -75,10 +75,10 @@ def arrive(wallet, entry, seen_at, head=True):
     )
 
 
-def publish(wallet, books=None, now=NOW + 5000):
-    books = books or Books(update_posts)
-    books.take(wallet)
-    books.publish(wallet, Progress(looked=True), now)
+def publish(wallet, ledger_store=None, now=NOW + 5000):
+    ledger_store = ledger_store or LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, Progress(looked=True), now)
     return list(Post.select().order_by(Post.id))
 
 

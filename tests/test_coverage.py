@@ -8,7 +8,7 @@ from story import Story, address
 
 from chain.coverage import Progress, decide_state, is_explained, order_entries
 from chain.entries import read_entry
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.lots import Gap, Seen
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -168,47 +168,47 @@ GAP = Gap(5, 9, "balance_break")
 
 
 @pytest.mark.parametrize(
-    "book, progress, state, gaps",
+    "ledger, progress, state, gaps",
     [
-        (Book(), {}, "none", []),
-        (Book(), {"looked": True}, "backfilling", []),
-        (Book(), {**DONE, "pending": 1}, "backfilling", []),
-        (Book(), {**DONE, "confirmed": False}, "backfilling", []),  # one walk proves nothing
-        (Book(), {**DONE, "closed": False}, "backfilling", []),
-        (Book(), DONE, "complete", []),
-        (Book(gaps=[GAP]), DONE, "partial", [GAP]),
-        (Book(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
+        (Ledger(), {}, "none", []),
+        (Ledger(), {"looked": True}, "backfilling", []),
+        (Ledger(), {**DONE, "pending": 1}, "backfilling", []),
+        (Ledger(), {**DONE, "confirmed": False}, "backfilling", []),  # one walk proves nothing
+        (Ledger(), {**DONE, "closed": False}, "backfilling", []),
+        (Ledger(), DONE, "complete", []),
+        (Ledger(gaps=[GAP]), DONE, "partial", [GAP]),
+        (Ledger(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
         (
-            Book(gaps=[GAP]),
+            Ledger(gaps=[GAP]),
             {**DONE, "pending": 1},
             "backfilling",
             [],
         ),  # gaps before everything was fetched are none yet
-        (Book(opened=True), DONE, "partial", []),
-        (Book(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
+        (Ledger(opened=True), DONE, "partial", []),
+        (Ledger(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
         (
-            Book(),
+            Ledger(),
             {**DONE, "pending": 1, "stuck": 1, "refused": ((7, "no meta"),)},
             "partial",
             [Gap(7, 7, "receipt_refused: no meta")],
         ),
         (
-            Book(),
+            Ledger(),
             {**DONE, "unexplained": (("addr", 3, 8),)},
             "partial",
             [Gap(3, 8, "closing_balance")],
         ),
         (
-            Book(gaps=[GAP]),
+            Ledger(gaps=[GAP]),
             {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))},
             "partial",
             [Gap(3, 8, "closing_balance"), GAP],
         ),
-        (Book(), {**DONE, "capped": True}, "partial", []),
+        (Ledger(), {**DONE, "capped": True}, "partial", []),
     ],
 )
-def test_the_state_that_is_said(book, progress, state, gaps):
-    said, found, note = decide_state(book, Progress(**progress))
+def test_the_state_that_is_said(ledger, progress, state, gaps):
+    said, found, note = decide_state(ledger, Progress(**progress))
     assert (said, found) == (state, gaps)
     assert (note is None) == (state == "complete")
 
@@ -216,15 +216,15 @@ def test_the_state_that_is_said(book, progress, state, gaps):
 def test_notes_can_be_read_by_anybody():
     """Each is whole sentences without the words of the trade."""
     cases = [
-        (Book(), {}),
-        (Book(), {"looked": True}),
-        (Book(gaps=[GAP]), DONE),
-        (Book(opened=True), DONE),
-        (Book(), {**DONE, "stuck": 1, "pending": 1}),
-        (Book(), {**DONE, "closed": False}),
-        (Book(), {**DONE, "capped": True}),
+        (Ledger(), {}),
+        (Ledger(), {"looked": True}),
+        (Ledger(gaps=[GAP]), DONE),
+        (Ledger(opened=True), DONE),
+        (Ledger(), {**DONE, "stuck": 1, "pending": 1}),
+        (Ledger(), {**DONE, "closed": False}),
+        (Ledger(), {**DONE, "capped": True}),
     ]
-    notes = [decide_state(book, Progress(**progress))[2] for book, progress in cases]
+    notes = [decide_state(ledger, Progress(**progress))[2] for ledger, progress in cases]
     assert len(set(notes)) == len(notes)
     for note in notes:
         assert note[0].isupper() and note.endswith(".") and len(note) < 160

@@ -10,7 +10,7 @@ import pytest
 from accounts.problem import CODES
 from chain.effects import Balance
 from chain.entries import Entry
-from chain.ledger import Book
+from chain.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -51,7 +51,7 @@ def test_the_worked_example():
     rows = re.findall(
         r"^\| (buy|somebody sends tokens|sell) \| ([+−][\d,]+) \| ([+−]?[\d,]+) \|$", text, re.M
     )
-    book, held, lamports = Book(), 0, 10**10
+    ledger, held, lamports = Ledger(), 0, 10**10
     for slot, (what, tokens, sol) in enumerate(rows, 1):
         change, sol = (int(number.replace(",", "").replace("−", "-")) for number in (tokens, sol))
         balances = (
@@ -59,7 +59,7 @@ def test_the_worked_example():
             Balance("A", "M", 6, held, held + change, 0 if slot == 1 else 1, 1),
         )
         kind = "transfer_in" if what.startswith("somebody") else what
-        booked = book.take(
+        booked = ledger.apply(
             Entry(
                 str(slot),
                 slot,
@@ -86,4 +86,4 @@ def test_the_worked_example():
         1_500_000,
         100_000,
     )
-    assert book.positions() == [("M", 100_000, 6, None, 100_000)]
+    assert ledger.positions() == [("M", 100_000, 6, None, 100_000)]

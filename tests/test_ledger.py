@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from chain.coverage import order_entries
 from chain.effects import Balance
 from chain.entries import Entry, read_entry
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.lots import Gap, Opening
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -30,8 +30,13 @@ class Teller:
     beforehand. `A/2` is a second account of A.
     """
 
-    def __init__(self, book=None, lamports=0, **held):
-        self.book, self.slot, self.lamports, self.held = book or Book(), 100, lamports, dict(held)
+    def __init__(self, ledger=None, lamports=0, **held):
+        self.ledger, self.slot, self.lamports, self.held = (
+            ledger or Ledger(),
+            100,
+            lamports,
+            dict(held),
+        )
         self.escrow, self.opened, self.entries = Counter(), set(held), []
         if not lamports:
             self.write("native_transfer", sol=10**12)
@@ -81,7 +86,7 @@ class Teller:
             others=tuple(others),
         )
         self.entries.append(entry)
-        self.last = self.book.take(entry)
+        self.last = self.ledger.apply(entry)
         return self
 
     def buy(self, mint, raw, cost, rest=()):
@@ -110,7 +115,7 @@ class Teller:
     def lots(self, mint):
         return " ".join(
             f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
-            for lot in self.book.lots.get(mint, [])
+            for lot in self.ledger.lots.get(mint, [])
         )
 
     @property
@@ -129,16 +134,16 @@ def mint_of(name):
 
 
 def fold(entries, untouched=()):
-    """(Book, [Booked, ...]) of entries, taken again where they tell of the beginning late; a second
-    time is enough.
+    """(Ledger, [Booked, ...]) of entries, applied again where they tell of the beginning late; a
+    second time is enough.
     """
-    book = Book(untouched=dict(untouched))
-    booked = [book.take(entry) for entry in entries]
-    if book.stale:
-        book = book.again()
-        booked = [book.take(entry) for entry in entries]
-    assert not book.stale
-    return book, booked
+    ledger = Ledger(untouched=dict(untouched))
+    booked = [ledger.apply(entry) for entry in entries]
+    if ledger.stale:
+        ledger = ledger.restart()
+        booked = [ledger.apply(entry) for entry in entries]
+    assert not ledger.stale
+    return ledger, booked
 
 
 def show(booked):
@@ -159,7 +164,7 @@ def show(booked):
 def test_a_buy_is_a_lot():
     t = Teller().buy("A", 10, 100)
     assert t.lots("A") == "10@100" and t.last.status == "not_applicable"
-    assert t.book.positions() == [("A", 10, 0, 100, 0)]
+    assert t.ledger.positions() == [("A", 10, 0, 100, 0)]
 
 
 def test_a_sale_takes_the_oldest_first():
@@ -183,7 +188,7 @@ def test_costs_add_up_to_the_lamport():
         ("matched", 17, 50, 33),
         ("matched", 16, 50, 34),
     ]
-    assert t.book.totals.realized == 150 - 100 and t.lots("A") == ""
+    assert t.ledger.totals.realized == 150 - 100 and t.lots("A") == ""
 
 
 def test_proceeds_add_up_to_the_lamport():
@@ -201,18 +206,18 @@ def test_a_sale_may_bring_less_than_nothing():
     """
     t = Teller().buy("A", 2, 20).gain("A", 1).sell("A", 3, -7)
     assert t.sale == ("partial", -25, -5, 20)
-    assert t.book.totals.realized == -25 and t.book.totals.winning == 0
+    assert t.ledger.totals.realized == -25 and t.ledger.totals.winning == 0
 
 
 def test_an_unknown_cost_gives_no_result():
     t = Teller().gain("A", 5).sell("A", 5, 100)
     assert t.sale == ("unmatched", None, None, None) and t.taken() == "5@?"
-    assert (t.book.totals.unmatched, t.book.totals.realized) == (1, 0)
+    assert (t.ledger.totals.unmatched, t.ledger.totals.realized) == (1, 0)
 
 
 def test_nothing_won_is_no_win():
     t = Teller().buy("A", 2, 20).sell("A", 1, 10).sell("A", 1, 11)
-    assert (t.book.totals.winning, t.book.totals.realized) == (1, 1)
+    assert (t.ledger.totals.winning, t.ledger.totals.realized) == (1, 1)
 
 
 # ---- swaps ---------------------------------------------------------------------------------------
@@ -224,7 +229,7 @@ def test_a_swap_carries_the_cost_over():
     assert (
         t.lots("A") == "" and t.lots("B") == "20@104 11@103" and t.last.flags == ("basis_carried",)
     )
-    assert t.last.status == "not_applicable" and t.book.totals.realized == 0
+    assert t.last.status == "not_applicable" and t.ledger.totals.realized == 0
 
 
 def test_an_unknown_slice_stays_unknown_over_a_swap():
@@ -268,9 +273,11 @@ def test_a_tiny_slice_of_unknown_cost_spoils_the_one_it_joins():
 def test_what_left_took_its_lots_without_a_result(kind):
     t = Teller().buy("A", 10, 100).lose("A", 4, kind)
     assert (
-        t.lots("A") == "6@60" and t.last.status == "not_applicable" and t.book.totals.realized == 0
+        t.lots("A") == "6@60"
+        and t.last.status == "not_applicable"
+        and t.ledger.totals.realized == 0
     )
-    assert t.book.totals.overhead == FEE
+    assert t.ledger.totals.overhead == FEE
 
 
 @pytest.mark.parametrize(
@@ -289,7 +296,7 @@ def test_a_residue_is_of_unknown_cost():
 
 def test_a_failed_transaction_costs_its_fee_and_moves_no_lot():
     t = Teller().buy("A", 10, 100).write("failed", -FEE, FEE, [])
-    assert (t.book.totals.failed, t.book.totals.failed_cost, t.book.totals.overhead) == (
+    assert (t.ledger.totals.failed, t.ledger.totals.failed_cost, t.ledger.totals.overhead) == (
         1,
         FEE,
         0,
@@ -298,7 +305,7 @@ def test_a_failed_transaction_costs_its_fee_and_moves_no_lot():
 
 def test_volume_counts_both_sides_and_no_swap():
     t = Teller().buy("A", 10, 100).sell("A", 5, 80).swap("A", 5, "B", 5, 3).gain("A", 1)
-    assert (t.book.totals.volume, t.book.totals.trades) == (180, 3)
+    assert (t.ledger.totals.volume, t.ledger.totals.trades) == (180, 3)
 
 
 # ---- orders: the escrow keeps its lots -----------------------------------------------------------
@@ -315,7 +322,7 @@ def test_an_opened_order_is_no_sale():
     """15 of 10@100 10@200 lie in escrow: 10@100 and 5@100; what is left is 5@100."""
     t = order("A", 15)
     assert t.lots("A") == "5@100" and t.last.status == "not_applicable"
-    assert [(s.amount, s.cost) for s in t.book.escrows["e"]] == [(10, 100), (5, 100)]
+    assert [(s.amount, s.cost) for s in t.ledger.escrows["e"]] == [(10, 100), (5, 100)]
 
 
 def test_a_cancelled_order_puts_its_lots_back_in_their_place():
@@ -323,7 +330,7 @@ def test_a_cancelled_order_puts_its_lots_back_in_their_place():
     (40).
     """
     t = order("A", 15).write("order_cancel", changes=[("A", 15)], orders=[("e", "A", -15)])
-    assert t.lots("A") == "10@100 5@100 5@100" and not t.book.escrows.get("e")
+    assert t.lots("A") == "10@100 5@100 5@100" and not t.ledger.escrows.get("e")
     assert t.sell("A", 12, 360).sale == ("matched", 220, 360, 140)
 
 
@@ -331,7 +338,7 @@ def test_a_fill_carries_over_what_left_the_escrow():
     """12 of the 15 leave it for 24 B: 10@100 and 2 of 5@100 (40). 24 * 10 // 12 = 20 and 4."""
     t = order("A", 15).write("order_fill", changes=[("B", 24)], orders=[("e", "A", -12)])
     assert t.lots("B") == "20@100 4@40" and t.last.flags == ("basis_carried",)
-    assert [(s.amount, s.cost) for s in t.book.escrows["e"]] == [(3, 60)]
+    assert [(s.amount, s.cost) for s in t.ledger.escrows["e"]] == [(3, 60)]
 
 
 def test_a_fill_in_parts_and_a_cancel_of_the_rest_lose_nothing():
@@ -339,8 +346,8 @@ def test_a_fill_in_parts_and_a_cancel_of_the_rest_lose_nothing():
     for raw, got in ((4, 8), (7, 14)):
         t.write("order_fill", changes=[("B", got)], orders=[("e", "A", -raw)])
     t.write("order_cancel", changes=[("A", 4)], orders=[("e", "A", -4)])
-    known = sum(lot.left_cost for lots in t.book.lots.values() for lot in lots)
-    assert known == 300 and not t.book.escrows.get("e")
+    known = sum(lot.left_cost for lots in t.ledger.lots.values() for lot in lots)
+    assert known == 300 and not t.ledger.escrows.get("e")
 
 
 def test_a_cancel_gives_each_mint_its_own_lots():
@@ -380,7 +387,7 @@ def test_what_was_there_before_is_of_unknown_cost_and_sold_first():
         and t.last.flags == ("opening_inventory_unknown",)
         and t.last.lots[0][0] is None
     )
-    assert t.book.opened and t.book.openings == {"A"} and not t.book.gaps
+    assert t.ledger.opened and t.ledger.openings == {"A"} and not t.ledger.gaps
 
 
 def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
@@ -391,22 +398,22 @@ def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
     -24, and not matched with -40. The last four cost 40 and bring 20.
     """
     t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60).sell("A/2", 4, 20)
-    assert t.book.stale
-    book, booked = fold(t.entries)
+    assert t.ledger.stale
+    ledger, booked = fold(t.entries)
     assert show(booked) == [
         ("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)),
         ("matched", -20, "4@40", ()),
     ]
     assert (
-        (book.totals.realized, book.totals.partial, book.totals.matched) == (-44, 1, 1)
-        and book.openings == {"A"}
-        and not book.gaps
+        (ledger.totals.realized, ledger.totals.partial, ledger.totals.matched) == (-44, 1, 1)
+        and ledger.openings == {"A"}
+        and not ledger.gaps
     )
 
 
 def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold():
     t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
-    assert not t.book.stale and show(fold(t.entries)[1])[-1] == (
+    assert not t.ledger.stale and show(fold(t.entries)[1])[-1] == (
         "partial",
         50,
         "5@? 5@50",
@@ -422,9 +429,9 @@ def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
     the sale took 4@? and 6@60 and brings -24; 4@40 are left.
     """
     t = Teller().buy("A", 10, 100).sell("A", 10, 60)
-    book, booked = fold(t.entries, UNTOUCHED)
+    ledger, booked = fold(t.entries, UNTOUCHED)
     assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",))]
-    assert book.positions() == [("A", 4, 0, 40, 0)] and book.openings == {"A"} and book.opened
+    assert ledger.positions() == [("A", 4, 0, 40, 0)] and ledger.openings == {"A"} and ledger.opened
 
 
 def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
@@ -472,12 +479,12 @@ def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
     the lots that the sale took.
     """
     t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
-    assert t.book.stale
-    book, booked = fold(t.entries)
+    assert t.ledger.stale
+    ledger, booked = fold(t.entries)
     assert (
         show(booked) == [("unmatched", None, "", ("incomplete_history",))]
-        and book.gaps == [Gap(130, 150, "balance_break")]
-        and book.totals.realized == 0
+        and ledger.gaps == [Gap(130, 150, "balance_break")]
+        and ledger.totals.realized == 0
     )
 
 
@@ -491,19 +498,19 @@ def test_a_sale_before_a_gap_keeps_its_result():
         .slip("A/2", 2)
         .gain("A/2", 1)
     )
-    assert not t.book.stale and show(fold(t.entries)[1]) == [("matched", 40, "5@50", ())]
+    assert not t.ledger.stale and show(fold(t.entries)[1]) == [("matched", 40, "5@50", ())]
 
 
 def test_an_account_that_held_something_when_the_wallet_began_otherwise_is_a_gap():
     """The wallet's own beginning was seen, at 0. So its account of A cannot be older."""
     t = Teller().slip("A", 5).sell("A", 5, 100)
-    assert t.book.gaps == [Gap(110, 120, "opening_balance")]
+    assert t.ledger.gaps == [Gap(110, 120, "opening_balance")]
     assert t.sale == ("unmatched", None, None, None) and "incomplete_history" in t.last.flags
 
 
 def test_a_break_is_a_gap_between_the_receipts_around_it():
     t = Teller().buy("A", 10, 100).slip(lamports=-3).buy("A", 5, 50)
-    assert t.book.gaps == [Gap(120, 130, "balance_break")]
+    assert t.ledger.gaps == [Gap(120, 130, "balance_break")]
 
 
 def test_no_sale_after_a_gap_of_the_wallet_has_a_result():
@@ -516,7 +523,7 @@ def test_no_sale_after_a_gap_of_the_wallet_has_a_result():
         and t.last.flags == ("incomplete_history",)
         and t.last.lots == ()
     )
-    assert (t.book.totals.realized, t.book.totals.matched, t.book.totals.unmatched) == (
+    assert (t.ledger.totals.realized, t.ledger.totals.matched, t.ledger.totals.unmatched) == (
         0,
         0,
         0,
@@ -553,7 +560,7 @@ def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
 
 
 def test_until_the_whole_history_was_listed_no_sale_has_a_result():
-    t = Teller(Book(whole=False)).buy("A", 10, 100).sell("A", 10, 120)
+    t = Teller(Ledger(backfilled=False)).buy("A", 10, 100).sell("A", 10, 120)
     assert t.sale[1] is None and t.last.flags == ("incomplete_history",)
 
 
@@ -581,8 +588,8 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
         entries = [
             read_entry(r, wallet, programs, frozenset(own)) for r in receipts if own & set(r.keys)
         ]
-        book, want = Book(), expected[wallet]
-        booked = [book.take(entry) for entry in order_entries(entries)]
+        ledger, want = Ledger(), expected[wallet]
+        booked = [ledger.apply(entry) for entry in order_entries(entries)]
         assert [show_row(b.entry) for b in booked] == [
             {k: v for k, v in row.items() if k != "flags"} for row in want["rows"]
         ]
@@ -597,7 +604,7 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
                 want["sells"], (b for b in booked if b.entry.kind == "sell"), strict=False
             )
         ]
-        t = book.totals
+        t = ledger.totals
         assert want["results"] == {
             "realizedLamports": str(t.realized),
             "matchedSells": t.matched,
@@ -610,18 +617,18 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
         }
         assert {
             m: [(text(x.left), text(x.left_cost)) for x in lots]
-            for m, lots in book.lots.items()
+            for m, lots in ledger.lots.items()
             if lots
         } == {
             m: [(x["amountRaw"], x["costLamports"]) for x in lots]
             for m, lots in want["openLots"].items()
         }
         assert (
-            sorted(book.openings) == want["openingInventoryUnknown"]
-            and not book.gaps
-            and book.count == want["receipts"]
+            sorted(ledger.openings) == want["openingInventoryUnknown"]
+            and not ledger.gaps
+            and ledger.count == want["receipts"]
         )
-        assert book.seen[wallet].lamports == int(want["finalLamports"])
+        assert ledger.seen[wallet].lamports == int(want["finalLamports"])
 
 
 def text(value):
@@ -785,7 +792,7 @@ def test_the_ledger_is_the_oracles(steps):
             assert (teller.last.result is None) == all(
                 cost is None for _, _, cost in teller.last.lots
             )
-    assert teller.book.totals.realized == sum(r or 0 for r in oracle.results)
+    assert teller.ledger.totals.realized == sum(r or 0 for r in oracle.results)
 
 
 @settings(max_examples=300, deadline=None)
@@ -819,9 +826,9 @@ def test_whenever_opening_inventory_is_found_the_ledger_is_the_oracles(before, s
     replayed = Teller(lamports=10**12, **before)
     for _ in play(steps, replayed, Merged(oracle)):
         pass
-    book, booked = fold(teller.entries)
+    ledger, booked = fold(teller.entries)
     assert [b.result for b in booked if b.entry.kind == "sell"] == oracle.results
-    assert book.totals.realized == sum(r or 0 for r in oracle.results)
+    assert ledger.totals.realized == sum(r or 0 for r in oracle.results)
 
 
 def account(teller, mint, choices):
@@ -847,8 +854,8 @@ class Merged:
         )
 
 
-class Weighed(Book):
-    """A Book whose every arrival and departure is put on a scale."""
+class Weighed(Ledger):
+    """A Ledger whose every arrival and departure is put on a scale."""
 
     def __init__(self):
         super().__init__()
@@ -875,13 +882,13 @@ def test_quantity_and_cost_are_conserved(steps):
     teller = Teller(Weighed())
     for _ in play(steps, teller, Oracle()):
         pass
-    book = teller.book
+    ledger = teller.ledger
     for mint in "ABC":
-        still = sum(lot.left for lot in book.lots.get(mint, []))
-        assert book.came[mint, "raw"] == book.went[
+        still = sum(lot.left for lot in ledger.lots.get(mint, []))
+        assert ledger.came[mint, "raw"] == ledger.went[
             mint, "raw"
         ] + still and still == teller.held.get(mint, 0)
-    assert book.came["cost"] == book.went["cost"] + sum(
-        lot.left_cost or 0 for lots in book.lots.values() for lot in lots
+    assert ledger.came["cost"] == ledger.went["cost"] + sum(
+        lot.left_cost or 0 for lots in ledger.lots.values() for lot in lots
     )
-    assert all(0 <= lot.left <= lot.amount for lots in book.lots.values() for lot in lots)
+    assert all(0 <= lot.left <= lot.amount for lots in ledger.lots.values() for lot in lots)

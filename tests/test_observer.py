@@ -716,8 +716,8 @@ def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
     node = FakeNode(chain)
     seen = look(node)
     node.fail("getTransaction", -32603)
-    seen.observer._walk_on(Wallet.get(), seen.now)
-    seen.observer._walk_on(Wallet.get(), seen.now)
+    seen.observer._full_scan(Wallet.get(), seen.now)
+    seen.observer._full_scan(Wallet.get(), seen.now)
     cursor = Address.get().walk_cursor
     node.fail("getSignaturesForAddress", -32603)
     seen.look(2)
@@ -804,7 +804,7 @@ def test_no_wallet_of_a_small_instance_lags_two_intervals(look, trading, age):
     for _ in range(150):
         story.mention("eve")
     node = FakeNode(story.chain())
-    seen, looks = look(node, wallets=[ADA]).settle(), []
+    seen, polls = look(node, wallets=[ADA]).settle(), []
     seen.clock.sleep(age)
     seen.look()
     watch(address("eve"), 1)
@@ -812,11 +812,11 @@ def test_no_wallet_of_a_small_instance_lags_two_intervals(look, trading, age):
     for _ in range(16):
         begun = seen.clock()
         seen.observer.run_tick(seen.now)
-        looks.append(Wallet.get(Wallet.address == ADA).looked_at)
+        polls.append(Wallet.get(Wallet.address == ADA).looked_at)
         # as the jobs do: an interval after the last one began, at once where that took longer
         seen.clock.sleep(max(0.0, seen.config.observer_interval_seconds - seen.clock() + begun))
     assert node.asked.total() > 100
-    assert max(b - a for a, b in pairwise(looks)) < 30_000, looks
+    assert max(b - a for a, b in pairwise(polls)) < 30_000, polls
 
 
 # ---- what it costs -------------------------------------------------------------------------------
@@ -1024,12 +1024,12 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()
-    kept = dict(seen.observer.books._kept)
+    kept = dict(seen.observer.ledger_store._kept)
     monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
     monkeypatch.setattr(module.Observer, "_take_news", fail_with(OperationalError("locked")))
     with pytest.raises(OperationalError):
         seen.look()
-    forgotten = kept.keys() - seen.observer.books._kept.keys()
+    forgotten = kept.keys() - seen.observer.ledger_store._kept.keys()
     # on a server others may have written meanwhile: there all is read again
     assert len(forgotten) == (2 if ground.SERVER else 1)
     assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0

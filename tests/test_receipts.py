@@ -16,7 +16,7 @@ from story import BEGIN, Story, account_of, address
 from chain.base58 import b58decode
 from chain.effects import associated_address, read_effect, touches
 from chain.entries import Entry, read_entry
-from chain.ledger import Book
+from chain.ledger import Ledger
 from chain.programs import TIP_ACCOUNTS, table
 from chain.receipts import BadReceipt, parse_receipt
 
@@ -447,7 +447,7 @@ def test_whatever_a_node_makes_up_is_read_or_refused(data):
         return
     entry = read_entry(receipt, address("ada"), PROGRAMS)
     assert Entry.load(entry.dump(), entry.tx_index) == entry
-    Book().take(entry)
+    Ledger().apply(entry)
     amounts = (
         receipt.slot,
         receipt.tx_index or 0,

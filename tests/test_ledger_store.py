@@ -23,7 +23,7 @@ from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
-from chain.store import Books, list_entries, replace_trades, trade_uid
+from chain.store import LedgerStore, list_entries, replace_trades, trade_uid
 from models import Post, Trade, TradeMint, Wallet, WalletSignature
 from operate import schema
 from web.api import queries
@@ -75,9 +75,9 @@ def store(wallet, entries):
 
 def fold(wallet, entries):
     store(wallet, entries)
-    books = Books(update_posts)
-    books.take(wallet)
-    books.publish(wallet, DONE, BEGIN)
+    ledger_store = LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
     return ledger_of([ADA])
 
 
@@ -89,7 +89,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     """
     entries = entries_of(market(seed, length=30), indexed)
     truth, dice = fold(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
-    wallet, books = empty(), Books(update_posts)
+    wallet, ledger_store = empty(), LedgerStore(update_posts)
     rest = dice.sample(entries, len(entries)) if data.draw(st.booleans()) else list(entries)
     while rest:
         size = dice.randint(1, 12)
@@ -98,14 +98,14 @@ def test_fold_equals_refold(empty, seed, indexed, data):
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
         new = [replace(e) for e in batch if e.signature not in known]
         if dice.random() < 0.3 or WalletSignature.select().count() != len(known) + len(new):
-            books.forget(wallet.id)  # a restart, or somebody else stored some
-        books.take(wallet, new)
+            ledger_store.forget(wallet.id)  # a restart, or somebody else stored some
+        ledger_store.apply(wallet, new)
         if dice.random() < 0.7:
-            books.publish(wallet, DONE, BEGIN)
+            ledger_store.publish(wallet, DONE, BEGIN)
         if dice.random() < 0.1:
-            books = Books(update_posts)
-    books.take(wallet)
-    books.publish(wallet, DONE, BEGIN)
+            ledger_store = LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
     assert ledger_of([ADA]) == truth
 
 
@@ -136,19 +136,19 @@ def test_fold_equals_refold_for_any_order_of_discovery(
         pass
     entries = [e for n, e in enumerate(teller.entries) if n not in missing]
     truth = fold(empty(), entries)
-    wallet, books = empty(), Books(update_posts)
+    wallet, ledger_store = empty(), LedgerStore(update_posts)
     rest = list(entries) if dice.random() < 0.5 else dice.sample(entries, len(entries))
     while rest:
         size = dice.randint(1, 4)
         batch, rest = rest[:size], rest[size:]
         store(wallet, batch)
-        books.take(wallet, batch)
+        ledger_store.apply(wallet, batch)
         if dice.random() < 0.5:
-            books.publish(wallet, DONE, BEGIN)
+            ledger_store.publish(wallet, DONE, BEGIN)
         if dice.random() < 0.1:
-            books = Books(update_posts)
-    books.take(wallet)
-    books.publish(wallet, DONE, BEGIN)
+            ledger_store = LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
     assert ledger_of([ADA]) == truth
 
 
@@ -163,11 +163,11 @@ def test_a_batch_is_ordered_after_what_was_held_before(empty):
     story.transact("bank", [("lamports", "eve", "ada", 10)])
     first, *pair = entries_of(story.chain(), indexed=False)
     truth = fold(empty(), [first, *pair])
-    wallet, books = empty(), Books(update_posts)
+    wallet, ledger_store = empty(), LedgerStore(update_posts)
     for batch in ([first], pair):
         store(wallet, batch)
-        books.take(wallet, batch)
-    books.publish(wallet, DONE, BEGIN)
+        ledger_store.apply(wallet, batch)
+    ledger_store.publish(wallet, DONE, BEGIN)
     assert ledger_of([ADA]) == truth and b"order_unresolved" not in truth
 
 
@@ -205,20 +205,20 @@ def test_a_refold_writes_only_what_differs(empty):
 
 def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     """A start with many long pasts would take all the memory there is."""
-    wallet, again = empty(), Books(update_posts)
+    wallet, again = empty(), LedgerStore(update_posts)
     entries = entries_of(market(length=20))
     fold(wallet, entries)
-    assert again.take(wallet).count == len(entries) and again._kept[wallet.id].rows == {}
+    assert again.apply(wallet).count == len(entries) and again._pending[wallet.id].rows == {}
     Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
     again.forget(wallet.id)
-    again.take(wallet)
-    assert list(again._kept[wallet.id].rows) == [entries[3].signature]
+    again.apply(wallet)
+    assert list(again._pending[wallet.id].rows) == [entries[3].signature]
 
 
 @effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
-    """Receipts become unreadable and come again, newest ones too, in one life of the books: at no
+    """Receipts become unreadable and come again, newest ones too, in one life of the ledger: at no
     publication is a row missing or too many.
     """
     entries, dice = (
@@ -228,7 +228,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
     entries = [
         replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)
     ]
-    wallet, books = empty(), Books(update_posts)
+    wallet, ledger_store = empty(), LedgerStore(update_posts)
     store(wallet, entries)
     lost = []
     for step in [
@@ -247,19 +247,19 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
             WalletSignature.update(state="pending", entry=None).where(
                 WalletSignature.signature == lost[-1].signature
             ).execute()
-            books.forget(wallet.id)
+            ledger_store.forget(wallet.id)
         elif step == "find":
             new, lost = lost, []
             for e in new:
                 WalletSignature.update(state="stored", entry=e.dump()).where(
                     WalletSignature.signature == e.signature
                 ).execute()
-            books.take(wallet, new)
+            ledger_store.apply(wallet, new)
         elif step == "look":
-            books.take(wallet)
+            ledger_store.apply(wallet)
         elif step == "publish":
-            books.take(wallet)
-            books.publish(wallet, DONE, BEGIN)
+            ledger_store.apply(wallet)
+            ledger_store.publish(wallet, DONE, BEGIN)
             said, hours = (
                 ledger_of([ADA]),
                 list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
@@ -272,7 +272,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
                 list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
             ) == (said, hours)
         elif step == "restart":
-            books = Books(update_posts)
+            ledger_store = LedgerStore(update_posts)
 
 
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
@@ -456,18 +456,18 @@ def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
 
 
 def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empty):
-    """Somebody deleted the row by hand while the books were in memory: the next publication takes
+    """Somebody deleted the row by hand while the ledger were in memory: the next publication takes
     the word back, the next fold brings both again.
     """
-    wallet, story, books = empty(), Story(), Books(update_posts)
+    wallet, story, ledger_store = empty(), Story(), LedgerStore(update_posts)
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
     store(wallet, entries_of(story.chain()))
     post = post_of(wallet, bought)
-    books.take(wallet)
-    books.publish(wallet, DONE, BEGIN)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
     Trade.delete().where(Trade.signature == bought).execute()
-    books.publish(wallet, DONE, BEGIN)
+    ledger_store.publish(wallet, DONE, BEGIN)
     assert verification_of(post) == ("pending", None, False)
     fold(wallet, [])
     assert verification_of(post) == ("verified", None, True)
@@ -519,14 +519,14 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         for n, entry in enumerate(entries_of(market(seed)))
     ]
     first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
-    books = Books(update_posts)
+    ledger_store = LedgerStore(update_posts)
     for part in (
         [e for e, early in zip(entries, first, strict=False) if early],
         [e for e, early in zip(entries, first, strict=False) if not early],
     ):
         store(wallet, part)
-        books.take(wallet)
-        books.publish(wallet, DONE, BEGIN)
+        ledger_store.apply(wallet)
+        ledger_store.publish(wallet, DONE, BEGIN)
         check_windows(begin, len(entries))
     models.HourTotal.delete().execute()  # as a database that has just got the table
     fold(wallet, [])
