@@ -13,7 +13,7 @@ from chain.programs import TIP_ACCOUNTS, Programs
 from chain.receipts import Receipt
 
 # one more whenever receipts are read differently: stored entries are then read anew
-READING = 1
+READING = 2
 
 
 @dataclass(frozen=True)

@@ -942,7 +942,7 @@ FAULTS = {
     "a refusal": rpc.Refused("error -32602"),
     "no answer": rpc.Unavailable("ReadTimeout"),
 }
-ASKING = "_take_news", "_walk_on", "_fetch_backlog", "_list_token_accounts"
+ASKING = "_take_news", "_full_scan", "_fetch_backlog", "_list_token_accounts"
 OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
 
 
@@ -950,8 +950,8 @@ OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
     "kind, step",
     [
         *(("a fault of ours", step) for step in OURS),
-        *((kind, "_walk_on") for kind in FAULTS if kind != "a fault of ours"),
-        *(("no answer", step) for step in ASKING if step != "_walk_on"),
+        *((kind, "_full_scan") for kind in FAULTS if kind != "a fault of ours"),
+        *(("no answer", step) for step in ASKING if step != "_full_scan"),
     ],
 )
 def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
@@ -1024,12 +1024,12 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()
-    kept = dict(seen.observer.ledger_store._kept)
+    kept = dict(seen.observer.ledger_store._pending)
     monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
     monkeypatch.setattr(module.Observer, "_take_news", fail_with(OperationalError("locked")))
     with pytest.raises(OperationalError):
         seen.look()
-    forgotten = kept.keys() - seen.observer.ledger_store._kept.keys()
+    forgotten = kept.keys() - seen.observer.ledger_store._pending.keys()
     # on a server others may have written meanwhile: there all is read again
     assert len(forgotten) == (2 if ground.SERVER else 1)
     assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
