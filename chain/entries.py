@@ -53,6 +53,21 @@ class Entry:
     explained_percent: int | None = None
     counterparties: tuple = ()
 
+    @property
+    def venue_sol(self) -> int:
+        """Signed lamports that passed through the venue: the whole less what stood beside."""
+        return self.sol - self.beside_sol
+
+    @property
+    def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
+        """((mint, raw change, decimals), ...) that passed through the venue, zeros left out."""
+        beside = {mint: change for mint, change, _ in self.beside_tokens}
+        whole = {mint: (change, decimals) for mint, change, decimals in self.tokens}
+        for mint, _, decimals in self.beside_tokens:
+            whole.setdefault(mint, (0, decimals))
+        rows = ((m, c - beside.get(m, 0), d) for m, (c, d) in sorted(whole.items()))
+        return tuple(row for row in rows if row[1])
+
     def dump(self) -> str:
         return json.dumps(astuple(self), separators=(",", ":"))
 

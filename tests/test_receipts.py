@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -469,3 +470,16 @@ def test_the_story_is_of_the_real_shape(whole):
         and not receipt.failed
         and len(receipt.signers) == 1
     )
+
+
+def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
+    """900 CAT of 1,000 were bought and 100 given; 7 DOG came beside and were sold."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000, 250_000)
+    whole = read_entry(parse_receipt(story.chain().rows[-1].receipt), address("ada"), PROGRAMS)
+    cat, dog = address("CAT"), address("DOG")
+    split = replace(whole, beside_sol=50_000, beside_tokens=((cat, 100, 6), (dog, 7, 0)))
+    assert (whole.venue_sol, whole.venue_tokens) == (whole.sol, whole.tokens)
+    assert split.venue_sol == whole.sol - 50_000
+    assert sorted(split.venue_tokens) == sorted(((cat, 900, 6), (dog, -7, 0)))
