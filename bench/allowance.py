@@ -6,7 +6,6 @@ server of its own on loopback, where one is installed.
 """
 
 import contextlib
-import dataclasses
 import shutil
 import socket
 import statistics
@@ -39,10 +38,11 @@ def measure(act):
 
 def main(arguments):
     with tempfile.TemporaryDirectory() as folder, serving_redis(Path(folder)) as url:
+        file = {"DATA_DIR": folder}
         stores = {
-            "file": config.Config(data_dir=Path(folder)),
+            "file": config.load(file, dotenv=None),
             **(
-                {"redis": config.Config(data_dir=Path(folder), ratelimit_storage_url=url)}
+                {"redis": config.load({**file, "RATELIMIT_STORAGE_URL": url}, dotenv=None)}
                 if url
                 else {}
             ),
@@ -88,7 +88,7 @@ def measure_store(settings, folder):
 
 
 def measure_address(settings):
-    app = create_app(dataclasses.replace(settings, ip_limit_per_minute=10**8))
+    app = create_app(settings.model_copy(update={"ip_limit_per_minute": 10**8}))
     with app.test_request_context("/api/health", environ_base={"REMOTE_ADDR": "192.0.2.1"}):
         gate.begin()
 

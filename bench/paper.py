@@ -7,7 +7,6 @@ on.
 """
 
 import argparse
-import dataclasses
 import random
 import statistics
 import tempfile
@@ -46,9 +45,7 @@ def main(arguments):
         parser.add_argument(name, type=int, default=value)
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        settings = dataclasses.replace(
-            config.load({"DATA_DIR": folder}, dotenv=None), ip_limit_per_minute=10**8
-        )
+        settings = config.load({"DATA_DIR": folder, "IP_LIMIT_PER_MINUTE": str(10**8)}, dotenv=None)
         reader = Reader(settings)
         storage.migrate()
         with storage.database.connection_context():

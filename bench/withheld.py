@@ -10,7 +10,6 @@ nightly walk. Exit 1 where not.
 """
 
 import argparse
-import dataclasses
 import sys
 import tempfile
 import time
@@ -34,8 +33,8 @@ def main(arguments):
     history = read_history()
     short = 0
     with tempfile.TemporaryDirectory() as folder:
-        settings = dataclasses.replace(
-            config.load({"DATA_DIR": folder}, dotenv=None), extra_swap_programs=(history["venue"],)
+        settings = config.load(
+            {"DATA_DIR": folder, "EXTRA_SWAP_PROGRAMS": history["venue"]}, dotenv=None
         )
         database = storage.connect(settings)
         storage.migrate(database)

@@ -82,7 +82,7 @@ def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[s
     """Return the environment of the server: the stand-ins instead of the network, and no setting of
     a real instance, whether from the environment or from `.env`.
     """
-    blank = {name.upper(): "" for name in settings.PARSERS if name.upper() not in KEPT_SETTINGS}
+    blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {
         "DATA_DIR": os.path.abspath(given.get("DATA_DIR") or FOLDER),
         "SOLANA_RPC_URLS": stand_ins,

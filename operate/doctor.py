@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from config import Config
+from config import LOCAL_HOSTS, Config
 from operate import backups
 from operate.database_checks import check_database, check_deep
 from operate.findings import Finding, fine, look, wrong
@@ -67,7 +67,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 def check_settings(config: Config) -> Iterator[Finding]:
     yield fine("the settings can be read")
     url = urlsplit(config.base_url)
-    if url.scheme == "http" and url.hostname not in Config.allowed_hosts:
+    if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:
         yield look(
             f"BASE_URL is http://{url.hostname}: cookies and keys travel readable for all",
             "put a proxy with TLS in front and set BASE_URL to https://...",

@@ -51,6 +51,12 @@ def settings_of(folder, **more):
     return config.load({**environ(folder), **more}, dotenv=None)
 
 
+def change(settings, **changes):
+    """The same Config with some settings changed."""
+    assert changes.keys() <= config.Config.model_fields.keys()
+    return settings.model_copy(update=changes)
+
+
 def enter(monkeypatch, folder, migrated=True):
     """The instance of this folder is the one of this process's environment."""
     for name, value in environ(folder, migrated).items():

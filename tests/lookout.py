@@ -2,8 +2,6 @@
 Everything the tests compare comes from the database.
 """
 
-import dataclasses
-
 import ground
 import orjson
 from node import FakeClock, connect
@@ -35,7 +33,7 @@ class Lookout:
             table.delete().execute()
         for number, address in enumerate(wallets):
             watch(address, number)
-        return cls(dataclasses.replace(config, **changes), *nodes)
+        return cls(ground.change(config, **changes), *nodes)
 
     def restart(self):
         """A new process: nothing is remembered but what the database holds."""

@@ -2,7 +2,6 @@
 else through the same functions the command line uses.
 """
 
-import dataclasses
 import hashlib
 import time
 
@@ -37,7 +36,7 @@ def signature(name):
 
 class Service:
     def __init__(self, folder, **changes):
-        self.config = dataclasses.replace(ground.settings_of(folder), **{**GENEROUS, **changes})
+        self.config = ground.change(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
         self.database = storage.database.obj  # others may be bound to the models later
         storage.migrate()

@@ -1,9 +1,9 @@
 """Owners, influencers and wallets: who holds what, and what a wallet field refuses."""
 
-import dataclasses
 import hashlib
 import json
 
+import ground
 import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
@@ -71,7 +71,7 @@ def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
         with pytest.raises(Problem) as caught:
             check_wallet(one)
         assert caught.value.errors == [{"field": "wallet", "message": NOBODYS}]
-    mine = dataclasses.replace(service.config, extra_swap_programs=(address("venue"),))
+    mine = ground.change(service.config, extra_swap_programs=(address("venue"),))
     refuse("validation_failed", lambda: influencers.create_bot(mine, "A", NOW, address("venue")))
 
 

@@ -3,7 +3,6 @@ file, is named.
 """
 
 import contextlib
-import dataclasses
 import random
 
 import apsw
@@ -245,7 +244,7 @@ def test_flipped_bits_in_pages_that_hold_data_are_noticed(seen, tmp_path):
     receipts.
     """
     backups.store_copy(seen.config.database_path, tmp_path / "whole.db")
-    config = dataclasses.replace(seen.config, data_dir=tmp_path / "damaged")
+    config = ground.change(seen.config, data_dir=tmp_path / "damaged")
     config.data_dir.mkdir(mode=0o700)
     whole, dice = (tmp_path / "whole.db").read_bytes(), random.Random(5)
     cells = list_cells(

@@ -28,7 +28,7 @@ WEB = {"flask", "flask_limiter", "flask_wtf", "gunicorn", "markupsafe", "peewee"
 BELOW = {"models", "storage", "config"}
 # A room may import what stands beside it; what a module alone may import has its own line.
 MAY_IMPORT = {
-    "config": {"dotenv"},
+    "config": {"pydantic", "pydantic_settings"},
     "storage": {"storage", "config", "apsw", "peewee", "playhouse"},
     "storage.postgresql": {"psycopg"},
     "storage.counters": {"redis"},

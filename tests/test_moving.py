@@ -1,7 +1,5 @@
 """From one file to PostgreSQL: all rows, the same ledger, and nothing half."""
 
-import dataclasses
-
 import ground
 import orjson
 import pytest
@@ -90,7 +88,7 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
     with storage.connect(file).connection_context():
         before = everything()
     leave()
-    with storage.connect(dataclasses.replace(file, database_url=target)).connection_context():
+    with storage.connect(ground.change(file, database_url=target)).connection_context():
         assert everything() == before
         assert Token.get().held is True
         posts.publish(1, posts.PostBody(eventId="f", body="b"), NOW)
@@ -116,7 +114,7 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     told = observe(given)
     leave()
     _, ledgers = copy.move(given, target)
-    moved = dataclasses.replace(given, database_url=target)
+    moved = ground.change(given, database_url=target)
     with storage.connect(moved).connection_context():
         assert ledger_of(history["wallets"]) == told and set(ledgers) == set(history["wallets"])
         assert {
@@ -189,7 +187,7 @@ def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monk
 
 
 def test_what_is_of_files_alone_names_the_server_s_own(file, target, tmp_path):
-    served = dataclasses.replace(file, database_url=target)
+    served = ground.change(file, database_url=target)
     with pytest.raises(Refused, match="pg_dump"):
         backups.store_backup(served, tmp_path / "backup.db")
     with pytest.raises(Refused, match="pg_restore"):

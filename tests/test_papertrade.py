@@ -2,7 +2,6 @@
 make of it.
 """
 
-import dataclasses
 import json
 import pathlib
 import threading
@@ -847,7 +846,7 @@ def model():
 
 def written_by(stage, model, says, status=200):
     model.says, model.status = says, status
-    stage.config = dataclasses.replace(
+    stage.config = ground.change(
         stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush"
     )
     stage.desk = papertrade.Desk(stage.config)
@@ -888,9 +887,7 @@ def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, st
 
 
 def test_a_model_that_is_down_costs_one_attempt(stage):
-    stage.config = dataclasses.replace(
-        stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x"
-    )
+    stage.config = ground.change(stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x")
     stage.desk = papertrade.Desk(stage.config)
     stage.trader()
     stage.play(RISE[:14])

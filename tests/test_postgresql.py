@@ -2,7 +2,6 @@
 place, wallets shared out, and getting better again.
 """
 
-import dataclasses
 import itertools
 import os
 import random
@@ -246,7 +245,7 @@ def test_sessions_the_server_ended_are_replaced(service):
 
 
 def test_a_database_that_is_down_is_busy(tmp_path):
-    settings = dataclasses.replace(
+    settings = ground.change(
         ground.settings_of(tmp_path / "data"),
         database_url="postgresql://candor:canary@127.0.0.1:1/nothing",
     )
@@ -585,7 +584,7 @@ def crew(settings, tmp_path):
     and closed.
     """
     chain = market(5, PEOPLE, 120)
-    quick = dataclasses.replace(settings, observer_interval_seconds=0.05)
+    quick = ground.change(settings, observer_interval_seconds=0.05)
     with storage.connect(quick).connection_context():
         truth = Lookout.begin(quick, FakeNode(chain), wallets=ADDRESSES).settle().ledger()
         Lookout.begin(quick, wallets=ADDRESSES)

@@ -2,11 +2,11 @@
 headers a client can plan by.
 """
 
-import dataclasses
 import multiprocessing
 import threading
 
 import apsw
+import ground
 import pytest
 from limits import RateLimitItemPerMinute
 from limits.storage import storage_from_string
@@ -29,7 +29,7 @@ def limits(minute=3, hour=5, subject="owner:1"):
 def given(settings, storage_url):
     """Settings that count in a file, then in Redis."""
     settings.data_dir.mkdir()
-    return dataclasses.replace(settings, ratelimit_storage_url=storage_url)
+    return ground.change(settings, ratelimit_storage_url=storage_url)
 
 
 @pytest.fixture
