@@ -1,11 +1,14 @@
 """What tests share: an empty migrated database, recorded receipts and the recorded history."""
 
+import contextlib
 import functools
 
 import corpus
 import ground
 import pytest
 import requests
+import story
+from node import Chain, FakeNode
 
 import storage
 from chain.rpc import Rpc
@@ -47,11 +50,45 @@ def settings(tmp_path):
 @pytest.fixture
 def db(settings):
     """An empty database with all migrations, bound to the models and open on this thread."""
+    with _open_database(settings) as database:
+        yield database
+
+
+@contextlib.contextmanager
+def _open_database(settings):
     database = storage.connect(settings)
     storage.migrate(database)
     with database.connection_context():
         yield database
     database.close_all()
+
+
+@pytest.fixture(scope="session")
+def chain():
+    """Forty transactions of ada, drawn by chance and always the same. Not to be changed."""
+    return story.market()
+
+
+@pytest.fixture(scope="module")
+def truth(chain, tmp_path_factory):
+    """The ledger of ada that an honest node leads to, as bytes."""
+    from lookout import Lookout
+
+    settings = ground.settings_of(tmp_path_factory.mktemp("truth"))
+    with _open_database(settings):
+        return Lookout.begin(settings, FakeNode(chain), wallets=[story.ADA]).settle().ledger()
+
+
+@pytest.fixture
+def look(settings, db):
+    """look(*nodes or chains, wallets=[ada], **settings) -> Lookout over an emptied database"""
+    from lookout import Lookout
+
+    def make(*nodes, wallets=(story.ADA,), **changes):
+        nodes = [FakeNode(node) if isinstance(node, Chain) else node for node in nodes]
+        return Lookout.begin(settings, *nodes, wallets=wallets, **changes)
+
+    return make
 
 
 @pytest.fixture(scope="session")

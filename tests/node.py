@@ -55,6 +55,12 @@ class Row:
         loaded = self.receipt["meta"].get("loadedAddresses") or {}
         return keys + loaded.get("writable", []) + loaded.get("readonly", [])
 
+    def list_mints(self, wallet):
+        """The mints of which it names a token account of this wallet."""
+        meta = self.receipt["meta"]
+        balances = meta["preTokenBalances"] + meta["postTokenBalances"]
+        return {balance["mint"] for balance in balances if balance["owner"] == wallet}
+
 
 class Chain:
     """What really happened, in chain order: rows by address, and every balance after every slot."""

@@ -10,6 +10,7 @@ People, mints and accounts are called by words; `address(word)` is what stands i
 """
 
 import hashlib
+import random
 from collections import defaultdict
 
 from node import Chain, Row
@@ -28,6 +29,9 @@ PLENTY = 10**15
 
 def address(word):
     return b58encode(hashlib.sha256(word.encode()).digest())
+
+
+ADA = address("ada")
 
 
 def account_of(owner, mint):
@@ -262,3 +266,34 @@ class Story:
                     }
                 )
         return rows
+
+
+def market(seed=1, people=("ada",), length=40):
+    """A chain of `length` transactions drawn by chance: purchases, sales, swaps, gifts, failures
+    and mentions of these people.
+    """
+    dice, story = random.Random(seed), Story()
+    for person in people:
+        story.fund(person, 10**10)
+    while len(story.rows) < length:
+        person, mint = dice.choice(people), dice.choice(["CAT", "DOG"])
+        held = story.tokens.get(account_of(person, mint), [0, 0, 0])[2]
+        some, price = dice.randint(1, 1_000), dice.randint(200_000, 9_000_000)
+        verb = dice.choice(
+            ["buy", "buy", "sell", "sell", "swap", "receive", "give", "fail", "mention"]
+        )
+        if verb in ("sell", "swap", "give") and held < some:
+            continue
+        how = {
+            "buy": (mint, some, price),
+            "sell": (mint, some, price),
+            "swap": (mint, some, "FOX", dice.randint(1, 500)),
+            "receive": (mint, some),
+            "give": (mint, some),
+            "fail": (),
+            "mention": (),
+        }[verb]
+        if dice.random() < 0.25:
+            story.same_slot()
+        getattr(story, verb)(person, *how)
+    return story.chain()

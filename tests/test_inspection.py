@@ -12,8 +12,7 @@ import pytest
 from lookout import Lookout
 from node import FakeNode
 from peewee import fn
-from story import address
-from test_observer import market
+from story import address, market
 
 import observer
 import storage

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
-from story import Story, address
+from story import Story, address, market
 from test_ledger import STEP, Silent, Teller, account, play
-from test_observer import market
 
 import models
 import storage

@@ -22,8 +22,7 @@ from lookout import Lookout, ledger_of
 from node import FakeNode
 from peewee import OperationalError
 from service import NOW, Service
-from story import address
-from test_observer import market
+from story import address, market
 from test_worker import Server
 
 import config

@@ -18,8 +18,7 @@ import pytest
 from lookout import Lookout, ledger_of
 from node import FakeNode, ReplayNode
 from peewee import OperationalError, fn
-from story import address
-from test_observer import market
+from story import address, market
 from test_worker import Server
 
 import storage

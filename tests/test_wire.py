@@ -7,8 +7,7 @@ import json
 import pytest
 from node import Chain, FakeNode
 from solders.rpc import responses
-from story import address
-from test_observer import market
+from story import address, market
 
 
 @pytest.mark.parametrize("encoding", ["made up", "json", "jsonParsed"])

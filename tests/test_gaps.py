@@ -1,0 +1,181 @@
+"""What a node withheld or forgot: the gap is named, nothing false is shown, and it is repaired."""
+
+import orjson
+import pytest
+from node import FakeNode
+from story import ADA, RENT, Story, account_of, address, market
+
+from models import Address, Wallet
+from observing.listing import HEAD_PAGE
+from operate.inspection import inspect
+
+# How many transactions of the chain move something of ada.
+MOVING = len(market().moving(ADA))
+
+
+# ---- what was withheld ---------------------------------------------------------------------------
+def withhold(look, chain, wallet, signature, **changes):
+    node = FakeNode(chain)
+    node.withhold(signature)
+    return node, look(node, wallets=[wallet], **changes).settle()
+
+
+@pytest.mark.parametrize("place", range(MOVING))
+def test_a_withheld_transaction_is_named_as_a_gap_and_repaired_once_given(
+    look, chain, truth, place
+):
+    row = chain.moving(ADA)[place]
+    node, seen = withhold(look, chain, ADA, row.signature)
+    assert seen.state() == "partial"
+    # Before the first one there is nothing a break could show against: see below.
+    if place:
+        assert any(first <= row.slot <= last for first, last, _ in seen.gaps()), row.slot
+        last = max(last for _, last, _ in seen.gaps())
+        later = [t for t in seen.trades() if t.kind == "sell" and t.slot > last]
+        assert all(t.result is None for t in later if t.mint in row.list_mints(ADA))
+    node.give(row.signature)
+    seen.clock.sleep(3_600)
+    assert seen.settle().ledger() == truth and seen.state() == "complete"
+
+
+def test_a_gap_is_repaired_within_minutes(look, chain, truth):
+    node, seen = withhold(look, chain, ADA, chain.moving(ADA)[7].signature)
+    node.give(chain.moving(ADA)[7].signature)
+    seen.look(20)
+    assert seen.state() == "complete" and seen.ledger() == truth
+
+
+def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(look, chain):
+    """Nothing can show the slot of what came before everything: it is partial, and the note says
+    why.
+    """
+    _node, seen = withhold(look, chain, ADA, chain.touching(ADA)[0].signature)
+    assert (
+        seen.state() == "partial"
+        and seen.gaps() == []
+        and "older than the history" in seen.coverage()["note"]
+    )
+
+
+def test_what_changes_nothing_is_found_by_the_nightly_full_scan(look):
+    """No balance tells of another's transaction that only names ada. Listed again, it is found
+    within a day.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 5, 5_000)
+    quiet_one = story.mention("ada")
+    for _ in range(2 * HEAD_PAGE):  # so that it lies below what the head lists again
+        story.buy("ada", "CAT", 5, 5_000)
+    node, seen = withhold(look, story.chain(), ADA, quiet_one)
+    assert seen.state() == "complete"  # nothing can show it
+    node.give(quiet_one)
+    seen.look(10)
+    assert quiet_one not in {t.signature for t in seen.trades()}
+    seen.clock.sleep(86_400)
+    seen.look(2)
+    assert quiet_one in {t.signature for t in seen.trades()} and seen.settle().state() == "complete"
+
+
+def test_a_receipt_that_is_listed_and_not_given_is_waited_for(look, chain):
+    row = chain.moving(ADA)[5]
+    node = FakeNode(chain)
+    node.drop(row.signature)
+    seen = look(node)
+    seen.look(2)
+    assert seen.state() == "backfilling" and seen.coverage()["pending"] == 1
+    seen.look(10)
+    assert (
+        seen.state() == "partial"
+        and any(first <= row.slot <= last for first, last, _ in seen.gaps())
+        and seen.coverage()["pending"] == 1
+    )
+    node.give(row.signature)
+    seen.clock.sleep(3_600)
+    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
+def test_the_last_receipt_dropped_is_named_by_the_closing_balance(look, chain):
+    row = chain.moving(ADA)[-1]
+    node = FakeNode(chain)
+    node.drop(row.signature)
+    seen = look(node)
+    seen.look(12)
+    assert seen.state() == "partial" and any(
+        first <= row.slot <= last and why == "closing_balance" for first, last, why in seen.gaps()
+    )
+
+
+def test_a_second_endpoint_gives_what_the_first_lacks(look, chain):
+    first, second = FakeNode(chain), FakeNode(chain)
+    first.drop(*(row.signature for row in chain.touching(ADA)[3:9]))
+    seen = look(first, second).settle()
+    assert seen.state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
+def test_a_pruned_history_is_partial(look, chain):
+    node = FakeNode(chain)
+    node.prune(chain.touching(ADA)[10].slot)
+    seen = look(node).settle()
+    assert seen.state() == "partial" and seen.gaps() == [] and "older" in seen.coverage()["note"]
+    assert set(seen.coverage()["openingInventoryUnknown"]) <= {
+        address(mint) for mint in ("CAT", "DOG", "FOX")
+    }
+
+
+def open_second_account(story, mint, raw):
+    """A stranger opens another account of the mint for ada and fills it; the word for it."""
+    word = account_of("ada, too", mint)
+    story.tokens[word] = [mint, "ada", 0]
+    moves = [("lamports", "maker", word, RENT), ("tokens", mint, "maker", "ada, too", raw)]
+    story.transact("maker", moves)
+    return word
+
+
+def test_what_an_untouched_account_holds_was_there_from_the_beginning(look):
+    """Ada's second account of CAT got 4 in times that the node forgot. Then 10 are bought for
+    1,000,000 and a fee of 5,000, and sold for 2,000,000 less a fee.
+
+    The oldest are sold first: 4 of unknown cost, and 6 that cost 603,000 and bring 6/10 of
+    1,995,000 = 1,197,000: 594,000, and not 990,000.
+    """
+    story = Story()
+    story.fund("ada", 10**10)
+    second = open_second_account(story, "CAT", 4)
+    story.buy("ada", "CAT", 10, 1_000_000)
+    first = story.rows[-1].slot
+    story.sell("ada", "CAT", 10, 2_000_000)
+    node = FakeNode(story.chain())
+    node.prune(first)
+    seen = look(node).settle()
+    sale = seen.trades()[-1]
+    assert (sale.realized, sale.result, sale.unmatched_raw) == ("partial", 594_000, "4")
+    assert orjson.loads(sale.flags) == ["opening_inventory_unknown"]
+    assert seen.state() == "partial"
+    assert seen.coverage()["openingInventoryUnknown"] == [address("CAT")]
+    row = Address.get(Address.address == address(second))
+    assert (row.held_mint, row.held_amount, row.held_decimals) == (address("CAT"), "4", 6)
+    before = seen.ledger()
+    seen.restart()
+    assert seen.settle().ledger() == before
+    assert [one for one in inspect(seen.config, seen.now, running=False) if one.wallet] == []
+    node.restore()
+    seen.clock.sleep(3_600)
+    sale = seen.settle().trades()[-1]
+    assert (sale.realized, sale.result, sale.flags) == ("partial", 594_000, "[]")
+    assert Address.get(Address.address == address(second)).held_amount is None
+
+
+def test_the_decimals_of_a_mint_no_receipt_moved_are_asked_for(look):
+    story = Story()
+    story.fund("ada", 10**10)
+    open_second_account(story, "DOG", 4)
+    story.buy("ada", "CAT", 10, 1_000_000)
+    node = FakeNode(story.chain())
+    node.prune(story.rows[-1].slot)
+    look(node).settle()
+    positions = orjson.loads(Wallet.get().positions)
+    assert {p["mint"]: (p["amountRaw"], p["decimals"]) for p in positions} == {
+        address("CAT"): ("10", 6),
+        address("DOG"): ("4", 6),
+    }

@@ -1,0 +1,262 @@
+"""What one wallet is troubled by harms no other, is told, and is tried again."""
+
+import functools
+
+import ground
+import pytest
+from lookout import watch
+from node import FakeNode
+from peewee import OperationalError
+from story import ADA, Story, account_of, address, market
+
+import observer as module
+from accounts.problem import Problem
+from accounts.wallets import attach_wallet
+from chain import rpc
+from chain.instructions import TOKEN
+from models import Address, Bot, Wallet, WalletSignature
+from web.api.health import check_health
+
+
+def test_no_token_accounts_told_is_not_complete(look, chain):
+    """Some providers refuse that list for some wallets: the rest is observed, and it is not said to
+    be whole.
+    """
+    node = FakeNode(chain)
+    node.fail("getTokenAccountsByOwner", -32602)
+    seen, problems = look(node), set()
+    for _ in range(10):
+        seen.look()
+        problems.add(seen.observer.problem)
+    assert seen.state() == "backfilling" and len(seen.trades()) == len(chain.touching(ADA))
+    assert problems == {f"{ADA}: getTokenAccountsByOwner: endpoint 1: error -32602"}
+    assert seen.state() == "backfilling" and "getTokenAccountsByOwner" in seen.coverage()["note"]
+    node.restore()
+    seen.clock.sleep(3_600)
+    assert seen.settle().state() == "complete"
+
+
+def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
+    """Health shows the lag of each wallet by this: it grows while no node answers."""
+    node = FakeNode(chain)
+    seen = look(node).settle()
+    looked, checked = Wallet.get().looked_at, seen.coverage()["checkedAt"]
+    for method in ("getMultipleAccounts", "getSignaturesForAddress"):
+        node.fail(method)
+    seen.look(3)
+    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (
+        looked,
+        checked,
+    ) and seen.observer.problem
+    told = check_health(seen.config, seen.now)["walletObserver"]
+    assert told["byWallet"][0]["lagSeconds"] == (seen.now - looked) // 1000 >= 45
+    node.restore()
+    seen.clock.sleep(400)
+    seen.look()
+    assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
+
+
+def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    node = FakeNode(chain)
+    node.execute(eve)
+    seen = look(node, wallets=[eve, ADA])
+    seen.look()
+    assert seen.state(eve) == "none" and "a program" in seen.coverage(eve)["note"]
+    assert not WalletSignature.select().join(Wallet).where(Wallet.address == eve).exists()
+    assert seen.settle().state(ADA) == "complete" and seen.observer.problem is None
+    told = check_health(seen.config, seen.now)["walletObserver"]
+    assert (told["wallets"], told["troubledWallets"], told["lagSeconds"]) == (1, 1, 0)
+    node.restore()
+    seen.restart()
+    seen.clock.sleep(400_000)
+    seen.look(3)
+    assert seen.state(eve) == "none"
+    bot = Bot.select().where(Bot.uid.startswith("bot_1")).get()
+    with pytest.raises(Problem, match="wallet"):
+        attach_wallet(seen.config, bot, eve, seen.now)
+
+
+# ---- trouble of one wallet is its own ------------------------------------------------------------
+class Hoarder(FakeNode):
+    """A node that also tells of thousands of empty token accounts of one wallet."""
+
+    def __init__(self, chain, owner, count):
+        super().__init__(chain)
+        self.owner, self.hoard = owner, [address(f"dust {n}") for n in range(count)]
+
+    def _getTokenAccountsByOwner(self, owner, filters, config):
+        answer = super()._getTokenAccountsByOwner(owner, filters, config)
+        if owner == self.owner and filters["programId"] == TOKEN:
+            answer["value"] += [{"pubkey": address, "account": {}} for address in self.hoard]
+        return answer
+
+
+def count_looks(seen, wallet, most=60):
+    """Looks until a wallet is complete."""
+    for count in range(most):
+        if seen.state(wallet) == "complete":
+            return count
+        seen.look()
+    raise AssertionError(seen.coverage(wallet))
+
+
+def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
+    """An honest wallet attached after it is complete within twice the looks it takes alone."""
+    ada, eve = market(1, ("ada", "eve"), 30), address("eve")
+    alone = look(FakeNode(ada), wallets=[ADA])
+    alone.pace()
+    needed = count_looks(alone, ADA)
+    node = Hoarder(ada, eve, 12_000)
+    seen = look(node, wallets=[eve])
+    seen.pace()
+    count_accounts = Address.select().join(Wallet).where(Wallet.address == eve).count
+    while count_accounts() < 2_000:
+        seen.look()
+    assert count_accounts() == 2_000 == seen.config.max_addresses_per_wallet
+    watch(ADA, 1)
+    seen.restart()
+    seen.pace()
+    assert count_looks(seen, ADA) <= 2 * needed
+    before = seen.ledger()
+    seen.restart()
+    seen.pace()
+    seen.look(2)
+    assert seen.state(ADA) == "complete" and seen.ledger() == before
+    health = check_health(seen.config, seen.now)["walletObserver"]
+    assert health["troubled"] == [] and seen.observer.problem is None
+
+
+def test_accounts_beyond_the_cap_are_left_out_and_said(look, chain):
+    """Known transactions name ada's accounts: those stay, whatever a list tells besides."""
+    seen = look(Hoarder(chain, ADA, 100), max_addresses_per_wallet=20).settle()
+    own = {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
+    assert own < {a.address for a in Address.select()} and Address.select().count() == 20
+    assert seen.state() == "partial" and "more token accounts" in seen.coverage()["note"]
+    assert Wallet.get().accounts_left_out == 100 - (20 - len(own))
+
+
+def test_an_account_named_later_takes_the_place_of_one_nobody_named(look):
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 5_000)
+    story.buy("ada", "DOG", 100, 5_000)
+    chain = story.chain()
+    node = Hoarder(chain, ADA, 50)
+    node.tip = chain.rows[1].slot
+    seen = look(node, max_addresses_per_wallet=10)
+    seen.observer._end = seen.clock() + 10**6
+    seen.observer._list_token_accounts(Wallet.get(), seen.now)
+    node.tip = None
+    seen.settle()
+    assert {address(account_of("ada", mint)) for mint in ("CAT", "DOG")} < {
+        a.address for a in Address.select()
+    }
+    assert Address.select().count() == 10 and seen.state() == "partial"
+
+
+FAULTS = {
+    "a fault of ours": KeyError("x"),
+    "SQL": OperationalError("too many SQL variables"),
+    "a malformed answer": rpc.BadAnswer("getSignaturesForAddress: no list"),
+    "a refusal": rpc.Refused("error -32602"),
+    "no answer": rpc.Unavailable("ReadTimeout"),
+}
+ASKING = "_take_news", "_full_scan", "_fetch_backlog", "_list_token_accounts"
+OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
+
+
+@pytest.mark.parametrize(
+    "kind, step",
+    [
+        *(("a fault of ours", step) for step in OURS),
+        *((kind, "_full_scan") for kind in FAULTS if kind != "a fault of ours"),
+        *(("no answer", step) for step in ASKING if step != "_full_scan"),
+    ],
+)
+def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    seen = look(chain, wallets=[eve, ADA])
+    monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
+    work = getattr(module.Observer, step)
+
+    @functools.wraps(work)
+    def fail(self, wallet, *args):
+        if wallet.address == eve:
+            raise FAULTS[kind]
+        return work(self, wallet, *args)
+
+    monkeypatch.setattr(module.Observer, step, fail)
+    seen.look(8)
+    assert seen.state(ADA) == "complete" and seen.observer.problem is None
+    told = check_health(seen.config, seen.now)["walletObserver"]
+    assert [row["wallet"] for row in told["troubled"]] == [eve] and told["troubledWallets"] == 1
+    assert told["lastError"].startswith(eve) and told["troubled"][0]["tries"] < 12
+    assert "fails at present" in seen.coverage(eve)["note"] and seen.coverage(ADA)["note"] is None
+    seen.restart()
+    seen.look(2)
+    assert seen.state(ADA) == "complete" and seen.observer.problem is None
+    monkeypatch.undo()
+    seen.clock.sleep(3_600)
+    assert seen.settle().state(eve) == "complete" and seen.coverage(eve)["note"] is None
+    assert check_health(seen.config, seen.now)["walletObserver"]["troubled"] == []
+
+
+def test_a_fault_of_ours_is_logged_once_with_its_stack(look, chain, monkeypatch, caplog):
+    seen = look(chain)
+
+    def fail(self, wallet):
+        raise KeyError("x")
+
+    monkeypatch.setattr(module.Observer, "_prepare", fail)
+    for _ in range(6):
+        seen.clock.sleep(300)
+        seen.look()
+    assert [bool(record.exc_info) for record in caplog.records] == [True]
+    assert (
+        seen.observer.problem == f"{ADA}: internal error: KeyError"
+        and Wallet.get().trouble_tries == 6
+    )
+
+
+def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
+    """A node refuses whatever asks for eve's accounts: ada's are asked for without them."""
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    node = FakeNode(chain)
+    seen, answer = look(node, wallets=[eve, ADA]).settle(), node.answer
+
+    def refuse_eve(method, params):
+        if method == "getMultipleAccounts" and eve in params[0]:
+            rpc._raise_error({"code": -32602}, {})
+        return answer(method, params)
+
+    node.answer = refuse_eve
+    seen.clock.sleep(3_600)
+    seen.look()
+    looked = dict(Wallet.select(Wallet.address, Wallet.looked_at).tuples())
+    assert looked[ADA] == seen.now and seen.observer.problem is None
+    assert [
+        row["wallet"] for row in check_health(seen.config, seen.now)["walletObserver"]["troubled"]
+    ] == [eve]
+
+
+def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, monkeypatch):
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    seen = look(chain, wallets=[eve, ADA]).settle()
+    Wallet.update(due_at=0).execute()
+    kept = dict(seen.observer.ledger_store._pending)
+    monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
+    monkeypatch.setattr(module.Observer, "_take_news", fail_with(OperationalError("locked")))
+    with pytest.raises(OperationalError):
+        seen.look()
+    forgotten = kept.keys() - seen.observer.ledger_store._pending.keys()
+    # on a server others may have written meanwhile: there all is read again
+    assert len(forgotten) == (2 if ground.SERVER else 1)
+    assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
+
+
+def fail_with(error):
+    def fail(*_):
+        raise error
+
+    return fail
