@@ -31,6 +31,7 @@ HOST_NAME = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]")
 DEMONSTRATION_ID = b"DEMO"
 # Characters of the file secret_key. We write 64.
 MIN_SECRET = 32
+MAX_PROGRAMS_BYTES = 256_000
 log = logging.getLogger("candor")
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
@@ -239,6 +240,8 @@ class Config(BaseSettings):
     llm_api_key: str = Field("", repr=False)
     # No setting: DATA_DIR is one that `app.py demo` made.
     demonstration: bool = False
+    # No setting: the text of DATA_DIR/programs.csv; chain.programs tells what its rows must be.
+    added_programs: str = Field("", repr=False)
 
     @classmethod
     def settings_customise_sources(
@@ -271,8 +274,10 @@ class Config(BaseSettings):
         return self.data_dir / "ratelimit.db"
 
 
+# What DATA_DIR holds, and no environment sets.
+FOUND: dict[str, Any] = {"DEMONSTRATION": False, "ADDED_PROGRAMS": ""}
 # What the environment may set.
-NAMES = frozenset(name.upper() for name in Config.model_fields) - {"DEMONSTRATION"}
+NAMES = frozenset(name.upper() for name in Config.model_fields) - set(FOUND)
 
 
 def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") -> Config:
@@ -287,7 +292,7 @@ def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") 
     if (given.get("OBSERVERS") or "one").strip() not in ("", "one"):
         raise BadSetting("OBSERVERS is gone: one process observes all wallets. Remove the setting")
     try:
-        config = Config(**{**file(), **process(), "DEMONSTRATION": False})
+        config = Config(**{**file(), **process(), **FOUND})
     except ValidationError as refused:
         raise BadSetting(_tell(refused)) from None
     return _complete(config)
@@ -300,7 +305,7 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add what follows from other settings, and from the database that is there."""
+    """Add what follows from other settings, and from what is in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
@@ -309,6 +314,7 @@ def _complete(config: Config) -> Config:
             "base_url": base_url,
             "allowed_hosts": tuple(dict.fromkeys((*config.allowed_hosts, host))),
             "demonstration": is_demonstration(config.database_path),
+            "added_programs": _read_programs(config.data_dir / "programs.csv"),
         }
     )
 
@@ -339,6 +345,28 @@ def is_demonstration(path: Path | str) -> bool:
     except OSError:
         # None there, or none that can be read: whoever opens it will say so.
         return False
+
+
+def _read_programs(path: Path) -> str:
+    """Return the text of the operator's programs.csv; "" where there is none.
+
+    BadSetting where it cannot be read, is too large or no UTF-8.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_PROGRAMS_BYTES + 1)
+    except OSError as error:
+        # A folder that is closed to us is told by whoever needs it.
+        if not os.path.lexists(path):
+            return ""
+        raise BadSetting(f"{path} cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_PROGRAMS_BYTES:
+        raise BadSetting(f"{path} must have at most {MAX_PROGRAMS_BYTES} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadSetting(f"{path}, line {line}: must be UTF-8") from None
 
 
 # ---- the signing secret --------------------------------------------------------------------------

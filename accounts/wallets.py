@@ -8,6 +8,7 @@ from accounts import quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
 from accounts.problem import Problem, invalid, refuse_full
 from chain.addresses import is_nobodys
+from chain.programs import table
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
 from storage import writing
@@ -90,7 +91,7 @@ def _find_holder(address: str) -> Attachment | None:
 
 
 def _check_address(config: Config, address: str, ownership: str) -> None:
-    if is_nobodys(address, config.extra_swap_programs):
+    if is_nobodys(address, table(config.extra_swap_programs, config.added_programs)):
         raise invalid("wallet", NOBODYS)
     if Wallet.select().where(Wallet.address == address, Wallet.trouble == IS_PROGRAM).exists():
         raise invalid("wallet", NOBODYS)

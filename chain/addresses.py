@@ -1,7 +1,7 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
 
 from chain.base58 import is_base58
-from chain.programs import table
+from chain.programs import Programs, table
 
 # Addresses of the runtime itself: native programs and loaders, and what burns what it is sent.
 # docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
@@ -57,13 +57,13 @@ def is_address(text: object) -> bool:
     return is_base58(text, 32)
 
 
-def is_nobodys(address: str, extra_programs: tuple[str, ...] = ()) -> bool:
-    """Is this a program, a sysvar or wrapped SOL? `extra_programs`: the operator's own."""
+def is_nobodys(address: str, programs: Programs | None = None) -> bool:
+    """Is this a program, a sysvar or wrapped SOL? `programs`: this instance's table."""
     return (
         address in NATIVE
         or address in SYSVARS
         or address == WRAPPED_SOL
-        or address in table(extra_programs).names
+        or address in (programs or table()).names
     )
 
 

@@ -85,7 +85,7 @@ class State:
         # `beat` is called now and then while a long pass goes on.
         self._beat, self._beaten = beat, -math.inf
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
-        self.programs = table(config.extra_swap_programs)
+        self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs)
         # of the last tick, for health
         self.problem = None

@@ -64,7 +64,7 @@ def inspect(
     """Every difference. `running`: an observer may be at work, so what differs is compared again
     before it is told.
     """
-    programs = table(config.extra_swap_programs)
+    programs = table(config.extra_swap_programs, config.added_programs)
     reader = open_reader(config)
     try:
         with reader.snapshot():
