@@ -26,7 +26,7 @@ import storage
 from config import Config
 from models import Job
 from observer import Observer
-from papertrade import Desk
+from papertrade import PaperJob
 from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
@@ -242,11 +242,11 @@ class Jobs:
         """The jobs of the process that leads."""
         # A new one: the last one's memory is of another time.
         config, observer = self.config, Observer(self.config, beat=_beat)
-        scout, desk = Scout(config, observer.rpc), Desk(config)
+        scout, paper = Scout(config, observer.rpc), PaperJob(config)
         return [
             self._observe(observer),
             Work("scout", config.scout_interval_seconds, scout.run_tick),
-            Work("paper", config.paper_interval_seconds, desk.run_tick),
+            Work("paper", config.paper_interval_seconds, paper.run_tick),
         ]
 
     def _observe(self, observer: Observer) -> Work:

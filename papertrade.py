@@ -1,9 +1,8 @@
-"""Paper mode, the job: plays the scout's snapshots through all traders and lets them speak of it.
-It asks no provider of prices.
+"""Paper mode, the job: play the scout's snapshots through all traders, then write their posts.
 
-Everything is decided in paper/; this module moves data. A tick reads what is new, plays it moment
-by moment, stores it in one transaction and then writes the posts, each in the words its persona has
-now.
+Everything is decided in paper/; this module moves data and asks no provider. A tick reads what is
+new, plays it moment by moment, stores it in one transaction and then writes the posts, each with
+the voice that its trader has now.
 """
 
 import logging
@@ -11,160 +10,172 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import OperationalError
 
 from config import Config
 from paper import adaptive, diary, engine, load, rows, store
-from paper.book import public_id
-from paper.faults import Faults
-from paper.guard import DAY
+from paper.account import public_id
+from paper.faults import FaultKey, Faults
+from paper.guard import DAY_MS
 from paper.market import Market, Token
 from paper.orders import drop_orders
 from paper.refill import find_differences
-from paper.tables import Period, Trader
-from paper.trader import Alarm, DiaryLine
-from paper.trader import Trader as Player
+from paper.tables import Period
+from paper.tables import Trader as StoredTrader
+from paper.trader import DiaryLine, ReviewReason, Trader
 from storage import writing
 from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
-# older snapshots are not traded on any more
+# Older snapshots are not traded on any more.
 BACKLOG_MS = 2 * 3_600_000
-# the scout's, where it is switched off
-USUAL_INTERVAL_MS = 60_000
+# The scout's interval where the scout is switched off.
+DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-# of the diaries, gone through for news in one tick; the rest follow
-MAX_ENTRIES = 1_000
-# of one tick, each without what went wrong in the one before
+# Lines of the diaries considered for posts in one tick; the rest follow.
+MAX_LINES = 1_000
+# Passes of one tick, each without what went wrong in the one before.
 MAX_PASSES = 20
-# tokens a trader may have trouble with before it is put off as a whole
-MAX_TROUBLES = 3
-# named in health
-TOLD_TROUBLES = 5
-# what went wrong is tried again, ever less often
-FIRST_REST_MS, MAX_REST_MS = 60_000, 3_600_000
-# the optional model may write for so long in one tick
+# Tokens a trader may have trouble with before it is put off as a whole.
+MAX_TROUBLED_TOKENS = 3
+# Troubles that health names.
+MAX_NAMED_TROUBLES = 5
+# What went wrong is tried again, ever less often.
+FIRST_PAUSE_MS, MAX_PAUSE_MS = 60_000, 3_600_000
+# What the optional model may take in one tick.
 MODEL_SECONDS = 20
 
 
 @dataclass
 class Trouble:
-    """What went wrong inside with a trader, with a token of a trader, or with a token."""
+    """An internal error with a trader, a token, or a token for one trader, which is put off: not
+    played for a while.
+    """
 
-    # who it is about, and the kind of the exception
+    # Who it is about, and the class of the exception.
     what: str
     tries: int = 0
-    # ms: left alone until then
+    # Put off until then (ms).
     until: int = 0
-    # in the trader's diary
-    told: bool = False
+    # Whether the trader's diary names it.
+    noted: bool = False
 
 
-# (trader id or None, mint or None)
-TroubleKey = tuple[int | None, str | None]
+class Pass(NamedTuple):
+    """What playing the new snapshots once brought about; nothing is stored yet."""
+
+    loaded: list[load.LoadedTrader]
+    market: Market | None
+    rounds: int
 
 
-class Desk:
-    """The job in one process, which runs its ticks one after the other."""
+class Written(NamedTuple):
+    """How many posts were written, and why the optional model wrote none (None where it did)."""
+
+    posts: int
+    model_problem: str | None
+
+
+class PaperJob:
+    """The job of one process: `run_tick` plays what the scout took since the last tick."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.interval_ms = int(config.scout_interval_seconds * 1000) or USUAL_INTERVAL_MS
-        # nothing was played by this process yet
+        self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
+        # Nothing was played by this process yet.
         self.fresh = True
         self.market: Market | None = None
-        # by row id
+        # By row id.
         self.tokens: dict[int, Token] = {}
-        self.troubles: dict[TroubleKey, Trouble] = {}
+        self.troubles: dict[FaultKey, Trouble] = {}
 
     def run_tick(self, now: int) -> tuple[str | None, str]:
-        """One tick; (problem or None, details for health as JSON). `now` in ms."""
+        """Run one tick; return (problem or None, details for health as JSON). `now` in ms."""
         try:
             rounds = self.play(now)
         except store.Outdated:
             # A trader was reviewed or reset meanwhile: the next tick plays the same again.
             rounds = 0
-        posts, trouble = self.speak(now)
+        written = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
         return (
-            self._tell_troubles(),
-            orjson.dumps({"rounds": rounds, "posts": posts, "writer": trouble}).decode(),
+            self._name_troubles(),
+            orjson.dumps(
+                {"rounds": rounds, "posts": written.posts, "writer": written.model_problem}
+            ).decode(),
         )
 
     def play(self, now: int) -> int:
-        """Play what the scout took since the last tick; the number of rounds. Outdated: nothing was
-        stored.
+        """Play what the scout took since the last tick and store it; return the number of rounds.
+        Raises Outdated; then nothing was stored.
 
-        A pass in which something of a trader went wrong is thrown away and played again without it:
-        nobody's fills may depend on what somebody took from a pool who is not stored.
+        A pass in which something went wrong with a trader is discarded and played again without
+        that trader, so that nobody's fills depend on what an unstored trader took from a pool.
         """
         cursor, newest = load.find_cursor(), load.find_newest()
-        # one that was played and not stored is of no use
-        kept, self.market = self.market, None
+        # A market that was played and not stored is of no use.
+        last, self.market = self.market, None
         for _ in range(MAX_PASSES):
             faults = Faults()
-            seats, market, rounds = self._play_pass(
-                kept and kept.copy(), cursor, newest, now, faults
-            )
-            new = self._put_off(faults, now)
-            if not new:
+            played = self._play_pass(last and last.copy(), cursor, newest, now, faults)
+            if not self._put_off(faults, now):
                 break
         else:
             raise RuntimeError("paper mode finds no traders that can be played together")
-        store.store_round(seats, max(cursor, newest), self._list_notes(now))
+        store.store_round(played.loaded, max(cursor, newest), self._list_notes(now))
         for key, trouble in self.troubles.items():
-            trouble.told = trouble.told or key[0] is not None
-        self.market, self.fresh = market, False
-        return rounds
+            trouble.noted = trouble.noted or key.trader is not None
+        self.market, self.fresh = played.market, False
+        return played.rounds
 
     def _play_pass(
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
-    ) -> tuple[list[load.Seat], Market | None, int]:
-        """(seats, market, rounds) of the traders that are not put off. Nothing is stored."""
-        seats = load.list_seats(
+    ) -> Pass:
+        """Play the new snapshots through the traders that are not put off. Nothing is stored."""
+        loaded = load.load_traders(
             now,
             faults,
-            {trader for trader, mint in self._left_alone(now) if trader and mint is None},
+            {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
         )
-        for seat in seats:
-            with faults.of(seat.player.id):
-                self._begin(seat.player, now)
-        first = load.find_first_new(cursor, now - BACKLOG_MS) if seats else None
+        for one in loaded:
+            with faults.isolate(one.trader.id):
+                self._begin(one.trader, now)
+        first = load.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
         rounds = 0
         if first is not None:
             market = self._update_market(market, first, cursor, now, faults)
             rounds = self._play_rounds(
-                market, seats, first, range(cursor + 1, newest + 1), now, faults
+                market, loaded, first, range(cursor + 1, newest + 1), now, faults
             )
-        for seat in seats:
-            with faults.of(seat.player.id):
-                store.check_round(seat)
-        return seats, market, rounds
+        for one in loaded:
+            with faults.isolate(one.trader.id):
+                store.check_round(one)
+        return Pass(loaded, market, rounds)
 
-    def _begin(self, player: Player, now: int) -> None:
-        """A heartbeat. What was on its way when the last process ended is taken as not filled."""
-        player.put_off = frozenset(
-            mint for trader, mint in self._left_alone(now) if trader == player.id and mint
+    def _begin(self, trader: Trader, now: int) -> None:
+        """Run a trader's heartbeat; orders left open by the last process are dropped."""
+        trader.put_off = frozenset(
+            key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
-        for mint in sorted(player.put_off):
-            trouble = self.troubles[player.id, mint]
-            if not trouble.told:
-                player.say(
+        for mint in sorted(trader.put_off):
+            trouble = self.troubles[FaultKey(trader.id, mint)]
+            if not trouble.noted:
+                trader.add_line(
                     "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
                 )
         if self.fresh:
-            drop_orders(player, now)
-        adaptive.check_account(player, now)
-        adaptive.beat(player, now)
+            drop_orders(trader, now)
+        adaptive.check_account(trader, now)
+        adaptive.run_heartbeat(trader, now)
 
     def _update_market(
         self, market: Market | None, first: int, cursor: int, now: int, faults: Faults
     ) -> Market:
-        """The market as it stood at the cursor: kept from the last tick, or read from the time
-        before `first`.
+        """Return the market as it was at the cursor: the one of the last tick, or one made from the
+        snapshots before `first`.
         """
         self.tokens = load.find_tokens(faults)
         if market is None:
@@ -172,23 +183,23 @@ class Desk:
             for snapshot in load.list_snapshots(
                 self.tokens, first - market.horizon_ms, range(cursor + 1), faults
             ):
-                with faults.of():
+                with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.follow(self.tokens.values(), load.find_flows(now - DAY))
+        market.follow(self.tokens.values(), load.find_flows(now - DAY_MS))
         return market
 
     def _play_rounds(
         self,
         market: Market,
-        seats: Sequence[load.Seat],
+        loaded: Sequence[load.LoadedTrader],
         first: int,
         new: range,
         now: int,
         faults: Faults,
     ) -> int:
-        """Play the snapshots whose id is in the range `new`, from the time `first` on, moment by
-        moment.
+        """Play the snapshots taken since `first` whose id is in the range `new`, moment by moment;
+        return the number of moments.
         """
         rounds = 0
         for at, group in groupby(
@@ -196,7 +207,7 @@ class Desk:
         ):
             engine.play(
                 market,
-                [seat.player for seat in seats if seat.row.created_at <= at],
+                [one.trader for one in loaded if one.row.created_at <= at],
                 list(group),
                 now,
                 faults,
@@ -205,111 +216,112 @@ class Desk:
         return rounds
 
     # ---- trouble of one trader or token ----------------------------------------------------------
-    def _left_alone(self, now: int) -> list[TroubleKey]:
-        """The keys of what is put off now."""
+    def _list_put_off(self, now: int) -> list[FaultKey]:
+        """List what is put off now."""
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults: Faults, now: int) -> bool:
-        """Remember what went wrong, logging each once with its stack; whether a trader's is among
-        it.
-        """
-        names = load.list_names() if faults.found else {}
-        for (trader, mint), error in faults.found.items():
-            self._note(self._widen(trader, mint, now), error, names, now)
-        return any(trader is not None for trader, _ in faults.found)
+        """Put off what went wrong; return whether something of a trader is among it."""
+        traders = load.list_trader_rows() if faults.found else {}
+        for key, error in faults.found.items():
+            self._note(self._widen(key, now), error, traders, now)
+        return any(key.trader is not None for key in faults.found)
 
-    def _widen(self, trader: int | None, mint: str | None, now: int) -> TroubleKey:
-        """A trader with trouble in many tokens is put off as a whole."""
-        tokens = [key for key in self._left_alone(now) if key[0] == trader and trader is not None]
-        return (trader, None) if len(tokens) >= MAX_TROUBLES else (trader, mint)
+    def _widen(self, key: FaultKey, now: int) -> FaultKey:
+        """Return the key of the trader as a whole where it has trouble with many tokens."""
+        if key.trader is None:
+            return key
+        tokens = [one for one in self._list_put_off(now) if one.trader == key.trader]
+        return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
     def _note(
-        self, key: TroubleKey, error: Exception, names: Mapping[int, rows.TraderRow], now: int
+        self, key: FaultKey, error: Exception, traders: Mapping[int, rows.TraderRow], now: int
     ) -> None:
-        trader, mint = key
+        """Note a trouble, logged with its stack the first time, and lengthen its pause."""
         trouble = self.troubles.get(key)
         if trouble is None:
-            who = f"@{names[trader].handle}" if trader is not None and trader in names else ""
-            where = " in ".join(part for part in (who, mint) if part) or "paper mode"
+            row = traders.get(key.trader) if key.trader is not None else None
+            who = f"@{row.handle}" if row else ""
+            where = " in ".join(part for part in (who, key.mint) if part) or "paper mode"
             trouble = self.troubles[key] = Trouble(
                 f"{where} is put off after an internal error ({type(error).__name__})"
             )
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
-            # of this tick, or known and not retried
+            # Of this tick, or not tried again yet.
             return
         trouble.tries += 1
-        trouble.until = now + min(MAX_REST_MS, FIRST_REST_MS * 2 ** (trouble.tries - 1))
+        trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
 
-    def _list_notes(self, now: int) -> list[tuple[int, DiaryLine]]:
-        """Lines for the diaries of traders that are put off as a whole: one for each trouble."""
-        quiet = {
-            trader: trouble
-            for (trader, mint), trouble in self.troubles.items()
-            if trader is not None and mint is None and not trouble.told
+    def _list_notes(self, now: int) -> list[store.PeriodLine]:
+        """List the lines for the diaries of traders that are put off as a whole, one each."""
+        unnoted = {
+            key.trader: trouble
+            for key, trouble in self.troubles.items()
+            if key.trader is not None and key.mint is None and not trouble.noted
         }
-        names = load.list_names() if quiet else {}
+        traders = load.list_trader_rows() if unnoted else {}
         return [
-            (
-                names[trader].period,
+            store.PeriodLine(
+                traders[trader].period,
                 DiaryLine(
                     "refusal",
                     now,
                     {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"},
                 ),
             )
-            for trader, trouble in quiet.items()
-            if trader in names
+            for trader, trouble in unnoted.items()
+            if trader in traders
         ]
 
-    def _tell_troubles(self) -> str | None:
-        """What health says of all that is put off, or None."""
-        told = [trouble.what for trouble in self.troubles.values()]
-        more = f"; and {len(told) - TOLD_TROUBLES} more" if len(told) > TOLD_TROUBLES else ""
-        return "; ".join(told[:TOLD_TROUBLES]) + more or None
+    def _name_troubles(self) -> str | None:
+        """Return what health says about all that is put off, or None."""
+        named = [trouble.what for trouble in self.troubles.values()]
+        rest = len(named) - MAX_NAMED_TROUBLES
+        more = f"; and {rest} more" if rest > 0 else ""
+        return "; ".join(named[:MAX_NAMED_TROUBLES]) + more or None
 
     # ---- posts -----------------------------------------------------------------------------------
-    def speak(self, now: int) -> tuple[int, str | None]:
-        """Write posts about the news in the diaries; (how many, why the optional model did not
-        write, or None).
+    def write_posts(self, now: int) -> Written:
+        """Write and store posts about the news in the diaries.
 
-        A line that cannot be put into words stays without a post: silence, and the others are
-        heard.
+        A line that fails to become a post stays without one, and does not keep the others from it.
         """
-        entries, faults = store.list_unspoken(MAX_ENTRIES), Faults()
-        speakers: dict[int, Speaker] = {}
+        entries, faults = store.list_unposted(MAX_LINES), Faults()
+        authors: dict[int, Author] = {}
         posts: list[dict[str, Any]] = []
         model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
-            with faults.of(entry.trader):
-                post = self._speak_of(entry, speakers, model, now)
+            with faults.isolate(entry.trader):
+                post = self._write_post(entry, authors, model, now)
                 posts += [post] if post else []
-        for (trader, _), error in faults.found.items():
+        for key, error in faults.found.items():
             if isinstance(error, OperationalError):
-                # the database's trouble is nobody's words
+                # The database failed, not the words of a trader.
                 raise error
-            self._note((None, f"the words of trader {trader}"), error, {}, now)
+            self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
             store.store_posts(posts, entries[-1].id)
-        return len(posts), model.problem
+        return Written(len(posts), model.problem)
 
-    def _speak_of(
+    def _write_post(
         self,
-        entry: rows.UnspokenRow,
-        speakers: dict[int, "Speaker"],
+        entry: rows.UnpostedRow,
+        authors: dict[int, "Author"],
         model: language_model.Writer,
         now: int,
     ) -> dict[str, Any] | None:
-        """The row of a post about one line of a diary, or None where it is no news."""
+        """Return the row of a post about one line of a diary, or None where it is no news."""
         facts = diary.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
-        if entry.trader not in speakers:
-            said = store.list_said(entry.trader, RECENT_POSTS)
-            speakers[entry.trader] = Speaker(entry.handle, orjson.loads(entry.voice), *said)
-        uid, body = speakers[entry.trader].speak(facts, model)
+        if entry.trader not in authors:
+            history = store.read_post_history(entry.trader, RECENT_POSTS)
+            authors[entry.trader] = Author(entry.handle, orjson.loads(entry.voice), *history)
+        author = authors[entry.trader]
+        body = author.write(facts, model)
         return {
-            "uid": uid,
+            "uid": public_id(author.handle, "post", author.posts),
             "entry": entry.id,
             "trader": entry.trader,
             "body": body.text,
@@ -322,48 +334,47 @@ class Desk:
 
 
 @dataclass
-class Speaker:
-    """A trader with its voice and what it said lately."""
+class Author:
+    """A trader with its voice and its last posts."""
 
     handle: str
     persona: dict[str, Any]
-    # of its posts
-    count: int
+    # How many it has written.
+    posts: int
     recent: list[str]
 
-    def speak(
-        self, facts: Mapping[str, Any], model: language_model.Writer
-    ) -> tuple[str, language_model.Text]:
-        """(id, writer.Text) of its next post. The built-in words depend on nothing but persona,
-        facts, number and recent posts.
+    def write(self, facts: Mapping[str, Any], model: language_model.Writer) -> language_model.Text:
+        """Write its next post. The built-in words depend on nothing but persona, facts, number and
+        recent posts.
         """
-        self.count += 1
-        built_in = builtin.write(
-            self.persona, facts, f"{self.handle}|post|{self.count}", self.recent
-        )
+        self.posts += 1
+        seed = f"{self.handle}|post|{self.posts}"
+        built_in = builtin.write(self.persona, facts, seed, self.recent)
         text = model.write(self.persona, facts, built_in)
         self.recent = [*self.recent[1 - RECENT_POSTS :], text.text]
-        return public_id(self.handle, "post", self.count), text
+        return text
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Fill a trader's stored decisions again, in all its account periods; what came out different,
-    as sentences.
+    """Fill a trader's stored decisions again, in all its account periods; return what came out
+    different, as sentences.
 
-    Nothing is edited: a difference opens a review of the period, whose record stays as it is.
+    A difference opens a review of the period and changes nothing else.
     """
     found = []
     for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
-        differences = find_differences(load.find_account(period, trader.handle))
+        differences = find_differences(load.load_account(period, trader.handle))
         if differences:
-            alarm = Alarm(
+            alarm = ReviewReason(
                 f"refill_differs:{now}",
                 "refill_differs",
                 "filling the stored decisions again gave something else",
                 now,
             )
             with writing():
-                store.store_alarms(period.id, [alarm])
-                Trader.update(version=Trader.version + 1).where(Trader.id == trader.id).execute()
+                store.store_review(period.id, [alarm])
+                StoredTrader.update(version=StoredTrader.version + 1).where(
+                    StoredTrader.id == trader.id
+                ).execute()
         found += [f"period {period.number}, {difference}" for difference in differences]
     return found

@@ -20,7 +20,7 @@ from accounts.names import check_name
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Owner
-from paper.book import STARTING_CASH
+from paper.account import STARTING_CASH
 from paper.guard import Phase
 from paper.strategies import FAMILIES, BadSetting, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader

@@ -55,12 +55,12 @@ def main(arguments):
 
 def measure(settings, args, reader):
     start = time.time_ns() // 1_000_000 - args.ticks * MINUTE
-    market, desk, seconds, work = prepare(args, start), papertrade.Desk(settings), [], []
+    market, job, seconds, work = prepare(args, start), papertrade.PaperJob(settings), [], []
     for number in range(args.ticks):
         store_snapshots(market, start + number * MINUTE, number)
         began, worked = time.perf_counter(), time.thread_time()
         with reader:
-            desk.run_tick(start + number * MINUTE + 10_000)
+            job.run_tick(start + number * MINUTE + 10_000)
         seconds.append(time.perf_counter() - began)
         work.append(time.thread_time() - worked)
     busy = reader.take()

@@ -20,10 +20,10 @@ import time
 import orjson
 
 from paper import brain, diary, engine
-from paper.adaptive import beat, summarize
-from paper.book import Book
+from paper.account import Account
+from paper.adaptive import run_heartbeat, summarize
 from paper.guard import Phase
-from paper.market import Market, Token, parse_snapshot
+from paper.market import Check, Market, Token, parse_snapshot
 from paper.strategies import FAMILIES, BadSetting, parse_settings
 from paper.trader import Trader
 from voice import builtin
@@ -88,14 +88,14 @@ def replay(recording, strategies, start):
             number,
             f"the-{family.replace('_', '-')}-trader",
             strategy,
-            Book(),
+            Account(),
             phase=Phase(start, since=first),
         )
         for number, (family, strategy) in enumerate(strategies.items(), 1)
     ]
     for at, group in itertools.groupby(snapshots, lambda one: one.at):
         for player in players:
-            beat(player, at)
+            run_heartbeat(player, at)
         engine.play(market, players, list(group), at)
     return players
 
@@ -107,7 +107,7 @@ def read_token(told):
         told["decimals"],
         told.get("bornAt"),
         told["discoveredAt"],
-        tuple(told["checks"].items()),
+        tuple(itertools.starmap(Check, told["checks"].items())),
     )
 
 
@@ -118,15 +118,17 @@ def describe(player):
         for position in player.journal.positions.values()
         if position.closed_at is not None
     ]
-    lines = [[entry.at, diary.tell(entry.kind, entry.facts)] for entry in player.journal.entries]
+    lines = [
+        [entry.at, diary.format_line(entry.kind, entry.facts)] for entry in player.journal.entries
+    ]
     return {
         **brain.compare(closes),
         "closes": [
             [close.closed_at, close.symbol, close.reason, str(close.gross), str(close.net)]
             for close in closes
         ],
-        "openPositions": len(player.book.positions),
-        "cashLamports": str(player.book.cash),
+        "openPositions": len(player.account.positions),
+        "cashLamports": str(player.account.cash),
         "reviewed": player.reviewed,
         "diary": lines,
         "posts": compose(player),

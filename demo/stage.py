@@ -139,7 +139,7 @@ def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], marke
     """Play the last PAST_SECONDS of the market, with the scout's own writes and paper mode's own
     ticks, so that traders have a history at the start.
     """
-    desk = papertrade.Desk(config)
+    job = papertrade.PaperJob(config)
     for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):
         now = (market.start + at) * 1000
         _discover(market, at, now)
@@ -150,7 +150,7 @@ def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], marke
         market_store.store_quotes(
             parse_pairs(_as_received(market.show_pairs(mints, at)))[0], mints, now
         )
-        desk.run_tick(now)
+        job.run_tick(now)
 
 
 def _discover(market: Market, at: int, now: int) -> None:

@@ -1,31 +1,31 @@
-"""What closes and days change of a trader: lessons, pauses, the day's first equity, Guarded Start.
-Pure.
+"""What closes and days change about a trader: lessons, pauses, the day's first equity, Guarded
+Start. Pure.
 """
 
 from dataclasses import replace
 
 from chain.amounts import sol
 from paper import guard
-from paper.book import PIPELINE, STARTING_CASH, Close, Position, find_exclusion, public_id
+from paper.account import PIPELINE, STARTING_CASH, Close, Position, find_exclusion, public_id
 from paper.brain import find_new_lessons
-from paper.guard import DAY, Pause
+from paper.guard import DAY_MS, Pause
 from paper.market import percent
 from paper.trader import Trader
 
 
-def learn(trader: Trader, position: Position) -> None:
-    """Count a close: it advances the phase and may give reason to pauses and lessons."""
+def record_close(trader: Trader, position: Position) -> None:
+    """Count a close, which advances the phase and may begin pauses and lessons."""
     close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
     at = close.closed_at
-    kept = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK]
-    trader.closes = [*kept, close]
+    recent = [one for one in trader.closes if one.closed_at > at - 2 * guard.LOOK_BACK_MS]
+    trader.closes = [*recent, close]
     if close.excluded is None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
     if trader.adaptive != "off":
         add_pauses(trader, at)
     for lesson in find_new_lessons(trader.closes, trader.lessons, at):
         trader.lessons[lesson.key] = lesson.expires_at
-        trader.say(
+        trader.add_line(
             "lesson",
             at,
             what="lesson",
@@ -39,7 +39,7 @@ def learn(trader: Trader, position: Position) -> None:
 
 
 def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
-    """The Close of a closed position, as rules and comparisons count it."""
+    """Return a closed position as rules and comparisons count it."""
     assert position.closed_at is not None and position.reason is not None
     return Close(
         ident,
@@ -56,6 +56,7 @@ def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
 
 
 def add_pauses(trader: Trader, at: int) -> None:
+    """Begin the pauses that the newest close gives reason to, and note them in the diary."""
     number = len(trader.journal.entries)
     found = guard.find_pauses(
         trader.closes,
@@ -66,7 +67,7 @@ def add_pauses(trader: Trader, at: int) -> None:
     )
     for pause in found:
         trader.pauses.append(pause)
-        trader.say(
+        trader.add_line(
             "pause",
             at,
             pause.mint,
@@ -81,12 +82,12 @@ def add_pauses(trader: Trader, at: int) -> None:
         )
 
 
-def beat(trader: Trader, now: int) -> None:
-    """Run a heartbeat: note the day's first equity and the days of the phase, end pauses that are
-    over, end Guarded Start.
+def run_heartbeat(trader: Trader, now: int) -> None:
+    """Note a new day's first equity, count the days of the phase, and end pauses and Guarded Start
+    whose time has come.
     """
-    if now // DAY != trader.day:
-        trader.day, trader.day_equity = now // DAY, trader.book.equity
+    if now // DAY_MS != trader.day:
+        trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
     for pause in [one for one in trader.pauses if one.until <= now]:
         end_pause(trader, pause, now)
@@ -101,10 +102,10 @@ def beat(trader: Trader, now: int) -> None:
 
 
 def end_pause(trader: Trader, pause: Pause, now: int) -> None:
-    """End a pause and note how the positions opened in it have ended."""
+    """End a pause, and note in the diary how the positions opened in it have ended."""
     trader.pauses.remove(pause)
-    covered = guard.look_back_on(pause, trader.closes)
-    trader.say(
+    covered = guard.list_covered(pause, trader.closes)
+    trader.add_line(
         "pause",
         now,
         pause.mint,
@@ -119,8 +120,8 @@ def end_pause(trader: Trader, pause: Pause, now: int) -> None:
 
 
 def check_drawdown(trader: Trader, at: int) -> None:
-    """Go back to Guarded Start where the equity is far under its highest."""
-    equity = trader.book.equity
+    """Go back to Guarded Start where the equity is far below its peak."""
+    equity = trader.account.equity
     trader.peak = max(trader.peak, equity)
     if guard.is_locked(equity, trader.peak, trader.phase):
         change_phase(
@@ -133,9 +134,10 @@ def check_drawdown(trader: Trader, at: int) -> None:
 
 
 def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
+    """Begin a phase, and with it a new peak; the diary says why."""
     trader.phase = guard.Phase(name, since=at, last_day=trader.phase.last_day)
-    trader.peak = trader.book.equity
-    trader.say("phase", at, what=name, why=why)
+    trader.peak = trader.account.equity
+    trader.add_line("phase", at, what=name, why=why)
 
 
 def check_account(trader: Trader, at: int) -> None:
@@ -143,12 +145,12 @@ def check_account(trader: Trader, at: int) -> None:
     position was open.
     """
     if trader.starting_cash != STARTING_CASH:
-        trader.alarm(
+        trader.open_review(
             "starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at
         )
-    for position in trader.book.positions.values():
+    for position in trader.account.positions.values():
         if position.pipeline != PIPELINE:
-            trader.alarm(
+            trader.open_review(
                 "pipeline_changed",
                 f"{position.number}:{PIPELINE}",
                 "model or pipeline changed while a position was open",

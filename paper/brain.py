@@ -1,5 +1,6 @@
-"""What a trader's own closes say, counted: patterns, lessons, and the comparison of the families.
-Descriptive, never a forecast. Pure.
+"""Statistics of closes: patterns and lessons of a trader, and the comparison of the families. Pure.
+
+All of it describes the past and forecasts nothing.
 """
 
 from collections import Counter, defaultdict
@@ -10,24 +11,24 @@ from statistics import median
 from typing import Any
 
 from chain.amounts import sol
-from paper.book import Close
-from paper.guard import DAY, LOOK_BACK, MIN_CLOSES
+from paper.account import Close
+from paper.guard import DAY_MS, LOOK_BACK_MS, MIN_CLOSES
 from paper.market import percent
 
-# closes of one kind that are worth a sentence
+# Closes of one kind that are worth a sentence.
 MIN_PATTERN = 3
-LESSON_LIFE = 7 * DAY
+LESSON_LIFE_MS = 7 * DAY_MS
 COMPARED_DAYS = 30
-# up to so many eligible closes
+# Names of sample sizes, each for up to so many eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# 95 %
+# Of the normal distribution, for 95 %.
 Z = Decimal("1.959963984540054")
 NOTE = "Descriptive. Coverage is not proof of profitability."
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A sentence over counted closes. With fewer than MIN_CLOSES it is a pattern."""
+    """A sentence about counted closes. With fewer than MIN_CLOSES it is a pattern."""
 
     key: str
     text: str
@@ -43,11 +44,11 @@ class Lesson:
 
 
 def find_lessons(closes: Sequence[Close], now: int) -> list[Lesson]:
-    """A Lesson for each way of closing and each token with enough eligible closes in the look-back,
-    by key.
+    """Return a lesson for each closing reason and each token with enough eligible closes in the
+    look-back, sorted by key.
     """
     recent = [
-        close for close in closes if close.excluded is None and close.closed_at > now - LOOK_BACK
+        close for close in closes if close.excluded is None and close.closed_at > now - LOOK_BACK_MS
     ]
     groups: defaultdict[str, list[Close]] = defaultdict(list)
     for close in recent:
@@ -70,16 +71,24 @@ def _lesson(key: str, group: Sequence[Close], now: int) -> Lesson:
     spent = sum(close.spent for close in group)
     won = sum(close.net > 0 for close in group)
     text = (
-        f"Of {len(group)} {about} in {LOOK_BACK // DAY} days {won} won; together {sol(net)} SOL,"
-        f" {percent(net, spent)} % of what was spent."
+        f"Of {len(group)} {about} in {LOOK_BACK_MS // DAY_MS} days {won} won; together"
+        f" {sol(net)} SOL, {percent(net, spent)} % of what was spent."
     )
     return Lesson(
-        key, text, len(group), LOOK_BACK, tuple(close.id for close in group), now, now + LESSON_LIFE
+        key,
+        text,
+        len(group),
+        LOOK_BACK_MS,
+        tuple(close.id for close in group),
+        now,
+        now + LESSON_LIFE_MS,
     )
 
 
 def find_new_lessons(closes: Sequence[Close], known: Mapping[str, int], now: int) -> list[Lesson]:
-    """The lessons of find_lessons whose key has none in force; `known`: {key: expires_at}."""
+    """Return the lessons, patterns apart, that are not in force already. `known`: {key:
+    expires_at}.
+    """
     return [
         lesson
         for lesson in find_lessons(closes, now)
@@ -88,7 +97,7 @@ def find_new_lessons(closes: Sequence[Close], known: Mapping[str, int], now: int
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """What a trader's eligible closes add up to. Nothing but counts where there are none."""
+    """Add up a trader's eligible closes; where there are none, wins and net are None."""
     eligible = [close for close in closes if close.excluded is None]
     excluded = Counter(close.excluded for close in closes if close.excluded)
     return {
@@ -101,8 +110,8 @@ def review_results(closes: Sequence[Close]) -> dict[str, Any]:
 
 
 def compare(closes: Sequence[Close]) -> dict[str, Any]:
-    """The figures of one family from its closes of the last 30 days: exact until they are rounded
-    for display.
+    """Return the figures of one family from its closes of the last COMPARED_DAYS; they are exact
+    until rounded for display.
     """
     eligible = [close for close in closes if close.excluded is None]
     returns = [Decimal(close.net) * 100 / close.spent for close in eligible if close.spent]
@@ -112,7 +121,7 @@ def compare(closes: Sequence[Close]) -> dict[str, Any]:
         "excluded": dict(
             sorted(Counter(close.excluded for close in closes if close.excluded).items())
         ),
-        "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY for close in eligible})),
+        "daysCovered": min(COMPARED_DAYS, len({close.closed_at // DAY_MS for close in eligible})),
         "meanReturnPct": _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None,
         "medianReturnPct": _round(median(returns), 2) if returns else None,
         "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
@@ -124,7 +133,7 @@ def compare(closes: Sequence[Close]) -> dict[str, Any]:
 
 
 def cost_share(closes: Sequence[Close]) -> float | None:
-    """The share that costs took of what prices moved, up or down; None where nothing moved."""
+    """Return costs as a share of the price moves, up or down; None where no price moved."""
     moved = sum(abs(close.gross) for close in closes)
     return (
         _round(Decimal(sum(close.gross - close.net for close in closes)) / moved, 4)
@@ -138,8 +147,8 @@ def name_sample(count: int) -> str:
 
 
 def wilson(wins: int, count: int) -> list[float] | None:
-    """The 95 % Wilson score interval of a rate (Wilson 1927) as [low, high], rounded outward; None
-    for no observation.
+    """Return the 95 % Wilson score interval of a rate (Wilson 1927) as [low, high]; None without
+    observations.
     """
     if not count:
         return None

@@ -1,4 +1,4 @@
-"""Decisions of traders: positions to leave, tokens to enter, reasons not to. Pure."""
+"""Decide for traders which positions to leave and which tokens to enter. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 from chain.amounts import exact, sol
 from paper import guard
-from paper.book import Position
+from paper.account import Position
 from paper.faults import Faults
 from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, ONE, RENT, WAIT_INTERVALS
-from paper.market import Judged, Market, Snapshot, Token, View
+from paper.market import CheckedSnapshot, Market, Snapshot, Token, View
 from paper.orders import NO_FEES, end_order
 from paper.strategies import Decision, Enter, Exit, Refusal, Strategy, decide
 from paper.trader import Trader, refuse
 
-# lamports that no entry may use: leaving costs fees, too
+# Lamports that no entry may use, since leaving costs fees, too.
 RESERVED_CASH = 20_000_000
-# lamports a new position costs beside its price, at worst
+# Lamports that a new position costs at worst, beside its price.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE
-# lamports
+# In lamports.
 MIN_ENTRY = 10_000_000
 
 
 def leave(
-    trader: Trader, market: Market, seen: Mapping[str, Judged], now: int, faults: Faults
+    trader: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], now: int, faults: Faults
 ) -> None:
     """Place the sales that the strategy wants for the open positions."""
     for position in trader.held:
@@ -37,12 +37,12 @@ def leave(
 def leave_position(
     trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
-    """Place the sale that the strategy wants for one position, in place of a buy on its way."""
+    """Place the sale that the strategy wants for one position; it replaces an open buy."""
     found = decide(market.view(position.mint), position, trader.strategy, now)
-    order = trader.book.order_for(position.mint)
+    order = trader.account.order_for(position.mint)
     if not isinstance(found, Exit) or (order and order.side == "sell"):
         return
-    if trader.book.cash < NETWORK_FEE:
+    if trader.account.cash < NETWORK_FEE:
         refuse(
             trader,
             market.tokens[position.mint],
@@ -75,9 +75,9 @@ def place(
     detail: str,
     shown: str,
 ) -> None:
-    """Place an order and note the decision; `shown` is the amount as display text."""
+    """Place an order and note the decision. `shown`: the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
-    order = trader.book.place(
+    order = trader.account.place(
         handle=trader.handle,
         mint=token.mint,
         symbol=token.symbol,
@@ -91,7 +91,7 @@ def place(
         expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
     )
     trader.journal.orders[order.number] = order
-    trader.say(
+    trader.add_line(
         "decision",
         snapshot.at,
         token.mint,
@@ -107,18 +107,20 @@ def place(
 def enter(
     traders: Sequence[Trader],
     market: Market,
-    seen: Mapping[str, Judged],
+    seen: Mapping[str, CheckedSnapshot],
     at: int,
     now: int,
     faults: Faults,
 ) -> None:
-    """Evaluate each distinct strategy once; each trader then takes what it may, in an order of its
-    own.
+    """Evaluate each distinct strategy once, then place the entries that each trader may make.
+
+    Traders go through the tokens each in an order of its own, so that they compete for pools
+    fairly.
     """
     views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
     by_strategy: dict[Strategy, list[Signal]] = {}
     for trader in traders:
-        with faults.of(trader.id):
+        with faults.isolate(trader.id):
             if trader.strategy not in by_strategy:
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
             for view, found in sorted(
@@ -131,7 +133,7 @@ def enter(
 
 
 class Signal(NamedTuple):
-    """What a strategy made of a token, or the exception it raised."""
+    """What a strategy decides about a token, or the exception it raised."""
 
     view: View
     found: Decision | Exception
@@ -142,8 +144,8 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exception:
-    """What a strategy makes of a token, or the exception it raised, which then concerns each trader
-    with this strategy.
+    """Return what a strategy decides about a token, or the exception it raises: that is raised
+    again for each trader with this strategy.
     """
     try:
         return decide(view, None, strategy, now)
@@ -152,18 +154,20 @@ def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exceptio
 
 
 def rank(trader: Trader, mint: str) -> bytes:
-    """Sort key of a token among a trader's signals: an order of its own, the same in a replay."""
+    """Return a sort key of the token that differs from trader to trader and is the same in a
+    replay.
+    """
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
 def consider(
     trader: Trader, market: Market, view: View, found: Decision | Exception, at: int
 ) -> None:
-    """Turn a signal into an order, or a refusal into a line of the diary."""
+    """Place an order for a signal, or note in the diary why not."""
     mint = view.token.mint
     if isinstance(found, Exception):
         raise found
-    if mint in trader.book.positions or trader.book.order_for(mint):
+    if mint in trader.account.positions or trader.account.order_for(mint):
         return
     if isinstance(found, Enter):
         found = find_limit(trader, view.token, at) or found
@@ -179,8 +183,8 @@ def consider(
 
 
 def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
-    """What keeps this trader from entering, whatever its strategy says."""
-    book = trader.book
+    """Return what keeps this trader from entering the token, whatever its strategy says."""
+    account = trader.account
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = guard.cooldown_for(base_ms, trader.pauses, token.mint, at)
     if token.decimals is None:
@@ -191,25 +195,26 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
         return Refusal("cooldown", "this token was closed a short while ago")
-    if guard.lost_too_much(book.equity, trader.day_equity, trader.phase):
+    if guard.lost_too_much(account.equity, trader.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
     waiting = sum(
-        order.side == "buy" and order.mint not in book.positions for order in book.orders.values()
+        order.side == "buy" and order.mint not in account.positions
+        for order in account.orders.values()
     )
-    if len(book.positions) + waiting >= guard.positions_for(
+    if len(account.positions) + waiting >= guard.positions_for(
         trader.strategy.max_positions, trader.phase
     ):
         return Refusal(
-            "position_limit", f"{len(book.positions) + waiting} positions are open already"
+            "position_limit", f"{len(account.positions) + waiting} positions are open already"
         )
     return None
 
 
 def size_entry(trader: Trader, mint: str, at: int) -> int:
-    """Lamports for an entry: the allowed share of the equity, no more than the free cash."""
+    """Return the lamports for an entry: the allowed share of the equity, at most the free cash."""
     wanted = (
-        trader.book.equity
+        trader.account.equity
         * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
         // ONE
     )
-    return min(wanted, trader.book.free_cash - ENTRY_COSTS - RESERVED_CASH)
+    return min(wanted, trader.account.free_cash - ENTRY_COSTS - RESERVED_CASH)

@@ -1,9 +1,10 @@
-"""The lines of a trader's diary as sentences, and which of them are worth a post. Pure."""
+"""Put the lines of a trader's diary into sentences, and choose those worth a post. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
-UNSPEAKABLE = {
+# Facts of a line that the voice is not given.
+UNPOSTED_FACTS = {
     "code",
     "marks",
     "id",
@@ -19,10 +20,10 @@ UNSPEAKABLE = {
     "slippageSol",
     "feesSol",
 }
+# Sorts of lines that are posted.
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
-# What is counted is counted for every effect alike: positions that were opened while the pause ran,
-# and are closed.
+# Every effect counts alike: positions that were opened while the pause ran and are closed now.
 MEANWHILE = "{n} positions opened meanwhile were closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -68,9 +69,9 @@ LINES = {
 }
 
 
-def tell(kind: str, facts: Mapping[str, Any]) -> str:
-    """The line of one diary entry; of one whose facts are not as they should be, what kind of line
-    it is.
+def format_line(kind: str, facts: Mapping[str, Any]) -> str:
+    """Return the sentence of a diary line; where its facts are not as they should be, one that
+    names its kind only.
     """
     try:
         return _line_of(kind, facts).format(
@@ -86,7 +87,7 @@ def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Codes as words; values as they are."""
+    """Return a code as words, any other fact as it is."""
     return (
         value.replace("_", " ")
         if name in ("reason", "rule", "effect", "why") and isinstance(value, str)
@@ -95,8 +96,8 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the persona may speak of, as facts for the voice, or None where the line is no news."""
+    """Return the facts of a line for the voice, or None where it is not worth a post."""
     if facts.get("what") not in NEWS:
         return None
-    spoken = {name: value for name, value in facts.items() if name not in UNSPEAKABLE}
-    return {**spoken, "kind": "close" if facts["what"] == "closed" else kind}
+    told = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
+    return {**told, "kind": "close" if facts["what"] == "closed" else kind}

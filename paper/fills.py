@@ -1,12 +1,10 @@
-"""The fill model `amm-cp/1.1`: what an order would have got from a constant-product pool, to the
-lamport.
+"""The fill model `amm-cp/1.1`: what an order would get from a constant-product pool, to the
+lamport. Pure.
 
 It differs from `amm-cp/1` in one rule: write-offs share the drained pool. Fills of `amm-cp/1` keep
-that name and can still be made again (see `paper.refill`): every function that depends on the model
-takes it as an argument.
-
-Pure integers. Rounding always goes against the trader. What the model assumes is listed in
-ASSUMPTIONS and stands on every close.
+that name, and `paper.refill` can still make them: a function that depends on the model takes it as
+an argument. All arithmetic is on integers and rounds against the trader. ASSUMPTIONS lists what the
+model assumes; each close shows it.
 """
 
 import hashlib
@@ -16,32 +14,32 @@ from typing import Any, NamedTuple
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 MODEL = "amm-cp/1.1"
-# its write-offs did not share the pool
+# Its write-offs did not share the pool.
 FIRST_MODEL = "amm-cp/1"
+# Basis points in a whole.
 ONE = 10_000
 POOL_FEE_BPS = 30
-# lamports, each attempt
+# Lamports for each attempt.
 BASE_FEE = 5_000
-# lamports, each attempt
 PRIORITY_FEE = 50_000
 NETWORK_FEE = BASE_FEE + PRIORITY_FEE
-# lamports of a token account, back when it is closed
+# Lamports that a token account holds, returned when it is closed.
 RENT = 2_039_280
-# seeded chance that an attempt fails and only pays its network fee
+# Seeded chance that an attempt fails and pays its network fee only.
 FAILURE_BPS = 500
-# of the pool's SOL side, per snapshot, for all traders together
+# Of the pool's SOL side, per snapshot, for all traders together.
 POOL_SHARE_BPS = 200
-# on the price where liquidity is unknown
+# On the price where liquidity is unknown.
 UNKNOWN_PENALTY_BPS = 500
-# lamports that may move there per snapshot, in one fill
+# Lamports that may move there per snapshot, in one fill.
 UNKNOWN_MAX = 10**9
-# of one order, partial fills included
+# Of one order, partial fills included.
 MAX_ATTEMPTS = 8
-# scout intervals after the latency in which an order may fill
+# Scout intervals after the latency in which an order may fill.
 WAIT_INTERVALS = 3
-# liquidity under a twentieth of what it was at entry is gone
+# Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
-# ... as is less than this
+# ... and below so much.
 GONE_USD_CENTS = 100_00
 
 FIRST_ASSUMPTIONS = (
@@ -72,7 +70,7 @@ ASSUMPTIONS = (
     ),
 )
 ASSUMPTIONS_OF = {FIRST_MODEL: FIRST_ASSUMPTIONS, MODEL: ASSUMPTIONS}
-# Closing reasons that book a whole position at once, outside the share of a snapshot.
+# Closing reasons that book a whole position at once, beyond the share of a snapshot.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 STALE_PRICE = "stale_price"
@@ -80,12 +78,12 @@ STALE_PRICE = "stale_price"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A decision on its way. `amount` is lamports to spend (buy) or raw units to sell; `done` is
-    the part that was filled.
+    """An order. `amount` is lamports to spend or raw units to sell; `done` is the part of it that
+    was filled.
     """
 
     handle: str
-    # of this trader, over all its account periods
+    # Of this trader, over all its account periods.
     number: int
     mint: str
     symbol: str
@@ -94,28 +92,28 @@ class Order:
     side: str
     amount: int
     reason: str
-    # snapshot id
+    # Id of a snapshot.
     decided_on: int
     decided_at: int
-    # earliest fill
+    # Its earliest fill.
     due_at: int
     expires_at: int
     done: int = 0
     attempts: int = 0
-    # lamports of fees its failed attempts cost while there was no position
+    # Fees of failed attempts while there was no position, in lamports.
     lost: int = 0
     # open | filled | part_filled | expired | refused | restart | failed | cancelled
     state: str = "open"
 
     @property
-    def rest(self) -> int:
+    def remaining(self) -> int:
         return self.amount - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """One attempt on one snapshot. `mid` is the amount's value at the snapshot's own price; all but
-    raw are lamports.
+    """An attempt to fill an order on a snapshot. Amounts but `raw` are lamports; `mid` is the value
+    at the snapshot's own price.
     """
 
     order: int
@@ -130,7 +128,7 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = NETWORK_FEE
-    # paid; negative: returned
+    # Negative where it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
@@ -143,7 +141,7 @@ class Fill:
 
     @property
     def gross(self) -> int:
-        """What the order's amount loses by it: lamports into a buy, raw units out of a sale."""
+        """What it takes of the order's amount: lamports of a buy, raw units of a sale."""
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
@@ -153,19 +151,19 @@ class Fill:
         return value - self.fees - self.rent
 
 
-class Usage:
-    """What simulated orders already took from one pool at one snapshot. Each side moves its own
-    price: no trader profits from another's impact.
+class PoolUsage:
+    """What simulated orders have taken from one pool at one snapshot. Each side moves its own
+    price, so that no trader profits from another's impact.
     """
 
     def __init__(self) -> None:
         self.sol_in = self.raw_out = self.sol_out = self.raw_in = 0
-        # liquidity unknown: one fill, since nobody knows what is left
+        # One fill was made where liquidity is unknown; nobody knows what is left.
         self.blind = False
 
-    def take(self, fill: Fill) -> None:
+    def add(self, fill: Fill) -> None:
+        """Count what a fill took; a failed one took nothing."""
         if fill.failed:
-            # nothing was taken
             return
         if UNKNOWN_LIQUIDITY in fill.marks:
             self.blind = True
@@ -189,21 +187,22 @@ class Amounts(NamedTuple):
 def fill(
     order: Order,
     snapshot: Snapshot,
-    usage: Usage,
+    usage: PoolUsage,
     *,
     first: bool = False,
     last_raw: int | None = None,
     model: str = MODEL,
 ) -> Fill | None:
-    """The Fill of an order on a snapshot, or None where the pool has nothing left for it.
+    """Return the fill of an order on a snapshot, or None where the pool has nothing left for it.
 
-    first: no position yet, so rent is due. last_raw: the position's raw amount; selling all of it
-    returns the rent. The caller has checked that the snapshot is due and can be believed.
+    first: there is no position yet, so rent is due. last_raw: the position's raw amount; selling
+    all of it returns the rent. The caller has checked that the order is due and the snapshot
+    believable.
     """
     taken = (
-        _buy(order.rest, snapshot, order.decimals, usage)
+        _buy(order.remaining, snapshot, order.decimals, usage)
         if order.side == "buy"
-        else _sell(order.rest, snapshot, order.decimals, usage)
+        else _sell(order.remaining, snapshot, order.decimals, usage)
     )
     if taken is None:
         return None
@@ -230,8 +229,8 @@ def _attempt(order: Order, snapshot: Snapshot, **amounts: Any) -> Fill:
 
 
 def is_failing(order: Order, model: str = MODEL) -> bool:
-    """Whether this attempt of the order fails: a chance fixed by handle, order number, model and
-    attempt, the same in every replay.
+    """Tell whether this attempt of the order fails. The chance is seeded by handle, order number,
+    model and attempt, so that it is the same in every replay.
     """
     digest = hashlib.sha256(
         f"{order.handle}|{order.number}|{model}|{order.attempts}".encode()
@@ -239,23 +238,30 @@ def is_failing(order: Order, model: str = MODEL) -> bool:
     return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
 
 
-def _pool(snapshot: Snapshot, decimals: int) -> tuple[int, int]:
-    """(lamports, raw units) in the pool; its reserve and price are known."""
+class Pool(NamedTuple):
+    """The two sides of a pool, in lamports and in raw units."""
+
+    sol: int
+    tokens: int
+
+
+def _pool(snapshot: Snapshot, decimals: int) -> Pool:
+    """Return the pool of a snapshot whose reserve and price are known."""
     sol = snapshot.reserve or 0
-    return sol, sol * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS)
+    return Pool(sol, sol * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS))
 
 
-def _room(snapshot: Snapshot, usage: Usage) -> int:
-    """Lamports that may still move on this snapshot."""
+def _room(snapshot: Snapshot, usage: PoolUsage) -> int:
+    """Return the lamports that may still move on this snapshot."""
     if snapshot.reserve is None:
         return 0 if usage.blind else UNKNOWN_MAX
     return snapshot.reserve * POOL_SHARE_BPS // ONE - usage.sol_in - usage.sol_out
 
 
-def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts | None:
-    """What at most `lamports` buy, fee included; None: no room."""
-    whole = lamports - _fee(lamports)
-    paid = min(whole, _room(snapshot, usage))
+def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: PoolUsage) -> Amounts | None:
+    """Return what at most `lamports` buy, fee included; None where nothing is left to buy."""
+    net = lamports - _fee(lamports)
+    paid = min(net, _room(snapshot, usage))
     if paid <= 0:
         return None
     if snapshot.reserve is None:
@@ -269,18 +275,18 @@ def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amou
     else:
         sol, tokens = _pool(snapshot, decimals)
         raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
-    fee = _fee(lamports) if paid == whole else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
+    fee = _fee(lamports) if paid == net else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
     return _bought(paid, raw, fee, snapshot.known_price, decimals)
 
 
 def _bought(paid: int, raw: int, fee: int, price: int, decimals: int) -> Amounts | None:
     mid = value_of(raw, price, decimals)
-    # less than a lamport's worth is no purchase: it would have no price
+    # Worth less than a lamport, the purchase would have no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
-def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts | None:
-    """What a sale of at most `raw` units moves; None: no room."""
+def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: PoolUsage) -> Amounts | None:
+    """Return what a sale of at most `raw` units moves; None where the pool pays nothing more."""
     room = _room(snapshot, usage)
     if room <= 0:
         return None
@@ -298,17 +304,17 @@ def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: Usage) -> Amounts 
 
 
 def _pay(sol: int, tokens: int, raw: int) -> int:
-    """Lamports a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0 where either
-    side is empty.
+    """Return the lamports that a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0
+    where either side is empty.
 
-    The token side floors to 0 where one unit is worth more than the pool holds (few decimals, a
-    high price).
+    The token side is 0 where one unit is worth more than the pool holds (few decimals, a high
+    price).
     """
     return sol * raw // (tokens + raw) if sol > 0 and tokens > 0 else 0
 
 
 def _sold(raw: int, received: int, price: int, decimals: int) -> Amounts:
-    # A position that rose beyond all there is would not fit its column.
+    # The value of a position that rose beyond all SOL there is would not fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     received = min(received, mid)
     return Amounts(raw, mid, mid - received, _fee(received))
@@ -319,7 +325,9 @@ def _fee(lamports: int) -> int:
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Rule 5: the pool's known liquidity is next to nothing, or next to nothing of what it was."""
+    """Tell whether the pool's known liquidity is next to nothing, or next to nothing of what it
+    was.
+    """
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None
@@ -327,12 +335,12 @@ def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
     )
 
 
-def write_off(order: Order, snapshot: Snapshot, mark: int, usage: Usage) -> Fill:
-    """The Fill that books a position whose liquidity or price is gone: all of it, at once, at what
-    the pool would pay, possibly nothing.
+def write_off(order: Order, snapshot: Snapshot, mark: int, usage: PoolUsage) -> Fill:
+    """Return the fill that closes a position whose liquidity or price is gone: all of it, at once,
+    at what the pool would pay, possibly nothing.
 
-    mark: the last price that could be believed; what is gone is not worth more than it was. usage:
-    what others took on this snapshot; the pool pays the rest of what it holds and no more.
+    mark: the last believable price; what is gone is worth no more. usage: what others took on this
+    snapshot; the pool pays from what is left.
     """
     raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
     if snapshot.reserve and price:

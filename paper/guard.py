@@ -1,8 +1,8 @@
-"""What only ever reduces: Guarded Start and the adaptive pauses. Pure; times are ms, money is
-lamports, shares are basis points.
+"""Guarded Start and the adaptive pauses, which only ever reduce what a trader may do. Pure.
 
 Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and
-nothing here lifts anything above its base.
+nothing here raises a limit above its base. Times are ms, money is lamports, shares are basis
+points.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,46 +10,50 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paper.book import Close
+    from paper.account import Close
 
+# Basis points in a whole.
 ONE = 10_000
-HOUR, DAY = 3_600_000, 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 CLOSES_NEEDED, DAYS_NEEDED = 20, 14
-# of the base size
+# Of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# of the day's first equity: no entries for the rest of the UTC day
+# Lost of the day's first equity, it stops entries for the rest of the UTC day.
 DAILY_LOSS_BPS = 500
-# under the highest equity: back to Guarded Start
+# Below the highest equity, it leads back to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# nothing older is looked at, and no pause lasts longer
-LOOK_BACK = 7 * DAY
+# Rules look back no further, and no pause lasts longer.
+LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-# of the last MIN_CLOSES
+# Of the last MIN_CLOSES.
 STOPS_NEEDED = 5
-# eligible closes in its bucket, below which no rule speaks
+# Eligible closes that a rule needs.
 MIN_CLOSES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
+    """How far a trader is with Guarded Start."""
+
     # guarded | standard
     name: str = "guarded"
     since: int = 0
-    # eligible ones since then
+    # Eligible ones since then.
     closes: int = 0
-    # UTC days since then on which the engine had a heartbeat
+    # UTC days since then on which the engine had a heartbeat.
     days: int = 0
-    # the last such day, counted from 1970
+    # The last such day, counted from 1970.
     last_day: int = -1
 
     def on_day(self, now: int) -> "Phase":
+        """Return the phase with the day of `now` counted."""
         return (
             self
-            if now // DAY == self.last_day
-            else replace(self, days=self.days + 1, last_day=now // DAY)
+            if now // DAY_MS == self.last_day
+            else replace(self, days=self.days + 1, last_day=now // DAY_MS)
         )
 
     @property
@@ -59,8 +63,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """`effect`: pause_family | pause_mint | half_size | long_cooldown. In `observe` it is not
-    applied.
+    """What an adaptive rule does for a while, or in `observe` mode only notes (`applied`).
+
+    `effect`: pause_family | pause_mint | half_size | long_cooldown.
     """
 
     id: str
@@ -72,7 +77,7 @@ class Pause:
     applied: bool
     n: int
     window_ms: int
-    # what the rule counted, in words
+    # What the rule counted, in words.
     numbers: str
 
     def covers(self, mint: str, at: int) -> bool:
@@ -81,12 +86,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """An adaptive rule: what it counts, over how long, and what it does then for how long (ms)."""
+
     name: str
     effect: str
     look_back: int
     minimum: int
     duration: int
-    # closes -> the numbers that speak for it, in words, or None
+    # Return what was counted, in words, where it is reason for a pause.
     count: Callable[[Sequence["Close"]], str | None]
     by_mint: bool = False
 
@@ -101,7 +108,7 @@ def _losing_streak(closes: Sequence["Close"]) -> str | None:
 
 
 def _stop_cluster(closes: Sequence["Close"]) -> str | None:
-    """A trailing stop that won did what it is for; only stops that lost are counted."""
+    """Count stops that lost; a trailing stop that won did what it is for."""
     stops = sum(close.net < 0 and close.reason in STOPS for close in closes[-MIN_CLOSES:])
     return (
         f"{stops} of the last {MIN_CLOSES} closes were stops that lost"
@@ -111,8 +118,8 @@ def _stop_cluster(closes: Sequence["Close"]) -> str | None:
 
 
 def _drawdown(closes: Sequence["Close"]) -> str | None:
-    """The fall of the running total from its highest point, against the lamports spent on an
-    average position.
+    """Compare the fall of the running total from its highest point with what an average position
+    costs.
     """
     total = top = 0
     for close in closes:
@@ -136,10 +143,10 @@ def _poor_mint(closes: Sequence["Close"]) -> str | None:
 
 
 RULES = (
-    Rule("cool_down", "long_cooldown", DAY, MIN_CLOSES, 12 * HOUR, _losing_streak),
-    Rule("stop_cluster", "pause_family", DAY, MIN_CLOSES, 6 * HOUR, _stop_cluster),
-    Rule("drawdown", "half_size", LOOK_BACK, MIN_CLOSES, DAY, _drawdown),
-    Rule("poor_mint", "pause_mint", LOOK_BACK, MIN_CLOSES, 3 * DAY, _poor_mint, by_mint=True),
+    Rule("cool_down", "long_cooldown", DAY_MS, MIN_CLOSES, 12 * HOUR_MS, _losing_streak),
+    Rule("stop_cluster", "pause_family", DAY_MS, MIN_CLOSES, 6 * HOUR_MS, _stop_cluster),
+    Rule("drawdown", "half_size", LOOK_BACK_MS, MIN_CLOSES, DAY_MS, _drawdown),
+    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, MIN_CLOSES, 3 * DAY_MS, _poor_mint, by_mint=True),
 )
 COOLDOWN_FACTOR = 4
 
@@ -152,8 +159,8 @@ def find_pauses(
     applied: bool,
     ident: Callable[[str], str],
 ) -> list[Pause]:
-    """The pauses that the newest of `closes` (oldest first) gives reason to, beside those in force.
-    `ident(rule)` names a new one.
+    """Return the pauses that the newest of `closes` (oldest first) gives reason to, beside those in
+    force. `ident(rule)` makes the id of a new one.
     """
     newest, found = closes[-1], []
     for rule in RULES:
@@ -185,13 +192,14 @@ def find_pauses(
 
 
 def in_force(pauses: Iterable[Pause], effect: str, mint: str, at: int) -> bool:
+    """Tell whether an applied pause with this effect covers the token."""
     return any(
         pause.applied and pause.effect == effect and pause.covers(mint, at) for pause in pauses
     )
 
 
 def size_for(base_bps: int, phase: Phase, pauses: Iterable[Pause], mint: str, at: int) -> int:
-    """Basis points of the equity for a position: the base, reduced."""
+    """Return the basis points of the equity for a position: the base, reduced."""
     size = base_bps * (GUARDED_SIZE_BPS if phase.name == "guarded" else ONE) // ONE
     return size // 2 if in_force(pauses, "half_size", mint, at) else size
 
@@ -205,17 +213,17 @@ def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> i
 
 
 def lost_too_much(equity: int, day_equity: int, phase: Phase) -> bool:
+    """Tell whether the daily loss stop of Guarded Start holds."""
     return phase.name == "guarded" and equity * ONE <= day_equity * (ONE - DAILY_LOSS_BPS)
 
 
 def is_locked(equity: int, peak: int, phase: Phase) -> bool:
+    """Tell whether the drawdown leads back to Guarded Start."""
     return (
         phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
     )
 
 
-def look_back_on(pause: Pause, closes: Sequence["Close"]) -> list["Close"]:
-    """How the entries that a pause covered, or would have covered, ended: the closes of positions
-    opened in it.
-    """
+def list_covered(pause: Pause, closes: Sequence["Close"]) -> list["Close"]:
+    """List the closes of positions opened in a pause, or in one that was not applied."""
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

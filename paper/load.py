@@ -1,12 +1,12 @@
-"""What a tick of paper mode reads: the market, and the traders with what they remember.
+"""Read what a tick of paper mode needs: the market, and the traders with what they remember.
 
-Few statements, whatever the number of traders.
+It takes a few statements, whatever the number of traders.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import fn
@@ -14,12 +14,12 @@ from peewee import fn
 import storage
 from market.tables import Snapshot as StoredSnapshot
 from paper import rows
-from paper.book import Book, Close, Position, find_exclusion, public_id
+from paper.account import Account, Close, Position, find_exclusion, public_id
 from paper.faults import Faults
 from paper.fills import ASSUMPTIONS_OF, WRITE_OFFS, Fill
-from paper.guard import DAY, LOOK_BACK, Pause, Phase
-from paper.market import Flow, Snapshot, Token, parse_snapshot
-from paper.refill import Account, Attempt
+from paper.guard import DAY_MS, LOOK_BACK_MS, Pause, Phase
+from paper.market import Check, Flow, Snapshot, Token, parse_snapshot
+from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
 from paper.strategies import parse_settings
 from paper.tables import EngineState, PaperOrder
@@ -30,26 +30,35 @@ NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >=
 
 
 @dataclass
-class Seat:
-    """A trader that is played, and what is needed to store it again."""
+class LoadedTrader:
+    """A trader, and its row as it was read, which tells what to store again."""
 
-    player: Trader
-    # as it was read
+    trader: Trader
     row: rows.TraderRow
 
 
+class OpenRows(NamedTuple):
+    """Rows of open positions and orders, by account period."""
+
+    positions: Mapping[int, Sequence[Columns]]
+    orders: Mapping[int, Sequence[Columns]]
+
+
 def find_cursor() -> int:
-    """Id of the last snapshot that was played; 0 in the beginning."""
+    """Return the id of the last snapshot that was played; 0 in the beginning."""
     state = EngineState.get_or_none(EngineState.id == 1)
     return state.snapshot if state else 0
 
 
 def find_newest() -> int:
+    """Return the id of the newest snapshot; 0 without one."""
     return StoredSnapshot.select(fn.MAX(StoredSnapshot.id)).scalar() or 0
 
 
 def find_first_new(after_id: int, since: int) -> int | None:
-    """When the first snapshot after an id was taken (ms), none before `since`; None without one."""
+    """Return when the first snapshot after an id was taken, `since` at the earliest; None without
+    one.
+    """
     found: int | None = storage.database.execute_sql(NEW_SNAPSHOTS, (after_id, since)).fetchone()[0]
     return found
 
@@ -57,14 +66,14 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """The snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
-    arrived; without what cannot be read.
+    """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
+    arrived; without those that cannot be read.
     """
     found = []
     for row in sorted(select(rows.SnapshotRow, rows.SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.token in tokens:
             mint = tokens[row.token].mint
-            with faults.of():
+            with faults.isolate():
                 faults.mint = mint
                 found.append(read_snapshot(row, mint))
     return found
@@ -83,10 +92,10 @@ def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> S
 
 
 def find_tokens(faults: Faults) -> dict[int, Token]:
-    """{row id: Token} of all that are tracked and can be read."""
+    """Read the tokens that are tracked or held, by row id; without those that cannot be read."""
     tokens = {}
     for row in select(rows.TokenRow, rows.TOKENS):
-        with faults.of():
+        with faults.isolate():
             faults.mint = row.mint
             tokens[row.id] = Token(
                 row.mint,
@@ -94,73 +103,65 @@ def find_tokens(faults: Faults) -> dict[int, Token]:
                 row.decimals,
                 row.pair_created_at,
                 row.discovered_at or 0,
-                _statuses(row.checks),
+                _read_checks(row.checks),
             )
     return tokens
 
 
-def _statuses(checks: str | None) -> tuple[tuple[str, str], ...]:
-    return (
-        tuple((check["key"], check["status"]) for check in orjson.loads(checks)) if checks else ()
-    )
+def _read_checks(checks: str | None) -> tuple[Check, ...]:
+    return tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
 
 
 def find_flows(since: int) -> dict[str, tuple[Flow, ...]]:
-    """{mint: (Flow, ...)} of what the observed wallets of this instance bought and sold; `since` in
-    ms.
-    """
+    """Read what the observed wallets of this instance bought and sold since (ms), by mint."""
     flows = defaultdict(list)
     for row in select(rows.FlowRow, rows.FLOWS, (since // 1000,)):
         flows[row.mint].append(Flow(row.owner, row.wallet, row.side, row.block_time * 1000))
     return {mint: tuple(found) for mint, found in flows.items()}
 
 
-def list_names() -> dict[int, rows.TraderRow]:
-    """{trader id: its row} of those that play."""
+def list_trader_rows() -> dict[int, rows.TraderRow]:
+    """Read the rows of the traders that are not retired, by trader id."""
     return {row.id: row for row in select(rows.TraderRow, rows.TRADERS)}
 
 
-def list_seats(now: int, faults: Faults, skipped: Collection[int] = frozenset()) -> list[Seat]:
-    """Every trader that plays, with its open account and what it remembers; without the ids in
-    `skipped`.
+def load_traders(
+    now: int, faults: Faults, skipped: Collection[int] = frozenset()
+) -> list[LoadedTrader]:
+    """Read the traders that are not retired, with their open accounts and what they remember.
 
-    One whose rows cannot be read has a fault and no seat.
+    Without the ids in `skipped`, and without those whose rows cannot be read: these get a fault.
     """
-    positions, orders = _read_open()
+    opened = _read_open()
     reviews = select(rows.ReviewRow, rows.REVIEWS)
-    # of the last review of each period
+    # Of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    seats = {}
+    loaded = {}
     for row in select(rows.TraderRow, rows.TRADERS):
         if row.id not in skipped:
-            with faults.of(row.id):
+            with faults.isolate(row.id):
                 reviewed = states.get(row.period) in SUSPECT
-                seats[row.id] = _read_seat(row, positions[row.period], orders[row.period], reviewed)
-    _remember_reviews(seats, reviews, faults)
-    _remember_closes(seats, states, now, faults)
-    _remember_lines(seats, now, faults)
-    return [seat for ident, seat in seats.items() if not faults.has(ident)]
+                loaded[row.id] = _read_trader(row, opened, reviewed)
+    _remember_reviews(loaded, reviews, faults)
+    _remember_closes(loaded, states, now, faults)
+    _remember_lines(loaded, now, faults)
+    return [one for ident, one in loaded.items() if not faults.has(ident)]
 
 
-def _read_seat(
-    row: rows.TraderRow,
-    positions: Iterable[Columns],
-    orders: Iterable[Columns],
-    reviewed: bool,
-) -> Seat:
-    book = Book(
+def _read_trader(row: rows.TraderRow, opened: OpenRows, reviewed: bool) -> LoadedTrader:
+    account = Account(
         row.cash,
-        [read_position(one) for one in positions],
-        [read_order(one, row.handle) for one in orders],
+        [read_position(one) for one in opened.positions[row.period]],
+        [read_order(one, row.handle) for one in opened.orders[row.period]],
         row.next_order,
         row.next_position,
         row.lost_fees,
     )
-    player = Trader(
+    trader = Trader(
         row.id,
         row.handle,
         parse_settings(row.family, orjson.loads(row.settings)),
-        book,
+        account,
         row.adaptive,
         Phase(**orjson.loads(row.phase)),
         reviewed,
@@ -169,47 +170,46 @@ def _read_seat(
         row.day,
         row.day_equity,
     )
-    return Seat(player, row)
+    return LoadedTrader(trader, row)
 
 
-def _read_open() -> tuple[dict[int, list[Columns]], dict[int, list[Columns]]]:
-    """Rows of open positions and orders by period."""
+def _read_open() -> OpenRows:
     positions: dict[int, list[Columns]] = defaultdict(list)
     orders: dict[int, list[Columns]] = defaultdict(list)
     for row in _list_columns(StoredPosition, StoredPosition.closed_at.is_null()):
         positions[row["period"]].append(row)
     for row in _list_columns(PaperOrder, PaperOrder.state == "open"):
         orders[row["period"]].append(row)
-    return positions, orders
+    return OpenRows(positions, orders)
 
 
 def _remember_reviews(
-    seats: Mapping[int, Seat], reviews: Iterable[rows.ReviewRow], faults: Faults
+    loaded: Mapping[int, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
 ) -> None:
-    """Read the keys of all reasons for a review a trader ever had, and what the last review of its
-    open period is about.
+    """Fill in the keys of all reasons for a review that a trader ever had, and the topics of the
+    last review of its open period.
     """
     for review in reviews:
-        if review.trader not in seats:
+        if review.trader not in loaded:
             continue
-        with faults.of(review.trader):
-            seat = seats[review.trader]
+        with faults.isolate(review.trader):
+            one = loaded[review.trader]
             keys = {reason["key"] for reason in orjson.loads(review.reasons)}
-            seat.player.alarmed |= keys
-            if review.period == seat.row.period:
-                seat.player.asked = {topic_of(key) for key in keys}
+            one.trader.review_keys |= keys
+            if review.period == one.row.period:
+                one.trader.review_topics = {topic_of(key) for key in keys}
 
 
 def _remember_closes(
-    seats: Mapping[int, Seat], states: Mapping[int, str], now: int, faults: Faults
+    loaded: Mapping[int, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
-    """Read the closes of two look-backs, oldest first."""
-    for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK,)):
-        if row.trader in seats:
-            with faults.of(row.trader):
-                player = seats[row.trader].player
-                player.closes.append(
-                    read_close(row, player.handle, states.get(row.period) in SUSPECT)
+    """Fill in the closes of two look-backs, oldest first."""
+    for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
+        if row.trader in loaded:
+            with faults.isolate(row.trader):
+                trader = loaded[row.trader].trader
+                trader.closes.append(
+                    read_close(row, trader.handle, states.get(row.period) in SUSPECT)
                 )
 
 
@@ -228,30 +228,30 @@ def read_close(row: rows.CloseRow, handle: str, reviewed: bool) -> Close:
     )
 
 
-def _remember_lines(seats: Mapping[int, Seat], now: int, faults: Faults) -> None:
-    """Read pauses not looked back on yet, lessons in force and recent refusals from the diaries."""
-    since = now - LOOK_BACK - DAY, now - REFUSAL_MS
+def _remember_lines(loaded: Mapping[int, LoadedTrader], now: int, faults: Faults) -> None:
+    """Fill in running pauses, lessons in force and recent refusals from the diaries."""
+    since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
-        if row.trader in seats:
-            with faults.of(row.trader):
-                _remember_line(seats[row.trader].player, row)
+        if row.trader in loaded:
+            with faults.isolate(row.trader):
+                _remember_line(loaded[row.trader].trader, row)
 
 
-def _remember_line(player: Trader, row: rows.RememberedRow) -> None:
+def _remember_line(trader: Trader, row: rows.RememberedRow) -> None:
     facts = orjson.loads(row.facts)
     if row.kind == "lesson":
-        player.lessons[facts["key"]] = facts["expiresAt"]
+        trader.lessons[facts["key"]] = facts["expiresAt"]
     elif row.kind == "pause":
-        _remember_pause(player, row.at, row.mint, facts)
+        _remember_pause(trader, row.at, row.mint, facts)
     else:
-        player.refused[refusal_key(facts["reason"], row.mint)] = row.at
+        trader.refused[refusal_key(facts["reason"], row.mint)] = row.at
 
 
-def _remember_pause(player: Trader, at: int, mint: str | None, facts: Mapping[str, Any]) -> None:
+def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[str, Any]) -> None:
     if "ends" in facts:
-        player.pauses = [pause for pause in player.pauses if pause.id != facts["ends"]]
+        trader.pauses = [pause for pause in trader.pauses if pause.id != facts["ends"]]
     else:
-        player.pauses.append(read_pause(at, mint, facts))
+        trader.pauses.append(read_pause(at, mint, facts))
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
@@ -270,12 +270,12 @@ def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
 
 
 def _list_columns(model: Any, condition: Any) -> list[Columns]:
-    """Rows of a table as {column: value}, oldest first."""
+    """Read rows of a table as {column: value}, oldest first."""
     return list(model.select().where(condition).order_by(model.id).dicts())
 
 
-def find_account(period: Any, handle: str) -> Account:
-    """An account period as paper.refill takes it."""
+def load_account(period: Any, handle: str) -> StoredAccount:
+    """Read an account period as paper.refill needs it."""
     orders = {
         row["number"]: read_order(row, handle)
         for row in _list_columns(PaperOrder, PaperOrder.period == period)
@@ -284,7 +284,7 @@ def find_account(period: Any, handle: str) -> Account:
         row["number"]: read_position(row)
         for row in _list_columns(StoredPosition, StoredPosition.period == period)
     }
-    return Account(
+    return StoredAccount(
         period.starting_cash,
         period.cash,
         period.lost_fees,
@@ -295,13 +295,13 @@ def find_account(period: Any, handle: str) -> Account:
 
 
 def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    """The period's fills as attempts, each with what its snapshot gave to any trader before."""
+    """Yield the period's fills, each with those of any trader on the same snapshot before it."""
     snapshots = {
         row.id: read_snapshot(row, row.mint)
         for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period,))
     }
     before: defaultdict[int, list[Fill]] = defaultdict(list)
-    for row in sorted(select(rows.FillRow, rows.SHARED_FILLS, (period,)), key=_played):
+    for row in sorted(select(rows.FillRow, rows.SHARED_FILLS, (period,)), key=_fill_order):
         done = read_fill(row)
         if row.period == period:
             mark = positions[row.position].price if row.position else 0
@@ -310,11 +310,11 @@ def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[A
         before[row.snapshot].append(done)
 
 
-def _played(row: rows.FillRow) -> tuple[int, bool, int, int, int]:
-    """The order in which the engine made fills: moment by moment, write-offs first, then the oldest
-    decision of all traders.
+def _fill_order(row: rows.FillRow) -> tuple[int, bool, int, int, int]:
+    """Return a sort key that puts fills in the order the engine made them: moment by moment,
+    write-offs first, then the oldest decision of all traders.
 
-    Rows lie trader by trader, so their ids do not tell who took from a pool first.
+    Rows are stored trader by trader, so their ids do not tell who took from a pool first.
     """
     waited = row.reason not in WRITE_OFFS
     return row.at, waited, row.decided_at if waited else 0, row.trader, row.number

@@ -1,83 +1,96 @@
-"""What the simulation sees of the market: tokens, their snapshots, and whether a snapshot can be
-believed.
+"""What the simulation sees of the market: tokens, their snapshots, and whether a snapshot is
+believable. Pure.
 
-Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored there (what
-a provider writes has at most 18 decimals; the rest of an exact decimal beyond 24 is given up);
-`reserve` is the SOL side of the pool in lamports; USD are cents.
+Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored (providers
+write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
 
 from chain.amounts import exact
 
-# of prices
+# Of prices.
 SCALE = 10**24
-# in a SOL
+# In a SOL.
 LAMPORTS = 10**9
-# usable snapshots of a token kept for the strategies
+# Usable snapshots of a token kept for the strategies,
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots is not one over a night's
-# gap
+# ... none older than so many scout intervals: a return over N snapshots must not span a night.
 WINDOW_INTERVALS = 28
-# scout intervals without a usable price, or without any snapshot, that raise no question
+# Scout intervals without a usable price, or without any snapshot, that open no review.
 MISSING_INTERVALS = 3
-# without a snapshot of any token: a pause of the scout, however short its interval
+# Without a snapshot of any token the scout pauses, however short its interval.
 SILENCE_MS = 60_000
-# between neighbouring snapshots
+# The most that a price may rise or fall between neighboring snapshots, as a factor.
 JUMP_BOUND = 20
-# lamports: more than there is
+# In lamports: more than exists.
 ALL_SOL = 6 * 10**8 * 10**9
-# a liquidity or volume beyond it is no information
+# A liquidity or volume beyond it counts as unknown.
 MAX_CENTS = 10**17
-# a snapshot this far ahead of our clock was not taken by it
+# A snapshot further ahead of our clock was not taken by it.
 SKEW_MS = 60_000
+
+
+class Check(NamedTuple):
+    """A structural check of a mint. `status`: pass | warn | fail | unknown."""
+
+    key: str
+    status: str
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """A token that the scout tracks, or that somebody holds."""
+
     mint: str
     symbol: str
-    # None until the mint account was read
+    # None until the mint account was read.
     decimals: int | None = None
-    # creation of its pair, where the provider tells it
-    born_at: int | None = None
+    # When its pair was created, where the provider tells it.
+    pair_created_at: int | None = None
     discovered_at: int = 0
-    # ((key, "pass" | "warn" | "fail" | "unknown"), ...)
-    checks: tuple[tuple[str, str], ...] = ()
+    checks: tuple[Check, ...] = ()
 
-    def age(self, now: int) -> int:
-        """ms since its pair was created, else since it was discovered."""
-        return now - (self.discovered_at if self.born_at is None else self.born_at)
+    def age_ms(self, now: int) -> int:
+        """Time since its pair was created, else since it was discovered."""
+        return now - (self.discovered_at if self.pair_created_at is None else self.pair_created_at)
 
-    def has(self, status: str) -> bool:
-        return any(found == status for _, found in self.checks)
+    def has_check(self, status: str) -> bool:
+        """Tell whether one of its checks has this status."""
+        return any(check.status == status for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    """What the scout saw of a token at a moment."""
+
     id: int
     mint: str
     at: int
-    # None: the provider gave none; 0: what it gave is no finite positive number
+    # None where the provider gave none, 0 where it gave no finite positive number.
     price: int | None
-    # None: liquidity unknown
+    # None where liquidity is unknown.
     reserve: int | None = None
-    # both sides, USD cents
+    # Of both sides, in USD cents.
     liquidity: int | None = None
-    # of 24 hours, USD cents
+    # Of 24 hours, in USD cents.
     volume: int | None = None
 
     @property
     def known_price(self) -> int:
-        """The price of a snapshot that has one, as those without a flaw do."""
+        """The price of a snapshot that has one, as each without a flaw does."""
         assert self.price is not None
         return self.price
 
 
-# a snapshot with its flaw, None where it can be believed; see find_flaw
-Judged = tuple[Snapshot, str | None]
+class CheckedSnapshot(NamedTuple):
+    """A snapshot and its flaw, None where it is believable; see find_flaw."""
+
+    snapshot: Snapshot
+    flaw: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +105,27 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """Snapshots in figures: sums, and how many of them know a volume or a liquidity."""
+class WindowSums:
+    """Sums over the snapshots of a window, whose `count` is how many there are."""
 
     count: int
-    # price of the newest
-    last: int | None
-    # highest price
-    top: int | None
-    prices: int
-    squares: int
-    volume: int
-    volumes: int
-    liquidity: int
-    liquidities: int
+    # The newest price, and the highest.
+    last_price: int | None
+    top_price: int | None
+    price_sum: int
+    price_square_sum: int
+    # How many snapshots know a volume, and how many a liquidity, is counted beside the sums.
+    volume_sum: int
+    volume_count: int
+    liquidity_sum: int
+    liquidity_count: int
 
 
-def count_past(snapshots: Sequence[Snapshot]) -> Past:
+def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
     prices = [one.known_price for one in snapshots]
     volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
-    return Past(
+    return WindowSums(
         len(prices),
         prices[-1] if prices else None,
         max(prices, default=None),
@@ -134,20 +147,21 @@ class View:
     token: Token
     window: tuple[Snapshot, ...]
     flows: tuple[Flow, ...] = ()
-    # by span
-    counted: dict[int, Past] = field(default_factory=dict, init=False, compare=False)
+    # By span.
+    summed: dict[int, WindowSums] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def last(self) -> Snapshot:
         return self.window[-1]
 
-    def past(self, span: int) -> Past:
-        """The Past of the `span` snapshots before the last, fewer where there are no more; counted
-        once for all who ask.
+    def sums(self, span: int) -> WindowSums:
+        """Return the sums of the `span` snapshots before the last, fewer where there are no more.
+
+        Computed once for all strategies that ask.
         """
-        if span not in self.counted:
-            self.counted[span] = count_past(self.window[-1 - span : -1])
-        return self.counted[span]
+        if span not in self.summed:
+            self.summed[span] = sum_window(self.window[-1 - span : -1])
+        return self.summed[span]
 
 
 def parse_snapshot(
@@ -159,7 +173,7 @@ def parse_snapshot(
     liquidity_usd: str | None,
     volume_usd: str | None,
 ) -> Snapshot:
-    """A Snapshot of decimal texts (or None) as the market cache keeps them; `pool_sol` is the SOL
+    """Read a snapshot from the decimal texts (or None) that the scout stored. `pool_sol` is the SOL
     side of the pool.
     """
     return Snapshot(
@@ -174,8 +188,8 @@ def parse_snapshot(
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """A decimal text as a whole number of 1/scale, floored; None where it is none, negative, not
-    finite or beyond `maximum`.
+    """Read a decimal text as a whole number of 1/scale, floored; None where it is none, negative,
+    not finite or beyond `maximum`.
     """
     try:
         # None is a TypeError here.
@@ -190,20 +204,20 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Lamports of `raw` units at a price, floored."""
+    """Return the lamports that `raw` units are worth at a price, floored."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
-    """The price at which `raw` units are worth so many lamports."""
+    """Return the price at which `raw` units are worth so many lamports."""
     price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
     return price
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
-    """Why a snapshot can't be believed, or None: `before` is the last one that had a price,
-    whatever was thought of it.
+    """Return why a snapshot is not believable, or None. `before` is the token's last one that had a
+    price, believable or not.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
@@ -224,11 +238,11 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
 
 
 class Market:
-    """The recent past of every token. `push` takes the next snapshot in; `view` shows a token's
-    usable window.
+    """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
+    window.
 
-    `awake_since`: when the snapshots of all tokens together last began to come without a pause.
-    What nobody took a snapshot of while the scout was silent is not missing.
+    `awake_since`: when the snapshots of all tokens together last began to come without a pause. A
+    token without a snapshot from before is not missing: the scout was silent.
     """
 
     def __init__(
@@ -239,14 +253,14 @@ class Market:
     ) -> None:
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
-        # by mint: the last snapshot that had a price
+        # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
         self.awake_since = self.newest_at = 0
         self.follow(tokens, flows or {})
 
     def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
-        """Look at these tokens from now on, with what observed wallets did: {mint: tuple of Flow}.
-        What is known of others is forgotten.
+        """Follow these tokens from now on, with what observed wallets did in each (by mint). What
+        is known of other tokens is forgotten.
         """
         self.tokens, self.flows = {token.mint: token for token in tokens}, flows
         self.windows = {
@@ -257,27 +271,27 @@ class Market:
         }
 
     def copy(self) -> "Market":
-        """A market that can be played without changing this one."""
+        """Return a market that can be played without changing this one."""
         other = Market(self.interval_ms, self.tokens.values(), self.flows)
         other.windows, other.before = dict(self.windows), dict(self.before)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
         return other
 
-    def push(self, snapshot: Snapshot, now: int) -> Judged:
-        """(the snapshot, its flaw or None). Only a flawless one enters its token's window."""
+    def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
+        """Check a snapshot; one without a flaw enters its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw != "clock_skew":
             self._note_time(snapshot.at)
         if flaw in (None, "price_jump"):
             self.before[snapshot.mint] = snapshot
         if flaw is None:
-            kept = [
+            recent = [
                 one
                 for one in self.windows.get(snapshot.mint, ())[1 - WINDOW :]
                 if one.at >= snapshot.at - self.horizon_ms
             ]
-            self.windows[snapshot.mint] = (*kept, snapshot)
-        return snapshot, flaw
+            self.windows[snapshot.mint] = (*recent, snapshot)
+        return CheckedSnapshot(snapshot, flaw)
 
     def _note_time(self, at: int) -> None:
         if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
@@ -290,11 +304,12 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
+        """Return a token that has a window as strategies see it."""
         return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
 
 
 def percent(part: int, whole: int) -> str:
-    """100 * part / whole with two decimals, cut toward zero, as display text."""
+    """Format 100 * part / whole with two decimals, cut toward zero."""
     hundredths = abs(part) * 10_000 // abs(whole)
     shown: str = exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
     return shown

@@ -1,15 +1,15 @@
-"""Orders on their way: filled when they are due, refused or expired. Pure."""
+"""Open orders: filled when they are due, refused, or expired. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chain.amounts import exact, sol
-from paper.adaptive import learn
-from paper.book import Position
+from paper.account import Position
+from paper.adaptive import record_close
 from paper.faults import Faults
-from paper.fills import MAX_ATTEMPTS, Fill, Order, Usage, fill, is_gone
-from paper.market import Judged, Snapshot, percent
-from paper.trader import Trader
+from paper.fills import MAX_ATTEMPTS, Fill, Order, PoolUsage, fill, is_gone
+from paper.market import CheckedSnapshot, Snapshot, percent
+from paper.trader import JournalFill, Trader
 
 NO_FEES = "no_cash_for_fees"
 
@@ -20,17 +20,17 @@ class DueOrder(NamedTuple):
 
 
 def expire_orders(trader: Trader, at: int) -> None:
-    """End the orders whose time is over."""
-    for order in list(trader.book.orders.values()):
+    """End the orders that have expired."""
+    for order in list(trader.account.orders.values()):
         if at > order.expires_at:
             end_order(trader, order, "part_filled" if order.done else "expired", at)
 
 
 def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
-    """The order is over; where nothing of it was filled, the diary says so."""
-    trader.journal.orders[order.number] = trader.book.settle(order, state)
+    """End an order; where nothing of it was filled, the diary says so."""
+    trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
-        trader.say(
+        trader.add_line(
             "fill",
             at,
             order.mint,
@@ -43,23 +43,23 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Trader, at: int, state: str = "restart") -> None:
-    """End all orders; after a restart, what was on its way counts as not filled."""
-    for order in list(trader.book.orders.values()):
+    """End all open orders: after a restart they count as not filled."""
+    for order in list(trader.account.orders.values()):
         end_order(trader, order, state, at)
 
 
 def settle_orders(
     traders: Sequence[Trader],
-    seen: Mapping[str, Judged],
-    usage: Mapping[str, Usage],
+    seen: Mapping[str, CheckedSnapshot],
+    usage: Mapping[str, PoolUsage],
     at: int,
     faults: Faults,
 ) -> None:
-    """Fill the orders that are due, oldest decision first: it takes from the pool first."""
+    """Fill the orders that are due. The oldest decision takes from the pool first."""
     due = [
         DueOrder(trader, order)
         for trader in traders
-        for order in trader.book.orders.values()
+        for order in trader.account.orders.values()
         if order.mint in seen and order.due_at <= at and order.mint not in trader.put_off
     ]
     for trader, order in sorted(
@@ -67,17 +67,15 @@ def settle_orders(
     ):
         if faults.has(trader.id):
             continue
-        with faults.of(trader.id):
+        with faults.isolate(trader.id):
             faults.mint = order.mint
             settle_due(trader, order, *seen[order.mint], usage[order.mint], at)
 
 
 def settle_due(
-    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, usage: Usage, at: int
+    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, usage: PoolUsage, at: int
 ) -> None:
-    """One due order on a snapshot of its token: filled, refused, or waiting on where there is no
-    price.
-    """
+    """Fill or refuse a due order on a snapshot of its token; without a price it waits."""
     if flaw == "missing_price":
         return
     refusal = find_refusal(trader, order, snapshot, flaw)
@@ -88,8 +86,8 @@ def settle_due(
 
 
 def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
-    """The order ends without this fill, and the diary says why."""
-    trader.say(
+    """End an order without this fill; the diary says why."""
+    trader.add_line(
         "refusal",
         at,
         order.mint,
@@ -102,9 +100,9 @@ def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
 
 
 def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None) -> str | None:
-    """Why a due order may not fill on this snapshot, or None."""
-    if order.side == "sell" and order.mint not in trader.book.positions:
-        trader.alarm(
+    """Return why a due order may not fill on this snapshot, or None."""
+    if order.side == "sell" and order.mint not in trader.account.positions:
+        trader.open_review(
             "double_exit",
             order.number,
             "a sale was due for a position that was closed",
@@ -115,40 +113,42 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
     return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
 
 
-def settle(trader: Trader, order: Order, snapshot: Snapshot, usage: Usage) -> None:
-    """Make one attempt to fill an order and book it; where the pool has no room the order waits."""
-    position = trader.book.positions.get(order.mint)
+def settle(trader: Trader, order: Order, snapshot: Snapshot, usage: PoolUsage) -> None:
+    """Make one attempt to fill an order; where the pool has nothing left for it, it waits."""
+    position = trader.account.positions.get(order.mint)
     done = fill(
         order, snapshot, usage, first=position is None, last_raw=position.raw if position else None
     )
     if done is None:
         return
-    if trader.book.cash + done.cash < 0:
+    if trader.account.cash + done.cash < 0:
         refuse_fill(trader, order, NO_FEES, snapshot.at)
         return
-    usage.take(done)
+    usage.add(done)
     order = book_fill(trader, order, done, snapshot)
-    if order.rest <= 0:
+    if order.remaining <= 0:
         end_order(trader, order, "filled", snapshot.at)
     elif order.attempts >= MAX_ATTEMPTS:
         end_order(trader, order, "part_filled" if order.done else "failed", snapshot.at)
 
 
 def book_fill(trader: Trader, order: Order, done: Fill, snapshot: Snapshot) -> Order:
-    """Book a fill and note it in the journal; the order as it stands then."""
-    order, position = trader.book.apply(order, done, snapshot)
-    trader.journal.fills.append((done, position.number if position else None))
+    """Book a fill, note it in the journal, and return the order after it."""
+    order, position = trader.account.apply(order, done, snapshot)
+    trader.journal.fills.append(JournalFill(done, position.number if position else None))
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
-    trader.say("fill", done.at, done.mint, order.number, **tell_fill(order, done, position))
+    trader.add_line(
+        "fill", done.at, done.mint, order.number, **describe_fill(order, done, position)
+    )
     if position is not None and position.closed_at is not None:
-        learn(trader, position)
+        record_close(trader, position)
     return order
 
 
-def tell_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
-    """The facts of a fill, as display texts."""
+def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
+    """Return the facts of a fill for the diary, as display texts."""
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,

@@ -1,17 +1,17 @@
-"""Open positions on each round: marked, reviewed, or written off. Pure."""
+"""Mark open positions in each round, write them off, or open reviews about them. Pure."""
 
 from collections.abc import Mapping
 
-from paper.book import Position
+from paper.account import Position
 from paper.faults import Faults
-from paper.fills import STALE_PRICE, Usage, is_gone, write_off
-from paper.guard import DAY
-from paper.market import Judged, Market, Snapshot
+from paper.fills import STALE_PRICE, PoolUsage, is_gone, write_off
+from paper.guard import DAY_MS
+from paper.market import CheckedSnapshot, Market, Snapshot
 from paper.orders import book_fill, end_order
 from paper.trader import Trader
 
-# a held token so long without a usable price is closed at nothing
-GIVEN_UP_MS = DAY
+# A held token without a usable price for so long is closed at nothing.
+MAX_UNPRICED_MS = DAY_MS
 MISSES = {
     "unseen": ("missing_snapshot", "no snapshot came while a position was open"),
     "unpriced": ("missing_price", "no usable price in SOL came while a position was open"),
@@ -23,11 +23,11 @@ REVIEWED_FLAWS = {
 }
 
 
-def watch(
+def update_positions(
     trader: Trader,
     market: Market,
-    seen: Mapping[str, Judged],
-    usage: Mapping[str, Usage],
+    seen: Mapping[str, CheckedSnapshot],
+    usage: Mapping[str, PoolUsage],
     at: int,
     faults: Faults,
 ) -> None:
@@ -36,11 +36,11 @@ def watch(
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
         update_position(trader, position, snapshot, flaw, market, usage[position.mint], at)
-    for order in trader.book.orders.values():
+    for order in trader.account.orders.values():
         faults.mint = order.mint
         if (
             order.mint in seen
-            and order.mint not in trader.book.positions
+            and order.mint not in trader.account.positions
             and order.mint not in trader.put_off
         ):
             raise_flaw(
@@ -54,29 +54,33 @@ def update_position(
     snapshot: Snapshot | None,
     flaw: str | None,
     market: Market,
-    usage: Usage,
+    usage: PoolUsage,
     at: int,
 ) -> None:
     """Write one position off, mark it, or note that it has no usable price."""
     if snapshot is not None and flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
-        book_gone(trader, position, snapshot, usage)
+        write_off_position(trader, position, snapshot, usage)
         return
     if snapshot is not None and flaw is None:
-        mark(trader, position, snapshot, market.horizon_ms)
+        mark_position(trader, position, snapshot, market.horizon_ms)
         return
     if snapshot is not None:
-        # The way back from a jump is a reason of its own, should the first one have been cleared.
-        way = f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
-        raise_flaw(trader, snapshot, flaw, position.symbol, f"position {position.number}", way)
-    miss(trader, position, snapshot, market, usage, at)
+        # The way back from a jump is a reason of its own: the first one may have been cleared.
+        direction = (
+            f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
+        )
+        raise_flaw(
+            trader, snapshot, flaw, position.symbol, f"position {position.number}", direction
+        )
+    handle_missing_price(trader, position, snapshot, market, usage, at)
 
 
-def mark(trader: Trader, position: Position, snapshot: Snapshot, horizon_ms: int) -> None:
-    """Value a position at a snapshot; the first price after a long time opens a review."""
-    marked = trader.book.positions[position.mint] = position.marked(snapshot, horizon_ms)
+def mark_position(trader: Trader, position: Position, snapshot: Snapshot, horizon_ms: int) -> None:
+    """Value a position at a snapshot; the first one after a long gap opens a review."""
+    marked = trader.account.positions[position.mint] = position.marked(snapshot, horizon_ms)
     trader.journal.positions[marked.number] = marked
     if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
-        trader.alarm(
+        trader.open_review(
             "stale_snapshot",
             snapshot.id,
             "there was no price for a long time before this one",
@@ -93,17 +97,17 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review over a snapshot that cannot be believed, once while its price stays so."""
+    """Open a review about a snapshot that is not believable, once while its price stays so."""
     if flaw in REVIEWED_FLAWS:
-        trader.alarm(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
+        trader.open_review(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
 
 
-def miss(
+def handle_missing_price(
     trader: Trader,
     position: Position,
     snapshot: Snapshot | None,
     market: Market,
-    usage: Usage,
+    usage: PoolUsage,
     at: int,
 ) -> None:
     """Open a review for a held token without a usable price for three intervals; after a day close
@@ -114,26 +118,26 @@ def miss(
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
     code, detail = MISSES["unseen" if snapshot is None else "unpriced"]
-    trader.alarm(
+    trader.open_review(
         code, position.marked_on, detail, at, position.symbol, f"position {position.number}"
     )
-    if at - position.marked_at > GIVEN_UP_MS:
+    if at - position.marked_at > MAX_UNPRICED_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price, reserve=0)
-        book_gone(trader, position, last, usage, "price_gone")
+        write_off_position(trader, position, last, usage, "price_gone")
 
 
-def book_gone(
+def write_off_position(
     trader: Trader,
     position: Position,
     snapshot: Snapshot,
-    usage: Usage,
+    usage: PoolUsage,
     reason: str = "liquidity_gone",
 ) -> None:
-    """Write a position off at once (rule 5, before any other), whatever order was on its way."""
-    order = trader.book.order_for(position.mint)
+    """Write a position off at once, before any other rule; an open order is cancelled."""
+    order = trader.account.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
-    order = trader.book.place(
+    order = trader.account.place(
         handle=trader.handle,
         mint=position.mint,
         symbol=position.symbol,
@@ -147,6 +151,6 @@ def book_gone(
         expires_at=snapshot.at,
     )
     done = write_off(order, snapshot, position.price, usage)
-    usage.take(done)
+    usage.add(done)
     order = book_fill(trader, order, done, snapshot)
     end_order(trader, order, "filled", snapshot.at)

@@ -1,11 +1,12 @@
-"""Fill stored decisions again: the proof that an account is what the model makes of its decisions.
-It never decides. Pure.
+"""Fill stored decisions again, to prove that an account is what its fill model makes of them. Pure.
+
+Nothing is decided again.
 """
 
 from dataclasses import dataclass, replace
 
-from paper.book import Book, Position
-from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Fill, Order, Usage, fill, write_off
+from paper.account import Account, Position
+from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Fill, Order, PoolUsage, fill, write_off
 from paper.market import Snapshot
 
 MONEY = (
@@ -29,71 +30,73 @@ class Attempt:
     """A stored fill, with what it was made of."""
 
     fill: Fill
-    # None: it is missing
+    # None where it is missing.
     snapshot: Snapshot | None
-    # Fills of the same snapshot, by anybody, that came first
+    # Fills of the same snapshot, by any trader, that came first.
     before: tuple[Fill, ...]
-    # the last believed price of its position
+    # The last mark of its position.
     mark: int
-    # the fill model it was made by
+    # The fill model that made it.
     model: str = MODEL
 
 
 @dataclass(frozen=True)
-class Account:
+class StoredAccount:
     """An account period as it is stored."""
 
     starting_cash: int
     cash: int
     lost_fees: int
-    # number -> Order
+    # By number.
     orders: dict[int, Order]
-    # in the order they were made
+    # In the order they were made.
     attempts: tuple[Attempt, ...]
-    # number -> Position
+    # By number.
     positions: dict[int, Position]
 
 
-def find_differences(account: Account) -> list[str]:
-    """What filling the account's decisions again makes different: sentences, none where it is the
+def find_differences(stored: StoredAccount) -> list[str]:
+    """Fill the stored decisions again and say what differs, in sentences; none where all is the
     same to the lamport.
     """
-    first = min(account.positions, default=1)
-    book, found = Book(account.starting_cash, next_position=first), list[str]()
+    first = min(stored.positions, default=1)
+    account, found = Account(stored.starting_cash, next_position=first), list[str]()
     positions: dict[int, Position] = {}
     orders = {
         number: replace(order, done=0, attempts=0, lost=0)
-        for number, order in account.orders.items()
+        for number, order in stored.orders.items()
     }
-    for attempt in account.attempts:
-        done = fill_again(book, orders[attempt.fill.order], attempt)
+    for attempt in stored.attempts:
+        done = fill_again(account, orders[attempt.fill.order], attempt)
         if done != attempt.fill:
             found.append(
                 f"order {attempt.fill.order}, attempt {orders[attempt.fill.order].attempts + 1}:"
                 " another fill"
             )
         if done is not None:
-            orders[attempt.fill.order], position = book.apply(
+            orders[attempt.fill.order], position = account.apply(
                 orders[attempt.fill.order], done, attempt.snapshot
             )
             positions |= {position.number: position} if position else {}
     found += [
         f"position {number}: another {name}"
-        for number in sorted({*positions, *account.positions})
+        for number in sorted({*positions, *stored.positions})
         for name in MONEY
         if getattr(positions.get(number), name, None)
-        != getattr(account.positions.get(number), name, None)
+        != getattr(stored.positions.get(number), name, None)
     ]
     return found + (
-        [] if (book.cash, book.lost_fees) == (account.cash, account.lost_fees) else ["another cash"]
+        []
+        if (account.cash, account.lost_fees) == (stored.cash, stored.lost_fees)
+        else ["another cash"]
     )
 
 
-def fill_again(book: Book, order: Order, attempt: Attempt) -> Fill | None:
-    """The Fill its model makes of an order on the attempt's snapshot; None where there is no such
-    snapshot, or no room.
+def fill_again(account: Account, order: Order, attempt: Attempt) -> Fill | None:
+    """Return the fill that its model makes of an order on the attempt's snapshot; None without that
+    snapshot, or where the pool has nothing left.
     """
-    snapshot, position = attempt.snapshot, book.positions.get(order.mint)
+    snapshot, position = attempt.snapshot, account.positions.get(order.mint)
     if order.side == "sell" and position is None:
         return None
     if order.reason in WRITE_OFFS:
@@ -112,11 +115,11 @@ def fill_again(book: Book, order: Order, attempt: Attempt) -> Fill | None:
 
 
 def _gone(attempt: Attempt) -> Snapshot:
-    """The snapshot a position was written off on. Where none came any more it was the mark, beside
+    """Return the snapshot a position was written off on; where none came any more, its mark beside
     an empty pool.
 
-    That last snapshot may be deleted by now: it was no fill's until then. Nothing but the mark is
-    needed of it.
+    The snapshot of the mark may be deleted by now, since no fill named it before. Only its price is
+    needed.
     """
     snapshot, done = attempt.snapshot, attempt.fill
     if snapshot is not None and snapshot.at == done.at:
@@ -124,12 +127,12 @@ def _gone(attempt: Attempt) -> Snapshot:
     return Snapshot(done.snapshot, done.mint, done.at, attempt.mark, reserve=0)
 
 
-def _usage(attempt: Attempt, shared: bool = True) -> Usage:
-    """What others took on the same snapshot before. In the first model write-offs neither took nor
-    shared.
+def _usage(attempt: Attempt, shared: bool = True) -> PoolUsage:
+    """Add up what others took on the same snapshot before. In the first model write-offs neither
+    took nor shared.
     """
-    usage = Usage()
+    usage = PoolUsage()
     for earlier in attempt.before if shared else ():
         if attempt.model != FIRST_MODEL or earlier.reason not in WRITE_OFFS:
-            usage.take(earlier)
+            usage.add(earlier)
     return usage

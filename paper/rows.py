@@ -1,4 +1,4 @@
-"""Statements of paper mode, each with the row it gives; and values of the simulation as rows."""
+"""Statements of paper mode, each with the row it returns; and rows to values and back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -8,15 +8,15 @@ import orjson
 
 import storage
 from models import BOT_OF_TRADE
-from paper.book import Position
+from paper.account import Position
 from paper.fills import MODEL, Fill, Order
 from paper.trader import DiaryLine
 
-# whole numbers beyond 64 bits: decimal text in their columns
+# Whole numbers beyond 64 bits are decimal text in their columns.
 BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
-# states of a review in which a record is not believed
+# States of a review in which a record does not count.
 SUSPECT = ("under_review", "upheld")
 Row = TypeVar("Row", bound=tuple[Any, ...])
 Columns = dict[str, Any]
@@ -95,6 +95,8 @@ ORDER BY f.id"""
 
 
 class TokenRow(NamedTuple):
+    """A tracked or held token. Times in ms; `checks` is JSON."""
+
     id: int
     mint: str
     symbol: str | None
@@ -158,6 +160,8 @@ WHERE t.retired_at IS NULL ORDER BY t.id"""
 
 
 class CloseRow(NamedTuple):
+    """A closed position. Times in ms, money in lamports; `marks` is JSON."""
+
     period: int
     trader: int
     number: int
@@ -199,6 +203,8 @@ ORDER BY d.id"""
 
 
 class ReviewRow(NamedTuple):
+    """A review with its trader. `reasons` is JSON."""
+
     trader: int
     period: int
     state: str
@@ -210,8 +216,8 @@ SELECT p.trader_id AS trader, r.period_id AS period, r.state, r.reasons
 FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
 
 
-class UnspokenRow(NamedTuple):
-    """A line of a diary that was not considered for a post, with its trader and persona."""
+class UnpostedRow(NamedTuple):
+    """A line of a diary not yet considered for a post, with its trader and persona."""
 
     id: int
     trader: int
@@ -223,13 +229,15 @@ class UnspokenRow(NamedTuple):
     facts: str
 
 
-UNSPOKEN = """
+UNPOSTED = """
 SELECT d.id, t.id AS trader, t.handle, t.voice, d.kind, d.at, d.mint, d.facts
 FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
 WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) ORDER BY d.id LIMIT ?"""
 
 
 class MintRow(NamedTuple):
+    """A token that somebody holds or has ordered."""
+
     mint: str
 
 
@@ -239,7 +247,7 @@ UNION SELECT mint FROM paper_order WHERE state = 'open'"""
 
 
 def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Execute a statement; its rows, whose fields are its columns in this order."""
+    """Execute a statement; return its rows, whose fields are its columns in this order."""
     return [row_type(*row) for row in storage.database.execute_sql(sql, values)]
 
 

@@ -1,8 +1,8 @@
-"""What a tick of paper mode writes: a round in one transaction, reviews, posts."""
+"""Write what a tick of paper mode brings about: rounds in one transaction, reviews, posts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -10,7 +10,7 @@ import storage
 from market import store as market_store
 from paper import rows
 from paper.guard import Phase
-from paper.load import Seat
+from paper.load import LoadedTrader
 from paper.rows import SUSPECT, Columns, select, show_fill, show_line, show_order, show_position
 from paper.tables import (
     DiaryEntry,
@@ -21,36 +21,54 @@ from paper.tables import (
     Period,
     Position,
     Review,
-    Trader,
 )
-from paper.trader import Alarm, DiaryLine, Journal
-from paper.trader import Trader as Player
+from paper.tables import Trader as StoredTrader
+from paper.trader import DiaryLine, Journal, ReviewReason, Trader
 
-# of a column
+# What a column holds at most.
 MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed by somebody else while it was played: nothing was stored, the next tick
-    plays it again.
+    """A trader was changed elsewhere while it was played. Nothing was stored; the next tick plays
+    the same again.
     """
 
 
-def check_round(seat: Seat) -> None:
-    """Raise OverflowError where something a trader brought about fits no column; nothing is stored
-    here.
-    """
-    journal, book = seat.player.journal, seat.player.book
-    made: list[Columns] = [show_order(order, seat.row.period) for order in journal.orders.values()]
-    made += [show_position(position, seat.row.period) for position in journal.positions.values()]
+class PeriodJournal(NamedTuple):
+    """What a trader's rounds brought about, and its account period."""
+
+    period: int
+    journal: Journal
+
+
+class PeriodLine(NamedTuple):
+    """A line for the diary of an account period."""
+
+    period: int
+    line: DiaryLine
+
+
+class PostHistory(NamedTuple):
+    """How many posts a trader has made, and the bodies of the last ones, oldest first."""
+
+    total: int
+    recent: list[str]
+
+
+def check_round(one: LoadedTrader) -> None:
+    """Raise OverflowError where something that a trader brought about fits no column."""
+    journal, account = one.trader.journal, one.trader.account
+    made: list[Columns] = [show_order(order, one.row.period) for order in journal.orders.values()]
+    made += [show_position(position, one.row.period) for position in journal.positions.values()]
     made += [show_fill(fill, position, 0) for fill, position in journal.fills]
-    made += [show_line(entry, seat.row.period) for entry in journal.entries]
+    made += [show_line(entry, one.row.period) for entry in journal.entries]
     made.append(
         {
-            "cash": book.cash,
-            "lost_fees": book.lost_fees,
-            "peak": seat.player.peak,
-            "day_equity": seat.player.day_equity,
+            "cash": account.cash,
+            "lost_fees": account.lost_fees,
+            "peak": one.trader.peak,
+            "day_equity": one.trader.day_equity,
         }
     )
     for row in made:
@@ -60,14 +78,14 @@ def check_round(seat: Seat) -> None:
 
 
 def store_round(
-    seats: Sequence[Seat], cursor: int, notes: Iterable[tuple[int, DiaryLine]] = ()
+    loaded: Sequence[LoadedTrader], cursor: int, notes: Iterable[PeriodLine] = ()
 ) -> None:
-    """What was played since list_seats, and how far the snapshots are read, in one transaction.
-    Outdated: nothing was stored.
+    """Store what was played since load_traders, and how far the snapshots are read, in one
+    transaction. Raises Outdated; then nothing was stored.
 
-    notes: (period, line) for the diaries of traders that were not played.
+    notes: lines for the diaries of traders that were not played.
     """
-    journals = [(seat.row.period, seat.player.journal) for seat in seats]
+    journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
     orders = [
         show_order(order, period)
         for period, journal in journals
@@ -81,48 +99,50 @@ def store_round(
     entries = [
         show_line(entry, period) for period, journal in journals for entry in journal.entries
     ]
-    entries += [show_line(entry, period) for period, entry in notes]
+    entries += [show_line(note.line, note.period) for note in notes]
     with storage.writing():
-        for seat in seats:
-            _store_seat(seat)
+        for one in loaded:
+            _store_trader(one)
         _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
         _insert(
             PaperFill,
             [
                 show_fill(fill, position, ids[fill.order])
-                for ids, journal in _list_filled(journals)
-                for fill, position in journal.fills
+                for one in journals
+                if one.journal.fills
+                for ids in (_find_order_ids(one),)
+                for fill, position in one.journal.fills
             ],
         )
         _insert(Position, positions, ("period", "number"))
         _insert(DiaryEntry, entries)
-        _keep_snapshots([seat.player for seat in seats])
+        _pin_snapshots([one.trader for one in loaded])
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
         ).execute()
 
 
-def _store_seat(seat: Seat) -> None:
-    player, journal = seat.player, seat.player.journal
+def _store_trader(one: LoadedTrader) -> None:
+    trader, journal = one.trader, one.trader.journal
     account = {
-        "cash": player.book.cash,
-        "lost_fees": player.book.lost_fees,
-        "peak": player.peak,
-        "day": player.day,
-        "day_equity": player.day_equity,
+        "cash": trader.account.cash,
+        "lost_fees": trader.account.lost_fees,
+        "peak": trader.peak,
+        "day": trader.day,
+        "day_equity": trader.day_equity,
     }
     engine = {
-        "phase": show_phase(player.phase),
-        "next_order": player.book.next_order,
-        "next_position": player.book.next_position,
+        "phase": show_phase(trader.phase),
+        "next_order": trader.account.next_order,
+        "next_position": trader.account.next_position,
     }
-    before = seat.row._asdict()
+    before = one.row._asdict()
     changed = any(before[name] != value for name, value in (account | engine).items())
     if changed or journal.entries:
-        _check_version(player.id, seat.row.version, engine)
-        Period.update(account).where(Period.id == seat.row.period).execute()
-    if journal.alarms:
-        store_alarms(seat.row.period, journal.alarms)
+        _check_version(trader.id, one.row.version, engine)
+        Period.update(account).where(Period.id == one.row.period).execute()
+    if journal.review_reasons:
+        store_review(one.row.period, journal.review_reasons)
 
 
 def show_phase(phase: Phase) -> str:
@@ -130,34 +150,31 @@ def show_phase(phase: Phase) -> str:
 
 
 def _check_version(ident: int, version: int, engine: Columns) -> None:
+    """Store the engine's columns where the version is still this one; else raise Outdated."""
     if (
-        not Trader.update(version=version + 1, **engine)
-        .where(Trader.id == ident, Trader.version == version)
+        not StoredTrader.update(version=version + 1, **engine)
+        .where(StoredTrader.id == ident, StoredTrader.version == version)
         .execute()
     ):
         raise Outdated(f"trader {ident}")
 
 
-def _list_filled(
-    journals: Iterable[tuple[int, Journal]],
-) -> Iterator[tuple[dict[int, int], Journal]]:
-    """({order number: row id}, journal) of each account that had fills."""
-    for period, journal in journals:
-        if journal.fills:
-            ids: dict[int, int] = {}
-            for part in storage.in_parts({fill.order for fill, _ in journal.fills}):
-                orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
-                    PaperOrder.period == period, PaperOrder.number.in_(part)
-                )
-                ids |= {order.number: order.id for order in orders}
-            yield ids, journal
+def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
+    """Return {order number: row id} of the orders that a journal has fills of."""
+    ids: dict[int, int] = {}
+    for part in storage.in_parts({fill.order for fill, _ in one.journal.fills}):
+        orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(
+            PaperOrder.period == one.period, PaperOrder.number.in_(part)
+        )
+        ids |= {order.number: order.id for order in orders}
+    return ids
 
 
 def _insert(
     model: Any, made: Sequence[Columns], key: Sequence[str] = (), update: Sequence[str] = ()
 ) -> None:
-    """Insert rows of equal shape; where one with the same key exists it takes over `update`,
-    without it all columns.
+    """Insert rows of equal shape. A row whose key exists updates that one: the columns `update`, or
+    all of them.
     """
     if not made:
         return
@@ -182,7 +199,7 @@ def _on_conflict(columns: Mapping[str, str], key: Sequence[str], update: Sequenc
     return f"ON CONFLICT ({', '.join(columns[name] for name in key)}) DO UPDATE SET {taken}"
 
 
-def store_alarms(period: int, alarms: Sequence[Alarm]) -> None:
+def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
     """Open a review, or add to the one that is open or was upheld. In the caller's transaction."""
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
@@ -199,33 +216,32 @@ def store_alarms(period: int, alarms: Sequence[Alarm]) -> None:
         )
 
 
-def _keep_snapshots(players: Iterable[Player]) -> None:
-    """Snapshots that a decision or a fill names are never thinned; tokens that are held, or on
-    order, stay tracked.
+def _pin_snapshots(traders: Iterable[Trader]) -> None:
+    """Keep the snapshots that a decision or a fill names, and keep tokens tracked that are held or
+    on order.
     """
-    named = {order.decided_on for player in players for order in player.journal.orders.values()}
-    named |= {fill.snapshot for player in players for fill, _ in player.journal.fills}
+    named = {order.decided_on for one in traders for order in one.journal.orders.values()}
+    named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # From the tables: who is put off holds its tokens all the same.
+    # Read from the tables, since traders that are not played hold tokens, too.
     market_store.replace_held({row.mint for row in select(rows.MintRow, rows.HELD)})
 
 
-def list_unspoken(limit: int) -> list[rows.UnspokenRow]:
-    """The next diary entries that were not considered for a post, oldest first."""
-    return select(rows.UnspokenRow, rows.UNSPOKEN, (limit,))
+def list_unposted(limit: int) -> list[rows.UnpostedRow]:
+    """Read the next diary lines not yet considered for a post, oldest first."""
+    return select(rows.UnpostedRow, rows.UNPOSTED, (limit,))
 
 
-def list_said(trader: int, limit: int) -> tuple[int, list[str]]:
-    """(how many posts a trader has made, the last `limit` of them, oldest first)."""
+def read_post_history(trader: int, limit: int) -> PostHistory:
+    """Count a trader's posts and read the last `limit` of them."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
-    return posts.count(), [post.body for post in posts.order_by(PaperPost.id.desc()).limit(limit)][
-        ::-1
-    ]
+    latest = [post.body for post in posts.order_by(PaperPost.id.desc()).limit(limit)]
+    return PostHistory(posts.count(), latest[::-1])
 
 
 def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
-    """Rows of PaperPost, and how far the diaries were gone through."""
+    """Store rows of PaperPost, and how far the diaries were gone through."""
     with storage.writing():
         _insert(PaperPost, posts)
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()

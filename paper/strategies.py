@@ -1,7 +1,7 @@
-"""The four strategy families. A strategy is a frozen set of settings with two pure methods: when to
-enter, when to leave.
+"""The four strategy families. A strategy is a frozen set of settings with two methods: when to
+enter, when to leave. Pure.
 
-Returns are basis points (1 % = 100), spans count snapshots, so that nothing depends on how punctual
+Returns are basis points (1 % = 100). Spans count snapshots, so that nothing depends on how punctual
 the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
 """
 
@@ -10,10 +10,10 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar
 
 from chain.amounts import exact
-from paper.book import Position
-from paper.market import Past, Snapshot, Token, View
+from paper.account import Position
+from paper.market import Snapshot, Token, View, WindowSums
 
-# basis points in a whole
+# Basis points in a whole.
 ONE = 10_000
 
 
@@ -27,7 +27,7 @@ class Enter:
 class Exit:
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell
     reason: str
-    # of the position, basis points
+    # Of the position, in basis points.
     share: int = ONE
 
 
@@ -51,21 +51,22 @@ class BadSetting(ValueError):
 
 
 def setting(default: int, low: int, high: int) -> Any:
+    """Declare a setting with its default and its bounds, both allowed."""
     return field(default=default, metadata={"low": low, "high": high})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """What all families share."""
+    """The settings that all families share, and what keeps each from entering."""
 
-    # of the equity, for one position
+    # Of the equity, for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
-    # before the same token is entered again
+    # Before the same token is entered again.
     cooldown_seconds: int = setting(300, 0, 86_400)
-    # from the deciding snapshot to the earliest fill
+    # From the deciding snapshot to the earliest fill.
     latency_ms: int = setting(6_000, 1_000, 60_000)
-    # a snapshot older than this is not traded on
+    # A snapshot older than this is not traded on.
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
     liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
     stop_bps: int = setting(1_000, 50, 9_000)
@@ -74,15 +75,15 @@ class Strategy:
     family: ClassVar[str] = ""
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """A reason to enter the token, a reason not to, or None."""
+        """Return a reason to enter the token, a reason not to, or None."""
         raise NotImplementedError
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        """A reason to sell the position, or a part of it, or None."""
+        """Return a reason to sell the position, or a part of it, or None."""
         raise NotImplementedError
 
     def refuse(self, view: View, now: int) -> Refusal | None:
-        """What keeps every family from entering."""
+        """Return what keeps every family from entering, or None."""
         age, liquidity = now - view.last.at, view.last.liquidity
         if age > self.latency_budget_ms:
             return Refusal(
@@ -96,13 +97,13 @@ class Strategy:
                 f"{liquidity // 100} USD of liquidity, under the floor of"
                 f" {self.liquidity_floor_usd} USD",
             )
-        if view.token.has("fail"):
+        if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
         return None
 
     def leave_late(self, view: View, position: Position) -> Exit | None:
-        """The stop under the entry and the time stop."""
+        """Return an exit by the stop under the entry or by the time stop, or None."""
         if _moved(position.entry_price, view.last.known_price) <= -self.stop_bps:
             return Exit("stop")
         return Exit("time_stop") if position.held >= self.time_stop else None
@@ -110,7 +111,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Strategy):
-    """Follows a rise that volume confirms, until it gives a part of its height back."""
+    """Follow a rise that volume confirms, until a part of it is lost again."""
 
     lookback: int = setting(5, 2, 13)
     rise_bps: int = setting(600, 50, 50_000)
@@ -130,7 +131,7 @@ class Momentum(Strategy):
             return None
         if (
             last.known_price * self.mean_over
-            <= view.past(self.mean_over - 1).prices + last.known_price
+            <= view.sums(self.mean_over - 1).price_sum + last.known_price
         ):
             return None
         rise = exact(_moved(past.known_price, last.known_price), 2)
@@ -147,68 +148,64 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buys a fall the pool's liquidity does not share, and sells when the price is back at its
-    mean.
-    """
+    """Buy a fall that the pool's liquidity does not share; sell back at the mean."""
 
     mean_over: int = setting(12, 4, 13)
-    # k times ten: 20 is two standard deviations
+    # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # least distance to the mean: a calm token's noise does not pay the costs
+    # Least distance to the mean: the noise of a calm token does not pay the costs.
     gap_bps: int = setting(300, 0, 9_000)
-    # share of the window's mean liquidity that must still be there
+    # Of the window's mean liquidity, what must still be there.
     holds_bps: int = setting(9_500, 5_000, ONE)
     time_stop: int = setting(30, 2, 2_000)
 
     family: ClassVar[str] = "mean_reversion"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.past(self.mean_over), view.window[-1]
-        # count times the distance under the mean
-        below = past.prices - last.known_price * past.count
-        if past.count < self.mean_over or below * ONE < past.prices * self.gap_bps:
+        past, last = view.sums(self.mean_over), view.window[-1]
+        # The distance under the mean, times the count.
+        below = past.price_sum - last.known_price * past.count
+        if past.count < self.mean_over or below * ONE < past.price_sum * self.gap_bps:
             return None
-        # count**2 times the variance
-        spread = past.count * past.squares - past.prices * past.prices
+        # The variance, times count**2.
+        spread = past.count * past.price_square_sum - past.price_sum * past.price_sum
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
-        detail = (
-            f"{exact(below * ONE // past.prices, 2)} % under its mean over {past.count} snapshots"
-            " while liquidity holds"
-        )
+        fall = exact(below * ONE // past.price_sum, 2)
+        detail = f"{fall} % under its mean over {past.count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
-    def _refuse_falling(self, past: Past, last: Snapshot) -> Refusal | None:
+    def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:
         if last.liquidity is None:
             return Refusal("liquidity_unknown", "whether liquidity holds is not known")
         if (
-            not past.liquidities
-            or last.liquidity * past.liquidities * ONE < past.liquidity * self.holds_bps
+            not past.liquidity_count
+            or last.liquidity * past.liquidity_count * ONE < past.liquidity_sum * self.holds_bps
         ):
             return Refusal("liquidity_falling", "liquidity is falling with the price")
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        past = view.past(self.mean_over)
-        if past.count and view.last.known_price * past.count >= past.prices:
+        past = view.sums(self.mean_over)
+        if past.count and view.last.known_price * past.count >= past.price_sum:
             return Exit("mean_reached")
         return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breakout(Strategy):
-    """Buys a new high, or a new discovery, that comes with a multiple of its volume; takes half the
-    profit early.
+    """Buy a new high, or a new discovery, that comes with a multiple of its volume; sell half early
+    with a profit.
     """
 
     lookback: int = setting(12, 3, 13)
-    # above the old high
+    # Above the old high.
     margin_bps: int = setting(200, 0, 50_000)
-    # of the window's mean volume
+    # Of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # how long a discovery is new
+    # How long a discovery is new,
     new_seconds: int = setting(3_600, 0, 86_400)
-    # ... and what must be known of it
+    # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
     profit_bps: int = setting(2_000, 100, 100_000)
@@ -218,37 +215,37 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        past, last = view.past(self.lookback), view.window[-1]
+        past, last = view.sums(self.lookback), view.window[-1]
         new = (
             last.at - view.token.discovered_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
         if (not new and past.count < self.lookback) or not self._is_loud(past, last):
             return None
-        if last.known_price * ONE > (past.top or 0) * (ONE + self.margin_bps):
+        if last.known_price * ONE > (past.top_price or 0) * (ONE + self.margin_bps):
             detail = (
                 f"a new high of {past.count} snapshots with {_times(past, last)} times its volume"
             )
             return self._refuse_young(view.token, last.at) or Enter("breakout", detail)
-        if new and last.known_price > (past.last or 0):
+        if new and last.known_price > (past.last_price or 0):
             detail = f"newly discovered and rising with {_times(past, last)} times its volume"
             return self._refuse_young(view.token, last.at) or Enter("new_discovery", detail)
         return None
 
-    def _is_loud(self, past: Past, last: Snapshot) -> bool:
+    def _is_loud(self, past: WindowSums, last: Snapshot) -> bool:
         return (
             last.volume is not None
-            and last.volume * past.volumes * ONE >= past.volume * self.volume_bps > 0
+            and last.volume * past.volume_count * ONE >= past.volume_sum * self.volume_bps > 0
         )
 
     def _refuse_young(self, token: Token, now: int) -> Refusal | None:
-        if token.age(now) < self.min_age_seconds * 1000:
+        if token.age_ms(now) < self.min_age_seconds * 1000:
             return Refusal(
                 "too_young",
-                f"{token.age(now) // 60_000} minutes old, under the minimum of"
+                f"{token.age_ms(now) // 60_000} minutes old, under the minimum of"
                 f" {self.min_age_seconds // 60}",
             )
-        if not token.checks or token.has("unknown"):
+        if not token.checks or token.has_check("unknown"):
             return Refusal("checks_unknown", "its mint checks are not all known")
         return None
 
@@ -263,7 +260,7 @@ class Breakout(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class FlowFollower(Strategy):
-    """Enters what observed wallets of several owners bought, and leaves when they sell."""
+    """Enter what observed wallets of several owners bought; leave when they sell."""
 
     owners: int = setting(2, 2, 20)
     window_minutes: int = setting(30, 1, 1_440)
@@ -311,9 +308,7 @@ FAMILIES = {
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Enter, Exit, Refusal or None (nothing to do) for one token, from what is known at `now`.
-    Pure: the same arguments, the same answer.
-    """
+    """Decide about one token from what is known at `now`; None where there is nothing to do."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -323,8 +318,8 @@ def decide(view: View, position: Position | None, strategy: Strategy, now: int) 
 
 
 def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
-    """The strategy of a family with some settings given by their public names. Raises BadSetting
-    naming the field and what is allowed.
+    """Make a strategy from its family and the settings given by their public names. Raises
+    BadSetting, naming the field and what is allowed.
     """
     if family not in FAMILIES:
         raise BadSetting("family", f"must be one of: {', '.join(FAMILIES)}")
@@ -355,12 +350,13 @@ def show_settings(strategy: Strategy) -> dict[str, int]:
 
 
 def public_name(name: str) -> str:
+    """Return the name of a setting in camel case, as readers see it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def _moved(before: int, now: int) -> int:
-    """Basis points from one price to another, cut toward minus infinity."""
+    """Return the move from one price to another in basis points, floored."""
     return (now - before) * ONE // before
 
 
@@ -368,7 +364,7 @@ def _more(before: int | None, now: int | None) -> bool:
     return before is not None and now is not None and now > before
 
 
-def _times(past: Past, last: Snapshot) -> str:
-    """How many times the mean volume of the past the last one is, as display text."""
-    shown: str = exact((last.volume or 0) * past.volumes * 10 // past.volume, 1)
+def _times(past: WindowSums, last: Snapshot) -> str:
+    """Format how many times the mean volume of the past the last one is."""
+    shown: str = exact((last.volume or 0) * past.volume_count * 10 // past.volume_sum, 1)
     return shown

@@ -1,25 +1,32 @@
-"""One trader while it is played, and its journal of what the rounds bring about. Pure."""
+"""A trader in memory, and the journal of what its rounds bring about. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from paper import guard
-from paper.book import STARTING_CASH, Book, Close, Position
+from paper.account import STARTING_CASH, Account, Close, Position
 from paper.fills import Fill, Order
 from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
-# the same refusal is noted once in this time
-REFUSAL_MS = guard.HOUR
-# ... and this many different ones
+# A refusal is noted once in this time,
+REFUSAL_MS = guard.HOUR_MS
+# ... and no more than so many different ones.
 MAX_REFUSALS = 10
-# refusals that would be the same for any token
-OF_THE_ACCOUNT = {
+# Refusals that do not depend on the token.
+ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
     "daily_loss",
 }
+
+
+class RefusalKey(NamedTuple):
+    """A refusal; `mint` is None where it does not depend on the token."""
+
+    reason: str
+    mint: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +35,16 @@ class DiaryLine:
 
     kind: str
     at: int
-    # what happened, as display texts; `what` is its sort
+    # Display texts by name; `what` says what sort of line of this kind it is.
     facts: Mapping[str, Any]
     mint: str | None = None
-    # number
+    # Number of the order.
     order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
-    """A reason for a review. The same key (code and subject) never opens a second one."""
+class ReviewReason:
+    """A reason for a review. One with the same key (code and subject) is given only once."""
 
     key: str
     code: str
@@ -46,52 +53,57 @@ class Alarm:
     symbol: str | None = None
 
 
+class JournalFill(NamedTuple):
+    fill: Fill
+    # Number of its position, None before there is one.
+    position: int | None
+
+
 @dataclass
 class Journal:
-    """What the rounds since the last write brought about."""
+    """What the rounds since the last write brought about, to be stored."""
 
     entries: list[DiaryLine] = field(default_factory=list)
-    # by number, as they stand
+    # By number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
-    # each with the number of its position, None before there is one
-    fills: list[tuple[Fill, int | None]] = field(default_factory=list)
+    fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
-    alarms: list[Alarm] = field(default_factory=list)
+    review_reasons: list[ReviewReason] = field(default_factory=list)
 
 
 @dataclass
 class Trader:
     """A trader with its account, its phase and what it remembers."""
 
-    # the order of traders, and of their claims on a pool
+    # Orders the traders, and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
-    book: Book
+    account: Account
     # off | observe | on
     adaptive: str = "observe"
     phase: guard.Phase = field(default_factory=guard.Phase)
-    # under review or upheld
+    # Whether its account is under review, or a review was upheld.
     reviewed: bool = False
     starting_cash: int = STARTING_CASH
-    # highest equity since the phase began
+    # Highest equity since the phase began.
     peak: int = STARTING_CASH
-    # UTC day of day_equity
+    # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # begun and not yet looked back on
+    # Begun, and their end not yet noted.
     pauses: list[guard.Pause] = field(default_factory=list)
-    # key -> expires_at
+    # {key: expires_at}
     lessons: dict[str, int] = field(default_factory=dict)
-    # of the last two weeks, oldest first
+    # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
-    # by refusal_key: when it was last noted
-    refused: dict[tuple[str, str | None], int] = field(default_factory=dict)
-    # keys of all reasons for a review there ever were
-    alarmed: set[str] = field(default_factory=set)
-    # what the reasons of the open review are about, see topic_of
-    asked: set[str] = field(default_factory=set)
-    # mints that are left alone: something went wrong with them lately
+    # When each refusal was last noted, by refusal_key.
+    refused: dict[RefusalKey, int] = field(default_factory=dict)
+    # Keys of all reasons for a review there ever were.
+    review_keys: set[str] = field(default_factory=set)
+    # Topics of the reasons of the open review, see topic_of.
+    review_topics: set[str] = field(default_factory=set)
+    # Mints that are not traded for now, because of an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
 
@@ -100,17 +112,17 @@ class Trader:
         """The open positions of tokens that are not put off."""
         return [
             position
-            for position in self.book.positions.values()
+            for position in self.account.positions.values()
             if position.mint not in self.put_off
         ]
 
-    def say(
+    def add_line(
         self, kind: str, at: int, mint: str | None = None, order: int | None = None, **facts: Any
     ) -> None:
         """Add a line to the diary."""
         self.journal.entries.append(DiaryLine(kind, at, facts, mint, order))
 
-    def alarm(
+    def open_review(
         self,
         code: str,
         subject: object,
@@ -119,34 +131,35 @@ class Trader:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, once for its subject; while one is open also once for what it is about.
+        """Open a review, or add a reason to the open one; the same reason is given only once.
 
-        about: the position or order, where the subject is one of many moments of its trouble.
+        subject: what the reason is about (a snapshot, an order). about: the position or order it
+        belongs to, where it may happen again and again; then an open review gets it only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
-        if key in self.alarmed or (
-            about is not None and self.reviewed and topic_of(key) in self.asked
+        if key in self.review_keys or (
+            about is not None and self.reviewed and topic_of(key) in self.review_topics
         ):
             return
-        self.alarmed.add(key)
-        self.asked.add(topic_of(key))
+        self.review_keys.add(key)
+        self.review_topics.add(topic_of(key))
         self.reviewed = True
-        self.journal.alarms.append(Alarm(key, code, detail, at, symbol))
-        self.say("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
+        self.journal.review_reasons.append(ReviewReason(key, code, detail, at, symbol))
+        self.add_line("review", at, what="under_review", code=code, detail=detail, symbol=symbol)
 
 
 def topic_of(key: str) -> str:
-    """What a reason for a review is about: its key without the moment."""
+    """Return what a reason for a review is about: its key without the subject."""
     return key.rpartition(":")[0]
 
 
 def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Note a refusal in the diary: the same one once an hour, MAX_REFUSALS at most."""
+    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted within the hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
         trader.refused[key] = at
-        trader.say(
+        trader.add_line(
             "refusal",
             at,
             token.mint,
@@ -156,5 +169,5 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
         )
 
 
-def refusal_key(reason: str, mint: str | None) -> tuple[str, str | None]:
-    return reason, None if reason in OF_THE_ACCOUNT else mint
+def refusal_key(reason: str, mint: str | None) -> RefusalKey:
+    return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)

@@ -5,10 +5,10 @@ share.
 from dataclasses import dataclass, field
 
 from paper import engine
-from paper.adaptive import beat
-from paper.book import Book
+from paper.account import Account
+from paper.adaptive import run_heartbeat
 from paper.guard import Phase
-from paper.market import Market, Token, parse_snapshot
+from paper.market import Check, Market, Token, parse_snapshot
 from paper.strategies import Enter, Exit, Strategy, setting
 from paper.trader import Trader
 
@@ -52,9 +52,9 @@ def token(mint="A", **more):
         f"{mint}{mint}",
         6,
         **{
-            "born_at": START - 30 * DAY,
+            "pair_created_at": START - 30 * DAY,
             "discovered_at": START - 30 * DAY,
-            "checks": (("mint_authority", "pass"),),
+            "checks": (Check("mint_authority", "pass"),),
             **more,
         },
     )
@@ -78,7 +78,7 @@ def trader(ident=1, strategy=None, phase="standard", **more):
         ident,
         f"trader-{ident}",
         strategy or Told(),
-        Book(),
+        Account(),
         phase=Phase(phase, since=START),
         **more,
     )
@@ -116,7 +116,7 @@ class Tape:
             }
             snapshots = [quote(self.number, mint, **values) for mint, values in told.items()]
             for one in self.traders:
-                beat(one, self.now)
+                run_heartbeat(one, self.now)
             if snapshots:
                 engine.play(self.market, self.traders, snapshots, self.now)
         return self
@@ -146,10 +146,10 @@ def adds_up(trader):
     closed = [
         position for position in trader.journal.positions.values() if position.closed_at is not None
     ]
-    held = list(trader.book.positions.values())
+    held = list(trader.account.positions.values())
     assert (
-        trader.book.cash
-        == trader.starting_cash + sum(one.cash for one in closed + held) - trader.book.lost_fees
+        trader.account.cash
+        == trader.starting_cash + sum(one.cash for one in closed + held) - trader.account.lost_fees
     )
     assert all(
         one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0
@@ -161,6 +161,6 @@ def adds_up(trader):
     )
     assert (
         all(cost >= 0 for one in closed + held for cost in (one.slippage, one.fees))
-        and trader.book.cash >= 0
+        and trader.account.cash >= 0
     )
     return True

@@ -8,8 +8,8 @@ import pytest
 from tape import START
 
 from paper import brain, diary, guard
-from paper.book import Close
-from paper.guard import DAY, HOUR, Pause, Phase
+from paper.account import Close
+from paper.guard import DAY_MS, HOUR_MS, Pause, Phase
 
 SOL = 10**9
 
@@ -21,7 +21,7 @@ def close(
         f"close {number}",
         mint,
         mint * 2,
-        at - HOUR,
+        at - HOUR_MS,
         at,
         reason,
         net if gross is None else gross,
@@ -85,7 +85,7 @@ def test_a_look_back_says_no_more_than_was_counted():
     """
     facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
     said = {
-        effect: diary.tell("pause", {**facts, "effect": effect})
+        effect: diary.format_line("pause", {**facts, "effect": effect})
         for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
     }
     assert all(
@@ -108,13 +108,13 @@ def test_a_look_back_says_no_more_than_was_counted():
     ],
 )
 def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
-    assert "cannot be read" in diary.tell(kind, facts)
+    assert "cannot be read" in diary.format_line(kind, facts)
 
 
 def test_a_rule_looks_back_only_so_far_and_runs_once():
-    old = closes(*[-1] * 8, reason="stop", at=START - DAY - 1)
+    old = closes(*[-1] * 8, reason="stop", at=START - DAY_MS - 1)
     assert "stop_cluster" not in rules_of(old) and "poor_mint" in rules_of(old)
-    running = Pause("p", "poor_mint", "pause_mint", "A", START - 1, START + 1, True, 8, DAY, "")
+    running = Pause("p", "poor_mint", "pause_mint", "A", START - 1, START + 1, True, 8, DAY_MS, "")
     assert "poor_mint" not in rules_of(old, [running])
     assert "poor_mint" in rules_of(
         old, [replace(running, until=START)]
@@ -126,9 +126,9 @@ def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
         closes(*[-SOL] * 8, reason="stop"), [], START, applied=False, ident=str
     ):
         assert (
-            START < pause.until <= START + 7 * DAY
+            START < pause.until <= START + 7 * DAY_MS
             and pause.n == 8
-            and pause.window_ms <= 7 * DAY
+            and pause.window_ms <= 7 * DAY_MS
             and pause.numbers
             and not pause.applied
         )
@@ -136,7 +136,7 @@ def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
 
 def test_pauses_only_reduce():
     def on(effect, mint=None, applied=True):
-        return [Pause("p", "r", effect, mint, START, START + DAY, applied, 8, DAY, "")]
+        return [Pause("p", "r", effect, mint, START, START + DAY_MS, applied, 8, DAY_MS, "")]
 
     standard, guarded = Phase("standard"), Phase("guarded")
     assert (
@@ -148,7 +148,7 @@ def test_pauses_only_reduce():
         and guard.size_for(1000, guarded, on("half_size"), "A", START) == 125
     )
     assert guard.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
-    assert guard.size_for(1000, standard, on("half_size"), "A", START + DAY) == 1000
+    assert guard.size_for(1000, standard, on("half_size"), "A", START + DAY_MS) == 1000
     assert (
         guard.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
         and guard.cooldown_for(300, [], "A", START) == 300
@@ -202,16 +202,16 @@ def test_a_lesson_counts_what_it_says():
     assert (
         lesson.close_ids == tuple(f"close {number}" for number in range(8))
         and lesson.n == 8
-        and lesson.expires_at == START + 7 * DAY
+        and lesson.expires_at == START + 7 * DAY_MS
     )
 
 
 def test_what_is_not_eligible_or_old_teaches_nothing():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
     assert (
-        brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY), START)
+        brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS), START)
         == []
-        != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY + 1), START)
+        != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS + 1), START)
     )
 
 
@@ -272,7 +272,7 @@ def test_the_comparison():
     """
     history = [
         close(1, SOL * 10 // 100, gross=SOL * 12 // 100),
-        close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY),
+        close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY_MS),
         close(3, SOL // 100, gross=SOL * 2 // 100),
         close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL),
         close(5, SOL, excluded="old_pipeline"),
@@ -316,7 +316,7 @@ def test_every_line_can_be_told():
     }
     for key in diary.LINES:
         kind, _, what = key.partition(" ")
-        assert diary.tell(kind, {**facts, "what": what or "x"})
+        assert diary.format_line(kind, {**facts, "what": what or "x"})
 
 
 def test_only_news_is_posted_and_nothing_internal_is_told():

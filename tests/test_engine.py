@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tape import DAY, MINUTE, START, Tape, Told, adds_up, fills, quote, said, token, trader
 
 from paper import adaptive, decisions, engine, guard, orders
-from paper.book import PIPELINE, STARTING_CASH, Close, find_exclusion
+from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import Market, percent
@@ -38,7 +38,7 @@ def lucky(monkeypatch):
 def test_never_on_the_deciding_snapshot():
     one = told(0)
     tape = Tape([one]).play()
-    assert not fills(one) and one.book.orders
+    assert not fills(one) and one.account.orders
     tape.play()
     (done,) = fills(one)
     assert done.snapshot != done.decided_on and done.at - done.decided_at == MINUTE
@@ -51,9 +51,9 @@ def test_on_the_first_snapshot_at_or_after_the_latency():
     slow.strategy = replace(slow.strategy, latency_ms=60_000)
     market = Market(MINUTE, [token()])
     tape = Tape([slow], market=market).play()
-    order = next(iter(slow.book.orders.values()))
+    order = next(iter(slow.account.orders.values()))
     assert order.due_at == START + 60_000 and order.expires_at == START + 60_000 + 3 * MINUTE
-    slow.book.orders[1] = replace(
+    slow.account.orders[1] = replace(
         order, due_at=START + 60_001
     )  # a millisecond too late for the next round
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
@@ -62,7 +62,7 @@ def test_on_the_first_snapshot_at_or_after_the_latency():
 def test_no_snapshot_within_three_intervals_is_no_fill_and_is_said():
     one = told(0, mints=("A",))
     Tape([one], mints="AB").play().play(4, A=None).play()
-    assert not fills(one) and not one.book.orders
+    assert not fills(one) and not one.account.orders
     assert said(one, "fill", "not_filled") == [
         {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
     ]
@@ -92,7 +92,7 @@ def test_an_order_has_eight_attempts():
         [one], quiet={"pool": "5", "liquidity": "6000"}, market=Market(10 * MINUTE, [token()])
     ).play(14)
     assert [fill.mid + fill.slippage for fill in fills(one)] == [100_000_000] * 8
-    assert one.journal.orders[1].state == "part_filled" and not one.book.orders
+    assert one.journal.orders[1].state == "part_filled" and not one.account.orders
 
 
 # ---- rules 3 and 4: costs and the pool -----------------------------------------------------------
@@ -116,13 +116,17 @@ def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
     monkeypatch.setattr("paper.fills.is_failing", lambda order, model: order.attempts < 2)
     one = told(0)
     tape = Tape([one]).play(2)
-    assert one.book.cash == STARTING_CASH - 55_000 and one.book.lost_fees == 55_000 and adds_up(one)
+    assert (
+        one.account.cash == STARTING_CASH - 55_000
+        and one.account.lost_fees == 55_000
+        and adds_up(one)
+    )
     tape.play(2)
-    position = one.book.positions["A"]
+    position = one.account.positions["A"]
     assert [fill.failed for fill in fills(one)] == [True, True, False]
     assert position.spent == SOL + 3 * 55_000  # the order, and each attempt of it
     assert (
-        one.book.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)
+        one.account.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)
     )  # 0.3 % of 1 SOL and three attempts
 
 
@@ -132,8 +136,8 @@ def test_an_order_that_always_fails_ends(monkeypatch):
     Tape([one]).play(8)
     assert (
         len(fills(one)) == 3
-        and one.book.lost_fees == 3 * 55_000
-        and not one.book.orders
+        and one.account.lost_fees == 3 * 55_000
+        and not one.account.orders
         and adds_up(one)
     )  # three snapshots until it expired
 
@@ -154,7 +158,7 @@ def test_a_remainder_waits_and_then_expires():
     one = told(0)
     tape = Tape([one], quiet={"pool": "20", "liquidity": "6000"}).play(2)
     assert (
-        one.book.positions["A"].mid_bought + one.book.positions["A"].slippage == 400_000_000
+        one.account.positions["A"].mid_bought + one.account.positions["A"].slippage == 400_000_000
     )  # 2 % of 20 SOL
     tape.play(4)
     assert (
@@ -176,12 +180,12 @@ def test_a_rug_is_booked_at_once():
     Tape([one]).play(3).play(A=GONE)
     position = one.journal.positions[1]
     assert (
-        not one.book.positions
+        not one.account.positions
         and position.reason == "liquidity_gone"
         and position.closed_at == START + 3 * MINUTE
     )
     assert position.cash == -SOL - 2 * 55_000 and adds_up(one)  # everything, and the fee of closing
-    assert not one.journal.alarms  # it is a loss, not a question
+    assert not one.journal.review_reasons  # it is a loss, not a question
 
 
 def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
@@ -203,10 +207,10 @@ def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
     assert (
         one.journal.positions[1].reason == "liquidity_gone"
-        and not one.journal.alarms
+        and not one.journal.review_reasons
         and adds_up(one)
     )
-    assert one.journal.orders[2].state == "cancelled" and one.book.cash < STARTING_CASH
+    assert one.journal.orders[2].state == "cancelled" and one.account.cash < STARTING_CASH
 
 
 def test_nothing_is_bought_where_liquidity_is_gone():
@@ -221,22 +225,22 @@ def test_a_token_that_vanishes_is_reviewed_and_after_a_day_closed_at_nothing():
     """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).play(3, A=None)
-    assert not one.journal.alarms
+    assert not one.journal.review_reasons
     tape.play(1, A=None)
-    assert [alarm.code for alarm in one.journal.alarms] == ["missing_snapshot"]
+    assert [alarm.code for alarm in one.journal.review_reasons] == ["missing_snapshot"]
     tape.play(1443 - 7, A=None)
-    assert tape.number == 1442 and one.book.positions
+    assert tape.number == 1442 and one.account.positions
     tape.play(1, A=None)
     position = one.journal.positions[1]
     assert (
-        not one.book.positions
+        not one.account.positions
         and position.reason == "price_gone"
         and position.mid_sold == position.slippage - fills(one)[0].slippage
         and adds_up(one)
     )
     assert (
         find_exclusion(position.pipeline, position.marks, False) is None
-        and len(one.journal.alarms) == 1
+        and len(one.journal.review_reasons) == 1
     )
 
 
@@ -255,7 +259,7 @@ def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, 
     """
     one = told(0)
     Tape([one]).play(3).play(4, A={"price": price, "pool": pool})
-    codes = [alarm.code for alarm in one.journal.alarms]
+    codes = [alarm.code for alarm in one.journal.review_reasons]
     assert codes[0] == code and sorted(codes) == sorted({code, "missing_price"})
     tape = Tape([one], market=Market(MINUTE, [token()]), number=6).play(
         1440, A={"price": price, "pool": pool}
@@ -264,7 +268,7 @@ def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, 
     assert (
         position.reason == "price_gone"
         and position.closed_at == START + 1443 * MINUTE
-        and [alarm.code for alarm in one.journal.alarms] == codes
+        and [alarm.code for alarm in one.journal.review_reasons] == codes
     )
     assert (
         position.cash == -SOL - 2 * 55_000
@@ -278,16 +282,18 @@ def test_what_nobody_looked_at_is_not_missing():
     """The scout was silent for two days; the first round after it has one token of the two."""
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
-    assert one.book.positions and not one.journal.alarms  # three intervals to be quoted again
+    assert (
+        one.account.positions and not one.journal.review_reasons
+    )  # three intervals to be quoted again
     tape.play(1, A=None)
-    assert not one.book.positions and one.journal.positions[1].reason == "price_gone"
+    assert not one.account.positions and one.journal.positions[1].reason == "price_gone"
 
 
 def test_a_snapshot_of_the_future_closes_nothing():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3)
     engine.play(tape.market, [one], [quote(3, "B", at=START + 10 * DAY)], tape.now)
-    assert one.book.positions and not one.journal.alarms
+    assert one.account.positions and not one.journal.review_reasons
 
 
 def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
@@ -298,10 +304,10 @@ def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
     tape = Tape([one]).play(3)
     for _ in range(100):
         tape.play(A={"price": "0", "pool": None}).play()
-    assert len(one.journal.alarms) == 1 and one.reviewed
+    assert len(one.journal.review_reasons) == 1 and one.reviewed
     one.reviewed = False
     tape.play(A={"price": "0", "pool": None})
-    assert len(one.journal.alarms) == 2
+    assert len(one.journal.review_reasons) == 2
 
 
 # ---- rule 6: prices that can't be believed -------------------------------------------------------
@@ -312,13 +318,13 @@ def test_an_absurd_jump_is_refused_and_reviewed():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A=ABSURD)
     assert (
-        one.book.positions
-        and [alarm.code for alarm in one.journal.alarms] == ["price_jump"]
+        one.account.positions
+        and [alarm.code for alarm in one.journal.review_reasons] == ["price_jump"]
         and one.reviewed
     )
     assert (
-        one.book.positions["A"].price == one.book.positions["A"].high
-        and one.book.equity < STARTING_CASH
+        one.account.positions["A"].price == one.account.positions["A"].high
+        and one.account.equity < STARTING_CASH
     )  # not marked at it
     assert (
         one.journal.orders[2].state == "refused"
@@ -330,8 +336,8 @@ def test_who_only_watched_is_not_reviewed_and_who_ordered_is():
     watching, ordering = told(9), told(3, ident=2)
     Tape([watching, ordering]).play(4).play(A=ABSURD)
     assert (
-        not watching.journal.alarms
-        and [alarm.code for alarm in ordering.journal.alarms] == ["price_jump"]
+        not watching.journal.review_reasons
+        and [alarm.code for alarm in ordering.journal.review_reasons] == ["price_jump"]
         and not fills(ordering)
     )
 
@@ -339,7 +345,7 @@ def test_who_only_watched_is_not_reviewed_and_who_ordered_is():
 def test_a_jump_does_not_poison_what_follows():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
-    assert [alarm.key for alarm in one.journal.alarms] == [
+    assert [alarm.key for alarm in one.journal.review_reasons] == [
         "price_jump:position 1:21 up"
     ]  # one question, there and back
     window = tape.play().market.windows["A"]
@@ -352,9 +358,9 @@ def test_a_jump_does_not_poison_what_follows():
 def test_a_price_that_is_none_is_reviewed(price):
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={"price": price})
-    assert [alarm.code for alarm in one.journal.alarms] == [
+    assert [alarm.code for alarm in one.journal.review_reasons] == [
         "non_positive_price"
-    ] and one.book.positions
+    ] and one.account.positions
 
 
 def test_a_position_counts_the_snapshots_that_marked_it():
@@ -363,39 +369,39 @@ def test_a_position_counts_the_snapshots_that_marked_it():
     """
     one = told(0)
     tape = Tape([one]).play(4)
-    assert one.book.positions["A"].held == 2
-    assert tape.play(A={"price": None}).play().traders[0].book.positions["A"].held == 3
+    assert one.account.positions["A"].held == 2
+    assert tape.play(A={"price": None}).play().traders[0].account.positions["A"].held == 3
 
 
 def test_the_same_reason_opens_nothing_twice():
     one = told(0)
-    one.alarmed = {
+    one.review_keys = {
         "price_jump:position 1:21 up"
     }  # marked on the snapshot of round 2, decided before
     Tape([one]).play(3).play(A=ABSURD)
-    assert not one.journal.alarms and not one.reviewed
+    assert not one.journal.review_reasons and not one.reviewed
 
 
 def test_a_long_silence_while_holding_is_reviewed():
     one = told(0)
     Tape([one]).play(3).skip(29).play()
-    assert [alarm.code for alarm in one.journal.alarms] == [
+    assert [alarm.code for alarm in one.journal.review_reasons] == [
         "stale_snapshot"
-    ] and "stale_price" in one.book.positions["A"].marks
+    ] and "stale_price" in one.account.positions["A"].marks
 
 
 # ---- rule 8: a restart ---------------------------------------------------------------------------
 def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(4)
-    mark = one.book.positions["A"]
+    mark = one.account.positions["A"]
     one.strategy = replace(one.strategy, mints=("B",), enter_at=(4,))
     tape.play(1, A=None)
     orders.drop_orders(one, tape.now)
     tape.play(3, A=None)
     assert (
-        not one.book.orders
-        and one.book.positions == {"A": mark}
+        not one.account.orders
+        and one.account.positions == {"A": mark}
         and mark.marked_at == START + 3 * MINUTE
     )
     assert (
@@ -410,19 +416,19 @@ def test_guarded_start_takes_a_quarter_and_two_positions():
     one = told(0, phase="guarded")
     Tape([one], mints="ABCD").play(2)
     assert [fill.mid + fill.slippage + fill.pool_fee for fill in fills(one)] == [SOL // 4] * 2
-    assert len(one.book.positions) == 2 and {facts["reason"] for facts in said(one, "refusal")} == {
-        "position_limit"
-    }
+    assert len(one.account.positions) == 2 and {
+        facts["reason"] for facts in said(one, "refusal")
+    } == {"position_limit"}
     free = told(0)
     Tape([free], mints="ABCD").play(2)
-    assert len(free.book.positions) == 4 and fills(free)[0].gross == SOL
+    assert len(free.account.positions) == 4 and fills(free)[0].gross == SOL
 
 
 def test_guarded_start_stops_for_the_day_after_a_loss():
     one = told(0, 5, 1440, phase="guarded", mints=("A", "B"), size_bps=2500)
     tape = Tape([one], mints="AB").play(2).play(A=GONE, B=GONE).play(3)
     assert (
-        one.book.cash < STARTING_CASH * 95 // 100
+        one.account.cash < STARTING_CASH * 95 // 100
         and said(one, "refusal")[-1]["reason"] == "daily_loss"
     )
     tape.skip(1440 - 6).play(2)  # the next UTC day
@@ -437,13 +443,13 @@ def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_revi
     )
     one = told(phase="guarded")
     one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
-    adaptive.beat(one, START + DAY - START % DAY - 1)
+    adaptive.run_heartbeat(one, START + DAY - START % DAY - 1)
     assert one.phase.name == "guarded"  # the same day
     one.reviewed = True
-    adaptive.beat(one, START + DAY)
+    adaptive.run_heartbeat(one, START + DAY)
     assert one.phase.days == 14 and one.phase.name == "guarded"
     one.reviewed = False
-    adaptive.beat(one, START + DAY + 1)
+    adaptive.run_heartbeat(one, START + DAY + 1)
     assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
         "not of profit"
     )
@@ -480,15 +486,15 @@ def test_cash_is_kept_for_what_orders_may_still_cost():
     mints = "ABCDEFGHIJ"
     one.strategy = replace(one.strategy, mints=tuple(mints))
     tape = Tape([one], mints=mints).play()
-    wanted = [order.amount for order in one.book.orders.values()]
+    wanted = [order.amount for order in one.account.orders.values()]
     worst = sum(wanted) + len(wanted) * (RENT + 8 * 55_000)
     assert (
         len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
     )  # 3 of 2.5 SOL, the fourth takes what is left
-    assert one.book.free_cash == 20_000_000
+    assert one.account.free_cash == 20_000_000
     tape.play(2)
-    assert one.book.cash == STARTING_CASH - sum(wanted) - 4 * (RENT + 55_000) and adds_up(one)
-    assert one.book.free_cash == one.book.cash  # nothing is on its way any more
+    assert one.account.cash == STARTING_CASH - sum(wanted) - 4 * (RENT + 55_000) and adds_up(one)
+    assert one.account.free_cash == one.account.cash  # nothing is on its way any more
 
 
 def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
@@ -496,7 +502,7 @@ def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
     20,000,000 kept, 10,000,000 left for A.
     """
     one = told()
-    one.book.place(
+    one.account.place(
         handle=one.handle,
         mint="B",
         symbol="BB",
@@ -525,21 +531,21 @@ def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
     tape = Tape([one])
     monkeypatch.setattr("paper.fills.is_failing", lambda order, model: order.side == "sell")
     tape.play(3)
-    one.starting_cash -= one.book.cash - 100_000
-    one.book.cash = 100_000
+    one.starting_cash -= one.account.cash - 100_000
+    one.account.cash = 100_000
     tape.play(3)
     assert (
-        one.book.cash == 45_000
+        one.account.cash == 45_000
         and adds_up(one)
         and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
     )
-    assert one.journal.orders[2].state == "refused" and one.book.positions
+    assert one.journal.orders[2].state == "refused" and one.account.positions
 
 
 def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
     one = told(0, leave=tuple(range(3, 70)))
     tape = Tape([one]).play(3)
-    one.book.cash = 54_999
+    one.account.cash = 54_999
     tape.play(65)
     assert [facts["reason"] for facts in said(one, "refusal")] == ["no_cash_for_fees"] * 2 and len(
         one.journal.orders
@@ -596,7 +602,7 @@ def test_a_pause_never_stops_an_exit():
         guard.Pause("p", "stop_cluster", "pause_family", None, START, START + DAY, True, 8, DAY, "")
     ]
     tape.play(3)
-    assert not one.book.positions
+    assert not one.account.positions
 
 
 def test_a_pause_is_looked_back_on():
@@ -607,7 +613,7 @@ def test_a_pause_is_looked_back_on():
         )
     ]
     one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
-    adaptive.beat(one, START)
+    adaptive.run_heartbeat(one, START)
     (facts,) = said(one, "pause")
     assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
         "would_have",
@@ -621,11 +627,11 @@ def test_a_pause_is_looked_back_on():
 def test_what_changed_under_an_open_position_is_reviewed():
     one = told(0)
     Tape([one]).play(3)
-    one.book.positions["A"] = replace(one.book.positions["A"], pipeline="paper/0")
+    one.account.positions["A"] = replace(one.account.positions["A"], pipeline="paper/0")
     one.starting_cash = 1
     adaptive.check_account(one, START)
     adaptive.check_account(one, START)
-    assert [alarm.code for alarm in one.journal.alarms] == [
+    assert [alarm.code for alarm in one.journal.review_reasons] == [
         "starting_cash_changed",
         "pipeline_changed",
     ]
@@ -638,9 +644,11 @@ def test_what_changed_under_an_open_position_is_reviewed():
 def test_a_sale_of_nothing_is_a_double_exit():
     one = told(0, leave=(3,))
     tape = Tape([one]).play(4)
-    one.book.positions.clear()
+    one.account.positions.clear()
     tape.play()
-    assert [alarm.code for alarm in one.journal.alarms] == ["double_exit"] and len(fills(one)) == 1
+    assert [alarm.code for alarm in one.journal.review_reasons] == ["double_exit"] and len(
+        fills(one)
+    ) == 1
 
 
 # ---- what always holds ---------------------------------------------------------------------------
@@ -774,7 +782,7 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
     for told in rounds:
         for _ in range(1 + 2 * steady):  # a price that stays is one that is traded on
             tape.play(A=told)
-        assert all(adds_up(one) and one.book.equity >= 0 for one in traders)
+        assert all(adds_up(one) and one.account.equity >= 0 for one in traders)
 
 
 @settings(max_examples=10, deadline=None)

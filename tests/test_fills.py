@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tape import START, quote
 
 from paper import fills
-from paper.fills import NETWORK_FEE, RENT, Order, Usage, fill, is_failing, is_gone, write_off
+from paper.fills import NETWORK_FEE, RENT, Order, PoolUsage, fill, is_failing, is_gone, write_off
 
 SOL = 10**9
 POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)  # tape.quote: 1,000 SOL beside 1,000,000 tokens
@@ -48,7 +48,7 @@ def swap_out(tokens, pool=POOL_SOL, held=POOL_SOL / PRICE):
 
 
 def test_a_buy_pays_up():
-    done = fill(order(), quote(0), Usage(), first=True)
+    done = fill(order(), quote(0), PoolUsage(), first=True)
     assert 0 <= swap_in(1) * 10**6 - done.raw < 2  # 996.006... tokens, rounded down
     assert done.raw < 997 * 10**6  # less than the price alone would give
     assert (done.pool_fee, done.network_fee, done.rent) == (
@@ -63,7 +63,7 @@ def test_a_buy_pays_up():
 
 
 def test_a_sale_receives_less():
-    done = fill(order("sell", 1000 * 10**6), quote(0), Usage(), last_raw=1000 * 10**6)
+    done = fill(order("sell", 1000 * 10**6), quote(0), PoolUsage(), last_raw=1000 * 10**6)
     expected = swap_out(Fraction(1000)) * SOL
     assert done.mid == SOL and done.slippage > 0
     assert 0 <= expected - (done.mid - done.slippage - done.pool_fee) < 3
@@ -74,15 +74,15 @@ def test_a_sale_receives_less():
 
 
 def test_rent_comes_back_with_the_last_unit_only():
-    assert fill(order("sell", 5 * 10**6), quote(0), Usage(), last_raw=10 * 10**6).rent == 0
-    assert fill(order(), quote(0), Usage(), first=False).rent == 0
+    assert fill(order("sell", 5 * 10**6), quote(0), PoolUsage(), last_raw=10 * 10**6).rent == 0
+    assert fill(order(), quote(0), PoolUsage(), first=False).rent == 0
 
 
 def test_what_is_worth_less_than_a_lamport_is_no_purchase():
     """One lamport of room in the pool buys some units of a cheap token, whose value at the
     snapshot's own price is cut to 0: a position without a price.
     """
-    cheap, usage = quote(0, price="0.0000026"), Usage()
+    cheap, usage = quote(0, price="0.0000026"), PoolUsage()
     usage.sol_in = 20 * SOL - 1
     assert fill(order(), cheap, usage, first=True) is None
     usage.sol_in = 20 * SOL - 10
@@ -90,18 +90,18 @@ def test_what_is_worth_less_than_a_lamport_is_no_purchase():
 
 
 def test_at_most_two_percent_of_the_pool():
-    done = fill(order(amount=100 * SOL), quote(0), Usage(), first=True)
+    done = fill(order(amount=100 * SOL), quote(0), PoolUsage(), first=True)
     assert done.mid + done.slippage == 20 * SOL  # 2 % of 1,000 SOL
-    sold = fill(order("sell", 10**6 * 10**6), quote(0), Usage())
+    sold = fill(order("sell", 10**6 * 10**6), quote(0), PoolUsage())
     assert 20 * SOL - 2 * 1000 < sold.mid - sold.slippage <= 20 * SOL
 
 
 def test_the_same_liquidity_is_used_once():
-    usage = Usage()
+    usage = PoolUsage()
     first = fill(order(amount=15 * SOL), quote(0), usage, first=True)
-    usage.take(first)
+    usage.add(first)
     second = fill(order(amount=15 * SOL, number=2), quote(0), usage, first=True)
-    usage.take(second)
+    usage.add(second)
     assert second.slippage * first.mid > first.slippage * second.mid  # the later one pays more
     assert first.mid + first.slippage + second.mid + second.slippage == 20 * SOL
     assert (
@@ -111,9 +111,9 @@ def test_the_same_liquidity_is_used_once():
 
 
 def test_the_later_sale_receives_less():
-    usage = Usage()
+    usage = PoolUsage()
     first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
-    usage.take(first)
+    usage.add(first)
     second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
     expected = (
         swap_out(
@@ -130,25 +130,25 @@ def test_the_later_sale_receives_less():
 
 
 def test_nobody_profits_from_the_impact_of_another():
-    usage = Usage()
-    usage.take(fill(order(amount=10 * SOL), quote(0), usage, first=True))
-    alone = fill(order("sell", 10**9), quote(0), Usage())
+    usage = PoolUsage()
+    usage.add(fill(order(amount=10 * SOL), quote(0), usage, first=True))
+    alone = fill(order("sell", 10**9), quote(0), PoolUsage())
     assert fill(order("sell", 10**9), quote(0), usage) == alone
 
 
 def test_unknown_liquidity_costs_five_percent_once():
     blind = quote(0, pool=None, liquidity=None)
-    bought = fill(order(), blind, usage := Usage(), first=True)
+    bought = fill(order(), blind, usage := PoolUsage(), first=True)
     assert bought.marks == ("liquidity_unknown",)
     assert bought.raw == 997 * 10**6 * 10**6 * 100 // (
         105 * 10**6
     )  # 0.997 SOL at a price of 0.00105
-    assert fill(order("sell", 10**9), blind, Usage()).slippage == SOL * 5 // 100
-    usage.take(bought)
+    assert fill(order("sell", 10**9), blind, PoolUsage()).slippage == SOL * 5 // 100
+    usage.add(bought)
     assert fill(order(number=2), blind, usage) is None  # nobody knows what is left
     assert (
-        fill(order(amount=50 * SOL), blind, Usage()).cash
-        == fill(order(amount=40 * SOL), blind, Usage()).cash
+        fill(order(amount=50 * SOL), blind, PoolUsage()).cash
+        == fill(order(amount=40 * SOL), blind, PoolUsage()).cash
     )  # at most 1 SOL moves
 
 
@@ -158,10 +158,10 @@ def test_failures_are_fixed_by_handle_number_and_attempt():
     assert chances == [is_failing(order(number=number)) for number in range(4000)]
     assert chances != [is_failing(order(number=number, handle="other")) for number in range(4000)]
     failing = order(number=chances.index(True))
-    assert fill(failing, quote(0), Usage(), first=True) == replace(
-        fill(failing, quote(0), Usage(), first=True), raw=0, rent=0, failed=True
+    assert fill(failing, quote(0), PoolUsage(), first=True) == replace(
+        fill(failing, quote(0), PoolUsage(), first=True), raw=0, rent=0, failed=True
     )
-    assert fill(failing, quote(0), Usage(), first=True).cash == -NETWORK_FEE
+    assert fill(failing, quote(0), PoolUsage(), first=True).cash == -NETWORK_FEE
 
 
 def test_one_attempt_in_twenty_fails_and_which_is_published():
@@ -211,8 +211,8 @@ def test_the_constants_of_the_model_are_what_its_assumptions_publish():
 
 
 def test_a_failed_attempt_takes_nothing_from_the_pool():
-    usage = Usage()
-    usage.take(replace(fill(order(), quote(0, pool=None), Usage()), failed=True))
+    usage = PoolUsage()
+    usage.add(replace(fill(order(), quote(0, pool=None), PoolUsage()), failed=True))
     assert not usage.blind
 
 
@@ -236,16 +236,16 @@ def test_when_liquidity_is_gone(changes, gone):
 
 def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
     held = order("sell", 5_000 * 10**6)
-    nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price, Usage())
+    nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price, PoolUsage())
     assert (
         nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
     )
-    left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price, Usage())
+    left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price, PoolUsage())
     expected = (
         swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL
     )  # half a SOL beside 500 tokens; all of it, whatever the cap
     assert 0 <= expected - (left.mid - left.slippage - left.pool_fee) < 3
-    absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price, Usage())
+    absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price, PoolUsage())
     assert absurd.mid == 5 * SOL  # not worth more than at its last mark
 
 
@@ -259,7 +259,7 @@ def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
 def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
     """Whatever the pool: the invariant never shrinks, nothing is paid twice, nothing is created."""
     snapshot = replace(quote(0), price=price * 10**9, reserve=pool)
-    usage = Usage()
+    usage = PoolUsage()
     usage.sol_in = min(used, pool // 100)
     bought = fill(replace(order(amount=lamports), decimals=decimals), snapshot, usage, first=True)
     if bought is None or bought.failed:
@@ -278,7 +278,7 @@ def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
     sold = fill(
         replace(order("sell", bought.raw, number=1), decimals=decimals),
         snapshot,
-        Usage(),
+        PoolUsage(),
         last_raw=bought.raw,
     )
     assert (
@@ -291,12 +291,12 @@ def test_all_holders_of_a_drained_pool_share_what_it_holds():
     """Twenty holders of 5,000 tokens beside half a SOL and 500 tokens: as if one had sold 100,000,
     0.5 * 100000 / 100500.
     """
-    drained, usage, received = quote(0, pool="0.5", liquidity="50"), Usage(), []
+    drained, usage, received = quote(0, pool="0.5", liquidity="50"), PoolUsage(), []
     for number in range(20):
         done = write_off(
             order("sell", 5_000 * 10**6, number=number), drained, quote(0).price, usage
         )
-        usage.take(done)
+        usage.add(done)
         received.append(done.mid - done.slippage)
     together = Fraction(1, 2) * Fraction(100_000, 100_500) * SOL
     assert 0 <= together - sum(received) < 40 and sum(received) <= SOL // 2
@@ -304,17 +304,19 @@ def test_all_holders_of_a_drained_pool_share_what_it_holds():
 
 
 def test_a_sale_after_a_write_off_finds_the_pool_it_left():
-    usage, drained = Usage(), quote(0, pool="100", liquidity="30000")
-    usage.take(write_off(order("sell", 100 * 10**6), drained, quote(0).price, usage))
+    usage, drained = PoolUsage(), quote(0, pool="100", liquidity="30000")
+    usage.add(write_off(order("sell", 100 * 10**6), drained, quote(0).price, usage))
     assert usage.sol_out > 0 and usage.raw_in == 100 * 10**6
     after = fill(order("sell", 10**9, number=2), drained, usage)
-    alone = fill(order("sell", 10**9, number=2), drained, Usage())
+    alone = fill(order("sell", 10**9, number=2), drained, PoolUsage())
     assert after.slippage > alone.slippage
 
 
 def test_a_write_off_beyond_all_there_is_fits_its_column():
     """A mark that rose twentyfold again and again; more than 6 * 10**8 SOL there never was."""
-    done = write_off(order("sell", 10**18), quote(0, price="90000000", pool="0"), 10**45, Usage())
+    done = write_off(
+        order("sell", 10**18), quote(0, price="90000000", pool="0"), 10**45, PoolUsage()
+    )
     assert done.mid == done.slippage == 6 * 10**8 * SOL and done.cash == RENT - NETWORK_FEE
 
 
@@ -333,10 +335,10 @@ def test_a_pool_whose_token_side_is_less_than_one_unit_buys_nothing():
     tokens, which floors to none.
     """
     scarce = quote(0, price="300", pool="240", liquidity="72000")
-    assert fill(replace(order("sell", 1), decimals=0), scarce, Usage(), last_raw=1) is None
-    assert fill(replace(order(), decimals=0), scarce, Usage(), first=True) is None
+    assert fill(replace(order("sell", 1), decimals=0), scarce, PoolUsage(), last_raw=1) is None
+    assert fill(replace(order(), decimals=0), scarce, PoolUsage(), first=True) is None
     assert (
-        write_off(replace(order("sell", 1), decimals=0), scarce, scarce.price, Usage()).cash
+        write_off(replace(order("sell", 1), decimals=0), scarce, scarce.price, PoolUsage()).cash
         == RENT - NETWORK_FEE
     )
 
@@ -359,7 +361,7 @@ def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, decimals,
     """
     snapshot, usage, paid_in, paid_out = (
         quote(0, price=price, pool=pool, liquidity=liquidity),
-        Usage(),
+        PoolUsage(),
         0,
         0,
     )
@@ -373,7 +375,7 @@ def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, decimals,
             done = fill(one, snapshot, usage, first=side == "buy", last_raw=amount)
         if done is None:
             continue
-        usage.take(done)
+        usage.add(done)
         assert min(done.raw, done.mid, done.slippage, done.pool_fee) >= 0
         moved = done.mid + done.slippage if done.side == "buy" else done.mid - done.slippage
         assert (

@@ -7,7 +7,7 @@ from service import NOW
 from accounts import traders
 from accounts.problem import Problem
 from market.tables import Token
-from paper.book import PIPELINE
+from paper.account import PIPELINE
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 

@@ -20,10 +20,10 @@ from accounts.problem import Problem
 from bench import record_market, replay_market
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, load, orders, rows, store
-from paper.book import STARTING_CASH, Book
-from paper.diary import tell
+from paper.account import STARTING_CASH, Account
+from paper.diary import format_line
 from paper.fills import FIRST_ASSUMPTIONS, MODEL
-from paper.market import Market
+from paper.market import Check, Market
 from paper.market import Token as Seen
 from paper.strategies import Momentum
 from paper.tables import (
@@ -58,11 +58,11 @@ def lucky(monkeypatch):
 
 
 class Stage:
-    """A market in the tables and a desk that plays it, minute by minute."""
+    """A market in the tables and a job that plays it, minute by minute."""
 
     def __init__(self, settings):
         self.config, self.round, self.tokens = settings, 0, {}
-        self.desk = papertrade.Desk(settings)
+        self.job = papertrade.PaperJob(settings)
 
     def trader(self, name="Ada Paper", family="momentum", **more):
         return traders.create_trader(name, family, START - MINUTE, **more).trader
@@ -107,7 +107,7 @@ class Stage:
         return self
 
     def tick(self):
-        return self.desk.run_tick(self.now + 5_000)
+        return self.job.run_tick(self.now + 5_000)
 
 
 @pytest.fixture
@@ -155,11 +155,13 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     """The same snapshots through the pure engine: the same fills and the same diary."""
     trader = stage.trader()
     stage.play(RISE)
-    alone = Player(trader.id, trader.handle, Momentum(), Book())
-    market = Market(MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (("supply", "pass"),))])
+    alone = Player(trader.id, trader.handle, Momentum(), Account())
+    market = Market(
+        MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
+    )
     for row in rows.select(rows.SnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
         snapshot = load.read_snapshot(row, "MintA")
-        adaptive.beat(alone, snapshot.at)
+        adaptive.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
         (row.kind, row.at, orjson.loads(row.facts))
@@ -169,7 +171,10 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
         stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
         and len(stored) >= 4
     )
-    assert Period.get().cash == alone.book.cash and Trader.get().next_order == alone.book.next_order
+    assert (
+        Period.get().cash == alone.account.cash
+        and Trader.get().next_order == alone.account.next_order
+    )
 
 
 def test_two_databases_tell_the_same_story(tmp_path):
@@ -251,10 +256,10 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
-    read = load.list_seats
+    read = load.load_traders
     monkeypatch.setattr(
         load,
-        "list_seats",
+        "load_traders",
         lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
     )
     stage.snapshot(price=RISE[14])
@@ -263,7 +268,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
         not PaperFill.select().exists()
         and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     )
-    monkeypatch.setattr(load, "list_seats", read)
+    monkeypatch.setattr(load, "load_traders", read)
     stage.tick()
     assert (
         PaperFill.select().count() == 1 and Review.select().count() == 1
@@ -274,7 +279,7 @@ def test_a_restart_drops_what_was_on_its_way(stage):
     stage.trader()
     stage.play(RISE[:14])
     assert PaperOrder.get().state == "open"
-    stage.desk = papertrade.Desk(stage.config)
+    stage.job = papertrade.PaperJob(stage.config)
     stage.play(RISE[14:15])
     assert (
         PaperOrder.get().state == "restart"
@@ -287,7 +292,7 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
     stage.trader()
     stage.play(RISE[:15])
     mark = Position.get().price
-    stage.desk = papertrade.Desk(stage.config)
+    stage.job = papertrade.PaperJob(stage.config)
     stage.tick()
     assert Position.get().price == mark
     stage.play(RISE[15:])
@@ -344,16 +349,16 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
-    beat = adaptive.beat
+    heartbeat = adaptive.run_heartbeat
 
-    def beat_or_break(player, now):
+    def heartbeat_or_break(player, now):
         if broken[0]:
             tries.append(now)
             raise KeyError("phase")
-        beat(player, now)
+        heartbeat(player, now)
 
     tries = []
-    monkeypatch.setattr(adaptive, "beat", beat_or_break)
+    monkeypatch.setattr(adaptive, "run_heartbeat", heartbeat_or_break)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
     assert len([record for record in caplog.records if "put off" in record.message]) == 1
@@ -477,14 +482,14 @@ def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
 def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
     stage.trader()
     stage.play(RISE[:14])
-    said = store.list_said
+    said = store.read_post_history
     monkeypatch.setattr(
-        store, "list_said", lambda *_: (_ for _ in ()).throw(OperationalError("locked"))
+        store, "read_post_history", lambda *_: (_ for _ in ()).throw(OperationalError("locked"))
     )
     stage.snapshot(price=RISE[14])
     with pytest.raises(OperationalError):
         stage.tick()
-    monkeypatch.setattr(store, "list_said", said)
+    monkeypatch.setattr(store, "read_post_history", said)
     stage.tick()
     assert PaperPost.select().count() == 1
 
@@ -717,7 +722,7 @@ def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_pat
     stage.trader("The momentum trader")
     stage.play(RISE)
     stored = [
-        [row.at, tell(row.kind, orjson.loads(row.facts))]
+        [row.at, format_line(row.kind, orjson.loads(row.facts))]
         for row in DiaryEntry.select().order_by(DiaryEntry.id)
     ]
     ground.enter(monkeypatch, stage.config.data_dir)
@@ -849,7 +854,7 @@ def written_by(stage, model, says, status=200):
     stage.config = ground.change(
         stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush"
     )
-    stage.desk = papertrade.Desk(stage.config)
+    stage.job = papertrade.PaperJob(stage.config)
     stage.trader()
     stage.play(RISE[:16])
     return PaperPost.get(), orjson.loads(stage.tick()[1])["writer"]
@@ -888,7 +893,7 @@ def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, st
 
 def test_a_model_that_is_down_costs_one_attempt(stage):
     stage.config = ground.change(stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x")
-    stage.desk = papertrade.Desk(stage.config)
+    stage.job = papertrade.PaperJob(stage.config)
     stage.trader()
     stage.play(RISE[:14])
     stage.snapshot(price=RISE[14])
@@ -913,7 +918,7 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.CloseRow, rows.CLOSES),
         (rows.RememberedRow, rows.REMEMBERED),
         (rows.ReviewRow, rows.REVIEWS),
-        (rows.UnspokenRow, rows.UNSPOKEN),
+        (rows.UnpostedRow, rows.UNPOSTED),
         (rows.MintRow, rows.HELD),
     ],
 )

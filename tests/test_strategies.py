@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tape import DAY, MINUTE, START, quote, token
 
-from paper.market import SCALE, Flow, Snapshot, View, find_flaw
+from paper.market import SCALE, Check, Flow, Snapshot, View, find_flaw
 from paper.strategies import (
     FAMILIES,
     BadSetting,
@@ -83,7 +83,10 @@ def test_every_family_refuses_what_is_old_thin_or_failed(strategy, shown):
     assert (
         ask(
             strategy,
-            replace(shown, token=token(checks=(("freeze_authority", "fail"), ("supply", "pass")))),
+            replace(
+                shown,
+                token=token(checks=(Check("freeze_authority", "fail"), Check("supply", "pass"))),
+            ),
         ).reason
         == "failed_check"
     )
@@ -199,7 +202,7 @@ def test_breakout_enters_a_new_high_with_twice_the_volume():
 
 
 def test_breakout_enters_a_new_discovery():
-    new = {"discovered_at": START - 30 * MINUTE, "born_at": START - 2 * HOUR}
+    new = {"discovered_at": START - 30 * MINUTE, "pair_created_at": START - 2 * HOUR}
     assert (
         ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], **new)).reason
         == "new_discovery"
@@ -221,17 +224,17 @@ def test_breakout_refuses_the_young_and_the_unknown():
     def ask_about(**about):
         return ask(Breakout(), view([1000] * 12 + [1021], LOUD, **about))
 
-    assert ask_about(born_at=START - HOUR + 1).reason == "too_young"
-    assert type(ask_about(born_at=START - HOUR)) is Enter
+    assert ask_about(pair_created_at=START - HOUR + 1).reason == "too_young"
+    assert type(ask_about(pair_created_at=START - HOUR)) is Enter
     assert (
-        ask_about(born_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
+        ask_about(pair_created_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
     )  # its pair's creation is not known: since its discovery
     assert (
-        ask_about(checks=(("supply", "pass"), ("freeze_authority", "unknown"))).reason
+        ask_about(checks=(Check("supply", "pass"), Check("freeze_authority", "unknown"))).reason
         == "checks_unknown"
     )
     assert ask_about(checks=()).reason == "checks_unknown"
-    assert type(ask_about(checks=(("supply", "warn"),))) is Enter
+    assert type(ask_about(checks=(Check("supply", "warn"),))) is Enter
 
 
 def test_breakout_takes_half_the_profit_once():

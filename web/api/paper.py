@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from paper import brain, guard
-from paper.book import PIPELINE, Close, public_id
+from paper.account import PIPELINE, Close, public_id
 from paper.fills import MODEL
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
@@ -300,7 +300,7 @@ def compare_families(now: int) -> Json:
 
 def _compare(now: int) -> Json:
     closes: dict[str, list[Close]] = defaultdict(list)
-    for close in select(ComparedRow, COMPARED, (now - brain.COMPARED_DAYS * guard.DAY,)):
+    for close in select(ComparedRow, COMPARED, (now - brain.COMPARED_DAYS * guard.DAY_MS,)):
         closes[close.family].append(read_close(str(close.trader_id), close))
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)

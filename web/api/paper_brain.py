@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from paper import brain, diary, guard
-from paper.book import Close, public_id
+from paper.account import Close, public_id
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
 from web.api.rows import select
 from web.api.serialize import show_time
@@ -31,7 +31,7 @@ def show_line(handle: str, row: DiaryRow) -> Json:
         "kind": row.kind,
         "mint": row.mint,
         "symbol": facts.get("symbol"),
-        "text": diary.tell(row.kind, facts),
+        "text": diary.format_line(row.kind, facts),
         "facts": _show_facts(facts),
         "period": row.period,
         "simulated": True,
@@ -76,7 +76,7 @@ def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
 def _list_notes(trader_id: int, now: int) -> tuple[list[Noted], list[Noted]]:
     """Return the pauses and the lessons of the diary, each in order."""
     found: dict[str, list[Noted]] = {"pause": [], "lesson": []}
-    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK)):
+    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK_MS)):
         found[row.kind].append(Noted(row.at, row.mint, parse_stored(row.facts, {})))
     return found["pause"], found["lesson"]
 
@@ -99,7 +99,7 @@ def _show_lesson(
     return {
         "text": text,
         "n": n,
-        "window": f"{window_ms // guard.DAY}d",
+        "window": f"{window_ms // guard.DAY_MS}d",
         "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
@@ -115,8 +115,8 @@ def _show_pause(note: Noted) -> Json:
         "mint": note.mint,
         "applied": facts["what"] == "begun",
         "n": facts["n"],
-        "window": f"{facts['windowMs'] // guard.HOUR}h",
-        "text": diary.tell("pause", facts),
+        "window": f"{facts['windowMs'] // guard.HOUR_MS}h",
+        "text": diary.format_line("pause", facts),
         "createdAt": show_time(note.at),
         "expiresAt": show_time(facts["until"]),
         "simulated": True,

@@ -6,7 +6,7 @@ from typing import Any
 
 from chain.amounts import exact
 from paper import guard
-from paper.book import Close, find_exclusion, public_id
+from paper.account import Close, find_exclusion, public_id
 from paper.fills import ASSUMPTIONS, ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from web.api.paper_statements import (
@@ -108,7 +108,7 @@ def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]
         return []
     fills: dict[int | None, list[Json]] = defaultdict(list)
     # the first attempt of an order is not long before its position
-    since = min(row.opened_at for row in rows) - guard.DAY
+    since = min(row.opened_at for row in rows) - guard.DAY_MS
     for fill in select(FillRow, FILLS, (trader_id, since)):
         fills[fill.position].append(show_fill(fill))
     return [show_close(handle, row, fills[row.number]) for row in rows]

@@ -1,14 +1,14 @@
-"""One trader's account: cash, positions and orders on their way. All money moves through
-`Book.apply`, so it adds up to the lamport.
+"""A trader's account: cash, positions and open orders. Pure.
 
-What always holds:  cash == starting_cash + net of the closes + cash flow of the open positions -
-fees of orders that came to nothing.
+All money moves through `Account.apply`, so it adds up to the lamport: the cash is always the
+starting cash, plus the net of the closes, plus the cash flow of the open positions, less the fees
+of orders that filled nothing.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -22,37 +22,37 @@ from paper.fills import (
 )
 from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
-# lamports
+# In lamports.
 STARTING_CASH = 10 * 10**9
-# changes with the strategies, the engine or the fill model: results are compared within one
+# Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/2 {MODEL}"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a trader holds, or held, of one mint, with all it cost and brought so far in lamports.
-    With raw 0 it is a close.
+    """What a trader holds, or held, of one mint, with all it cost and brought in so far, in
+    lamports. Once nothing is left of it, it is a close.
     """
 
-    # of this trader, over all its account periods
+    # Of this trader, over all its account periods.
     number: int
     mint: str
     symbol: str
     decimals: int
     opened_at: int
-    # at entry, USD cents
+    # At entry, in USD cents.
     liquidity: int | None
-    # the mark: last price that could be believed,
+    # The mark: the last believable price,
     price: int
-    # ... when that was
+    # ... when it was taken,
     marked_at: int
-    # ... and the id of its snapshot
+    # ... and the id of its snapshot.
     marked_on: int
-    # highest mark
+    # The highest mark.
     high: int
-    # snapshots since the entry
+    # Snapshots since the entry.
     held: int = 0
-    # a part of the profit was taken
+    # Whether a part of it was sold.
     reduced: bool = False
     raw: int = 0
     bought_raw: int = 0
@@ -61,24 +61,22 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # sum of the fills' effect on the cash
+    # What its fills did to the cash.
     cash: int = 0
-    # lamports that went into buys, rent apart
+    # Lamports that went into buys, without rent.
     spent: int = 0
-    # the longest of its fills
+    # The longest of its fills.
     latency_ms: int = 0
     # liquidity_unknown, stale_price
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
-    # of the closing fill
+    # Of the closing fill.
     reason: str | None = None
 
     @property
     def entry_price(self) -> int:
-        """Mean price of the buys, as the snapshots had it; never 0, since what moved from it is
-        asked for.
-        """
+        """Mean snapshot price of the buys; at least 1, since moves are measured against it."""
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
@@ -91,7 +89,7 @@ class Position:
         return self.mid_sold - self.mid_bought
 
     def marked(self, snapshot: Snapshot, horizon_ms: int) -> "Position":
-        """With a new mark; one that comes too long after the last is noted."""
+        """Return the position with a new mark, noting one that comes too long after the last."""
         marks = (
             self.marks
             if snapshot.at - self.marked_at <= horizon_ms
@@ -107,8 +105,8 @@ class Position:
             marks=marks,
         )
 
-    def after(self, fill: Fill) -> "Position":
-        """The position with a fill, or a failed attempt, booked into it."""
+    def with_fill(self, fill: Fill) -> "Position":
+        """Return the position after a fill, or after a failed attempt."""
         if fill.side == "buy":
             traded: dict[str, Any] = {
                 "raw": self.raw + fill.raw,
@@ -138,7 +136,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """What rules and lessons count of a closed position."""
+    """A closed position, as rules, lessons and comparisons count it."""
 
     id: str
     mint: str
@@ -146,17 +144,17 @@ class Close:
     opened_at: int
     closed_at: int
     reason: str
-    # lamports
+    # In lamports.
     gross: int
-    # gross less all costs
+    # Gross less all costs.
     net: int
     spent: int
-    # why it is not eligible
+    # Why it is not eligible.
     excluded: str | None = None
 
 
 def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str | None:
-    """Why a close is not eligible for any comparison, or None."""
+    """Return why a close is not eligible for any comparison, or None."""
     if reviewed:
         return "under_review"
     if pipeline != PIPELINE:
@@ -165,12 +163,19 @@ def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """An id that a replay makes again: from the handle, never from chance."""
+    """Make an id from the handle, so that a replay makes the same one."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
-class Book:
-    """The money of one account period. Knows no market and decides nothing."""
+class Applied(NamedTuple):
+    """An order and its position, if there is one, after a fill."""
+
+    order: Order
+    position: Position | None
+
+
+class Account:
+    """The money of one account period. It knows no market and decides nothing."""
 
     def __init__(
         self,
@@ -183,7 +188,7 @@ class Book:
     ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        # open ones only
+        # Open ones only.
         self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 
@@ -193,36 +198,32 @@ class Book:
 
     @property
     def free_cash(self) -> int:
-        """What no order on its way can use: the worst case of each is taken off."""
+        """Cash that no open order can use, even in the worst case of each."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
-        """Lamports an open order may still cost: all its attempts, and what a buy pays and puts
-        down for rent.
+        """Return the lamports an open order may still cost: all its attempts, and for a buy its
+        price and rent.
         """
         fees = NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees
-        return fees + order.rest + (0 if order.mint in self.positions else RENT)
+        return fees + order.remaining + (0 if order.mint in self.positions else RENT)
 
     def order_for(self, mint: str) -> Order | None:
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
     def place(self, **fields: Any) -> Order:
-        """A new open order with the next number."""
+        """Open an order with the next number. `fields`: the other fields of Order."""
         order = Order(number=self.next_order, **fields)
         self.orders[order.number] = order
         self.next_order += 1
         return order
 
-    def apply(
-        self, order: Order, fill: Fill, snapshot: Snapshot | None
-    ) -> tuple[Order, Position | None]:
-        """Book a fill or failed attempt; (the order, the position or None) as they stand then. The
-        first fill of a position needs its snapshot.
-        """
+    def apply(self, order: Order, fill: Fill, snapshot: Snapshot | None) -> Applied:
+        """Book a fill or a failed attempt. The first fill of a position needs its snapshot."""
         position = self.positions.get(fill.mint)
-        # paid for nothing, unless a later attempt opens a position
+        # Lost, unless a later attempt opens a position and takes it over.
         idle = fill.fees if position is None and fill.failed else 0
         order = replace(
             order, attempts=order.attempts + 1, done=order.done + fill.gross, lost=order.lost + idle
@@ -231,18 +232,18 @@ class Book:
         self.cash += fill.cash
         self.lost_fees += idle
         if idle:
-            return order, None
+            return Applied(order, None)
         if position is None:
             assert snapshot is not None
             position = self._open(order, fill, snapshot)
-        position = position.after(fill)
+        position = position.with_fill(fill)
         self.positions[fill.mint] = position
         if position.closed_at is not None:
             del self.positions[fill.mint]
-        return order, position
+        return Applied(order, position)
 
     def _open(self, order: Order, fill: Fill, snapshot: Snapshot) -> Position:
-        """A position that begins with what the failed attempts of its order cost."""
+        """Open a position; the failed attempts of its order are its first costs."""
         self.lost_fees -= order.lost
         self.next_position += 1
         return Position(
@@ -262,6 +263,6 @@ class Book:
         )
 
     def settle(self, order: Order, state: str) -> Order:
-        """The order is over, for the reason `state`."""
+        """Close an order and return it; `state` says how it ended."""
         self.orders.pop(order.number, None)
         return replace(order, state=state)
