@@ -4,9 +4,6 @@ Each function is one short transaction and raises Problem when it refuses; then 
 `now` is UTC milliseconds.
 """
 
-import re
-import secrets
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +12,7 @@ import orjson
 
 from accounts.api_keys import NewKey, insert_key
 from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
-from accounts.names import check_name, find_likeness
+from accounts.names import check_name, find_free_handle, find_likeness
 from accounts.owners import create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
@@ -70,7 +67,7 @@ def create_bot(
         bot = Bot.create(
             uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
             owner=owner,
-            handle=_free_handle(name),
+            handle=find_free_handle(name, _has_handle, "bot"),
             name=name,
             likeness=find_free_likeness(name),
             bio=bio,
@@ -191,9 +188,5 @@ def _is_taken(uid: str) -> bool:
     return bool(Bot.select().where(Bot.uid == uid).exists())
 
 
-def _free_handle(name: str) -> str:
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "bot"
-    if not Bot.select().where(Bot.handle == handle).exists():
-        return handle
-    return f"{handle}-{secrets.token_hex(3)}"
+def _has_handle(handle: str) -> bool:
+    return bool(Bot.select().where(Bot.handle == handle).exists())

@@ -1,24 +1,23 @@
-"""Names of influencers and traders: what one may hold, and which two are too alike to tell apart.
-Pure.
-"""
+"""Names of influencers and traders: what they may hold, which look alike, what handle they give."""
 
 import re
+import secrets
 import unicodedata
+from collections.abc import Callable
 
 from accounts.fields import check_line
 from accounts.problem import invalid
 
 MAX_NAME = 60
 MAX_MARKS_IN_A_ROW, MAX_MARKS = 2, 8
-# Drawn as nothing or as a blank, and no space: Braille's empty pattern, fillers of Hangul and
-# Khmer,
-# a note without a head. (fields.INVISIBLE is removed before; these stand where a letter may.)
+# Drawn as a blank and yet no space: Braille's empty pattern, fillers of Hangul and Khmer, a note
+# without a head. (fields.INVISIBLE is removed before; these stand where a letter may.)
 BLANK = re.compile("[\u2800\u115f\u1160\u17b4\u17b5\u3164\uffa0\U0001d159]")
 BRACKETS = re.compile(
     r"[\[\]\u3010\u3011\u3014\u3015\u3016-\u301b\u27e6\u27e7\u2772\u2773\u2045\u2046]"
 )
 CHECK_MARKS = re.compile("[\u2705\u2713\u2714\u2611\U0001f5f8\U0001f5f9\u2611]")
-# What this instance says of posts and wallets (web.words): nobody's name says it.
+# The labels of posts and wallets (web.site.words): no name may imitate one.
 LABELS = re.compile(
     r"\bverified\b|\bowner proven\b|\bwallet claimed\b|\bwaiting for the chain\b|\bdoes not"
     r" match\b|\bsimulated\b"
@@ -39,7 +38,7 @@ DIGIT_LIKE = {"0": "o", "1": "l", "i": "l", "|": "l"}
 
 
 def check_name(text: str) -> str:
-    """The name as it is kept; Problem naming the field where it could deceive."""
+    """Return the name as it is stored; Problem where it could deceive readers."""
     text = unicodedata.normalize("NFC", check_line("name", text, MAX_NAME))
     plain = unicodedata.normalize("NFKC", text)
     if BLANK.search(text) or not any(unicodedata.category(one)[0] in "LNSP" for one in text):
@@ -60,20 +59,29 @@ def check_name(text: str) -> str:
 
 
 def find_likeness(name: str) -> str:
-    """What two names have in common that a reader may take for each other (as Unicode's skeleton,
-    UTS 39).
-    """
+    """Reduce a name to what look-alike names share (as the skeleton of Unicode's UTS 39)."""
     return "".join(DIGIT_LIKE.get(one, one) for one in _fold(unicodedata.normalize("NFKC", name)))
 
 
+def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) -> str:
+    """Derive a handle from a name, lower case and of at most 47 signs.
+
+    `fallback`, such as "bot", where nothing of the name can be written in ASCII; six random hex
+    digits are added where `is_taken` says so.
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or fallback
+    return f"{handle}-{secrets.token_hex(3)}" if is_taken(handle) else handle
+
+
 def _fold(text: str) -> str:
-    """Small Latin letters for all that look like them, single spaces."""
+    """Replace letters that look like Latin ones by these, in lower case, with single spaces."""
     like = "".join(UPPER_LIKE.get(one, one) for one in text).casefold()
     return " ".join("".join(LOWER_LIKE.get(one, one) for one in like).split())
 
 
 def _has_piled_marks(text: str) -> bool:
-    """Emoji's variation selectors are no marks."""
+    """Are there more combining marks than a name may have? Emoji's variation selectors are none."""
     marks = "".join(
         "m" if unicodedata.category(one) in ("Mn", "Me") and one != "\ufe0f" else " "
         for one in text

@@ -5,9 +5,6 @@ Each function is one short transaction and raises Problem when it refuses; then 
 a tick under way notices and starts over.
 """
 
-import re
-import secrets
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,7 +13,7 @@ import orjson
 
 from accounts import influencers, owners, quotas
 from accounts.fields import check_line
-from accounts.names import check_name
+from accounts.names import check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Owner
@@ -52,42 +49,46 @@ def create_trader(
     adaptive: str = "observe",
     config: Config | None = None,
 ) -> NewTrader:
-    """A NewTrader with its first account period. `voice`: any of accounts.VOICE's names;
-    `settings`: {public name: whole number} of its family.
+    """Create a trader with its first account period and, without `owner`, a new owner.
 
-    `config` has the quotas of its owner; None: the operator makes it.
+    `voice`: any of the names of influencers.VOICE; `settings`: {public name: whole number} of the
+    family. `config` has the owner's quotas; None: the operator creates it.
     """
-    name, bio = check_name(name), influencers.check_bio(bio)
-    start, adaptive = (
-        check_choice("start", start, START_MODES),
-        check_choice("adaptive", adaptive, ADAPTIVE),
-    )
-    stored_settings = check_settings(family, settings or {})
+    columns = {
+        "name": check_name(name),
+        "bio": influencers.check_bio(bio),
+        "start_mode": check_choice("start", start, START_MODES),
+        "adaptive": check_choice("adaptive", adaptive, ADAPTIVE),
+        "settings": check_settings(family, settings or {}),
+        "family": family,
+        "created_at": now,
+        "phase": _show(Phase(start, since=now)),
+    }
     with writing():
-        handle = _free_handle(name)
-        persona = influencers.check_voice({**speech.default_persona(handle), **(voice or {})})
         if config and owner:
             refuse_full(quotas.find_traders(config, owner.id))
-        code = None
-        if owner is None:
-            owner, code = owners.create_owner(now)
-        trader = Trader.create(
-            uid=new_uid("trader"),
-            owner=owner,
-            handle=handle,
-            name=name,
-            bio=bio,
-            likeness=influencers.find_free_likeness(name),
-            voice=persona,
-            family=family,
-            settings=stored_settings,
-            start_mode=start,
-            adaptive=adaptive,
-            created_at=now,
-            phase=_show(Phase(start, since=now)),
-        )
-        _open_period(trader, 1, now)
-        return NewTrader(trader, owner, code)
+        return _insert_trader(columns, owner, voice or {}, now)
+
+
+def _insert_trader(
+    columns: dict[str, Any], owner: Owner | None, voice: Mapping[str, Any], now: int
+) -> NewTrader:
+    name = columns["name"]
+    handle = find_free_handle(name, _has_handle, "trader")
+    persona = influencers.check_voice({**speech.default_persona(handle), **voice})
+    code = None
+    if owner is None:
+        owner, code = owners.create_owner(now)
+    trader = Trader.create(
+        uid=new_uid("trader"),
+        owner=owner,
+        handle=handle,
+        likeness=influencers.find_free_likeness(name),
+        voice=persona,
+        **columns,
+    )
+    _open_period(trader, 1, now)
+    return NewTrader(trader, owner, code)
 
 
 def check_settings(family: str, given: dict[str, int]) -> str:
@@ -269,11 +270,5 @@ def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:
     DiaryEntry.create(period=period, at=now, kind=kind, facts=orjson.dumps(facts).decode())
 
 
-def _free_handle(name: str) -> str:
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or "trader"
-    return (
-        f"{handle}-{secrets.token_hex(3)}"
-        if Trader.select().where(Trader.handle == handle).exists()
-        else handle
-    )
+def _has_handle(handle: str) -> bool:
+    return bool(Trader.select().where(Trader.handle == handle).exists())
