@@ -9,15 +9,17 @@ import config as settings
 from cli.parser import main
 
 if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
     from flask import Flask
 
 MAX_BODY_BYTES = 64 * 1024
-# A list takes at most some 150 KB, a caller some 1 KB.
+# A cached list takes up to 150 KB, a cached caller about 1 KB.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 64, 4096
 
 
 def create_app(config: settings.Config | None = None) -> Flask:
-    """Return the WSGI application over `config` (read from the environment when None).
+    """Create the WSGI application for `config` (None: the environment's).
 
     Its database must be migrated. BadSetting where the settings cannot be used.
     """
@@ -35,7 +37,7 @@ def create_app(config: settings.Config | None = None) -> Flask:
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
     app.url_map.strict_slashes = True
-    # No redirect repeats an address somebody sent.
+    # No redirect repeats an address that a client sent.
     app.url_map.merge_slashes = False
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
@@ -50,7 +52,7 @@ def create_app(config: settings.Config | None = None) -> Flask:
 
 
 def _add_hooks(app: Flask, config: settings.Config) -> None:
-    """Install what every request passes inside Flask."""
+    """Install the hooks that run for every request inside Flask."""
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
@@ -66,6 +68,7 @@ def _add_hooks(app: Flask, config: settings.Config) -> None:
 
 
 def _add_routes(app: Flask, config: settings.Config) -> None:
+    """Register the blueprints of the API and the site."""
     from web.api import health, legacy, openapi, v1
     from web.site import browsers, cards, documentation, feeds, guides, new_trader, pages, studio
 
@@ -97,15 +100,15 @@ def _add_layers(app: Flask, config: settings.Config) -> None:
 
     from web.server import admission, prefix, worker
 
+    layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:
-        app.wsgi_app = ProxyFix(
-            app.wsgi_app, x_for=config.trusted_proxies, x_proto=config.trusted_proxies
-        )
+        layers = ProxyFix(layers, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
     admission.serve_below(config.base_path)
     if config.base_path:
-        app.wsgi_app = prefix.Prefix(app.wsgi_app, config.base_path)
-    app.wsgi_app = admission.Admission(
-        app.wsgi_app,
+        layers = prefix.Prefix(layers, config.base_path)
+    # Flask's documented place for layers, which its types call a method.
+    app.wsgi_app = admission.Admission(  # type: ignore[method-assign]
+        layers,
         config.threads,
         MAX_BODY_BYTES,
         worker.arrived,

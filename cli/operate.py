@@ -98,7 +98,7 @@ def run_copy(config: Config, args: Namespace) -> None:
     rows = sum(one.rows for one in tables)
     print_result(
         args,
-        {"tables": [asdict(one) for one in tables], "ledgers": ledgers},
+        {"tables": [one._asdict() for one in tables], "ledgers": ledgers},
         "\n".join(
             [
                 *lines,

@@ -1,21 +1,25 @@
-"""Keeping an instance for years: backups, bringing one back, and a copy before the schema changes.
+"""Back up and restore an instance, and copy its database before the schema changes.
 
-A copy is made by SQLite's online backup in one step, that is in one read transaction: it is one
-moment of the database however much is written meanwhile, and no writer waits for it. It takes its
-name only after it was read to the end and found whole.
+SQLite's online backup copies in one step, that is in one read transaction: the copy is one moment
+of the database, and no writer waits for it. It gets its name only after it was read to the end and
+found whole.
 """
 
 import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import apsw
 from peewee import OperationalError
 
 import config as settings
 import storage
+from config import Config
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
 from storage import trouble
@@ -38,9 +42,23 @@ class Holding:
     foreign: tuple[str, ...] = ()
 
 
+class Restored(NamedTuple):
+    """What was restored, and where the replaced database is kept (None: there was none)."""
+
+    holding: Holding
+    kept_aside: Path | None
+
+
+class Migrated(NamedTuple):
+    """Names of the migrations applied, and the copy made before them (None: none was needed)."""
+
+    names: list[str]
+    copy: Path | None
+
+
 @contextlib.contextmanager
-def _refusing():
-    """What the disk or SQLite cannot do, as a sentence."""
+def _refusing() -> Iterator[None]:
+    """Turn errors of the disk and of SQLite into Refused."""
     try:
         yield
     except OSError as error:
@@ -49,7 +67,8 @@ def _refusing():
         raise Refused(f"the database cannot be copied: {error}") from None
 
 
-def _need_file(config, instead):
+def _need_file(config: Config, instead: str) -> None:
+    """Refuse where a PostgreSQL server keeps the data; `instead` is its own way."""
     if config.database_url:
         raise Refused(
             f"DATABASE_URL is set and a PostgreSQL server keeps the data: use its own {instead}"
@@ -59,9 +78,10 @@ def _need_file(config, instead):
 
 # ---- backing up ----------------------------------------------------------------------------------
 @_refusing()
-def store_backup(config, target):
-    """Write a checked copy of the instance's database to the file `target` (mode 0600): Holding. An
-    older backup there is replaced.
+def store_backup(config: Config, target: Path) -> Holding:
+    """Write a checked copy of the instance's database to the file `target` (mode 0600).
+
+    A backup that is there already is replaced.
     """
     _need_file(config, "pg_dump --format=custom")
     if not config.database_path.exists():
@@ -75,14 +95,14 @@ def store_backup(config, target):
     return store_copy(config.database_path, target)
 
 
-def store_copy(source, target):
-    """Copy the database `source`, open or not, to `target`: Holding. The target appears, or
-    changes, only once the copy was checked.
+def store_copy(source: Path, target: Path) -> Holding:
+    """Copy the database `source`, open or not, to `target`.
+
+    The target appears, or changes, only once the copy was checked.
     """
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    # open and locked as long as it is being written, so that what a killed copy left can be told
-    # from it
+    # Locked while it is written: what a killed process left can be told from it.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -93,7 +113,8 @@ def store_copy(source, target):
         _sync(target.parent)
         return holding
     except (apsw.Error, OSError) as error:
-        # asked before what was written is removed: SQLite says "not an error" of some of these
+        # The disk is asked before the partial copy is removed; SQLite calls some of these errors
+        # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
             raise Refused(f"the disk of {target.parent} is full: nothing was kept there") from None
         raise
@@ -102,38 +123,38 @@ def store_copy(source, target):
         partial.unlink(missing_ok=True)
 
 
-def list_partials(folder, name="*"):
-    """Copies, of the file `name`, that nobody is writing any more: their process was killed."""
+def list_partials(folder: Path, name: str = "*") -> list[Path]:
+    """List unfinished copies of the file `name` whose process was killed."""
     return [path for path in sorted(folder.glob(f".{name}.*.partial")) if not _is_held(path)]
 
 
-def remove_partials(folder, name="*"):
-    """Remove them, with what SQLite left beside them."""
+def remove_partials(folder: Path, name: str = "*") -> None:
+    """Remove unfinished copies, and the files that SQLite left beside them."""
     for path in list_partials(folder, name):
         for side in (*SIDE_FILES, "-journal"):
             path.with_name(path.name + side).unlink(missing_ok=True)
 
 
-def _is_held(path):
+def _is_held(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(path) as file:
             return not instance.lock_alone(file)
     except FileNotFoundError:
         return True
 
 
-def _copy_pages(source, target):
+def _copy_pages(source: Path, target: Path) -> None:
     with (
         contextlib.closing(open_reading(source)) as reader,
         contextlib.closing(apsw.Connection(str(target))) as writer,
     ):
         with writer.backup("main", reader, "main") as backup:
             backup.step(-1)
-        # one file, without a WAL beside it
+        # One file, without a WAL beside it.
         writer.pragma("journal_mode", "delete")
 
 
-def _sync(path):
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -142,13 +163,13 @@ def _sync(path):
 
 
 # ---- looking into a database ---------------------------------------------------------------------
-def open_reading(path):
-    """A connection that cannot write. Raises apsw.Error."""
+def open_reading(path: Path) -> apsw.Connection:
+    """Open a connection that cannot write. Raises apsw.Error."""
     return _open(path, apsw.SQLITE_OPEN_READONLY)
 
 
-def _open(path, flags):
-    """A connection that believes nothing the file's schema says: who wrote it is unknown."""
+def _open(path: Path, flags: int) -> apsw.Connection:
+    """Open a database that anybody may have written: nothing its schema says is believed."""
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -156,12 +177,11 @@ def _open(path, flags):
     return connection
 
 
-def check_database(path, foreign_ok=True):
-    """Read a database to its end: Holding. Refused where it is damaged, none of ours, or of a newer
-    version.
+def check_database(path: Path, foreign_ok: bool = True) -> Holding:
+    """Read a database to its end; Refused where it is damaged, not Candor's, or of a newer version.
 
-    With `foreign_ok` false also where its schema is another than the migrations make, before a rule
-    of that schema is evaluated.
+    Without `foreign_ok`, one whose schema is not what the migrations make is refused too, before
+    any trigger or check of that schema is evaluated.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -180,28 +200,25 @@ def check_database(path, foreign_ok=True):
         raise Refused(f"{path} is damaged, or no database: {error}") from None
 
 
-def list_flaws(db, most=5):
-    """Sentences about what is broken inside a database, at most `most` of a kind; none for one that
-    is whole.
-    """
+def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
+    """List what is broken inside a database, in sentences, at most `most` of a kind."""
     found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
-    return (
-        found
-        + [
-            f"a row of {table} names a missing row of {parent}"
-            for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")
-        ][:most]
-    )
+    orphans = [
+        f"a row of {table} names a missing row of {parent}"
+        for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")
+    ]
+    return found + orphans[:most]
 
 
-def _refuse_foreign(path, foreign):
+def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
     more = f", and {len(foreign) - 3} more" if len(foreign) > 3 else ""
     raise Refused(
         f"{path} is not as Candor makes it: {'; '.join(foreign[:3])}{more}. Nothing was changed"
     )
 
 
-def _hold(db, path, foreign=()):
+def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
+    """Count what a database holds; Refused where it is not Candor's or of a newer version."""
     applied = foreign_schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is no database of Candor")
@@ -211,14 +228,17 @@ def _hold(db, path, foreign=()):
             f"{path} was written by a newer version of Candor (it has {newer[0]}): install that"
             " version"
         )
-    posts, trades, receipts = (
-        db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
-        for table in ("post", "trade", "receipt")
-    )
+    posts, trades, receipts = (_count(db, table) for table in ("post", "trade", "receipt"))
     return Holding(applied[-1], posts, trades, receipts, path.stat().st_size, tuple(foreign))
 
 
-def _is_ours(path):
+def _count(db: apsw.Connection, table: str) -> int:
+    rows: list[tuple[Any, ...]] = db.execute(f"SELECT COUNT(*) FROM {table}").fetchall()
+    ((count,),) = rows
+    return int(count)
+
+
+def _is_ours(path: Path) -> bool:
     try:
         with contextlib.closing(open_reading(path)) as db:
             return bool(foreign_schema.list_applied(db))
@@ -228,28 +248,20 @@ def _is_ours(path):
 
 # ---- restoring -----------------------------------------------------------------------------------
 @_refusing()
-def restore_backup(config, source, replace, now):
-    """Make `source` the instance's database: (Holding, where the present one is kept now, or None).
-    `now` in ms.
+def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Restored:
+    """Make `source` the instance's database; with `replace` the present one is kept aside.
 
-    The new file is whole and in place before anything else moves. Between the two renames there is
-    no database: a start then would begin an empty one beside the kept one; no other moment of dying
-    loses anything.
+    `now` in ms. The new file is whole and on the disk before anything is renamed. A crash between
+    the two renames leaves no database, and the next start would begin an empty one beside the kept
+    one; a crash at any other moment loses nothing.
     """
     _need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
-        if not source.exists():
-            raise Refused(f"there is no file {source}")
-        if settings.is_demonstration(source) or config.demonstration:
-            raise Refused(
-                f"{source if not config.demonstration else config.data_dir} is of a demonstration:"
-                " it is never mixed with real data"
-            )
-        check_database(source, foreign_ok=False)
-        present = [
-            config.database_path.with_name(config.database_path.name + side) for side in SIDE_FILES
-        ]
-        held = any(path.exists() for path in present)
+        _check_source(config, source)
+        held = any(
+            config.database_path.with_name(config.database_path.name + side).exists()
+            for side in SIDE_FILES
+        )
         if held and not replace:
             raise Refused(
                 f"{config.data_dir} holds data: with --replace it is kept aside there, and the"
@@ -261,35 +273,49 @@ def restore_backup(config, source, replace, now):
         aside = _put_aside(config, now) if held else None
         os.rename(restored, config.database_path)
         _sync(config.data_dir)
-        return holding, aside
+        return Restored(holding, aside)
 
 
-def _skip_arrivals(path, now):
-    """What arrives from now on is numbered above all the replaced database ever gave out, so that
-    its followers miss none of it: there were fewer arrivals than ms.
+def _check_source(config: Config, source: Path) -> None:
+    if not source.exists():
+        raise Refused(f"there is no file {source}")
+    if settings.is_demonstration(source) or config.demonstration:
+        raise Refused(
+            f"{source if not config.demonstration else config.data_dir} is of a demonstration:"
+            " it is never mixed with real data"
+        )
+    check_database(source, foreign_ok=False)
+
+
+def _skip_arrivals(path: Path, now: int) -> None:
+    """Number what arrives from now on above every number the replaced database gave out.
+
+    So its followers miss nothing. `now`, in ms, is above: there were fewer arrivals than ms.
     """
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         if "0006_arrival" in foreign_schema.list_applied(db):
             db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
-def _put_aside(config, now):
-    """Rename the present database, its WAL folded in; a damaged one goes aside as it is, with what
-    lies beside it.
+def _put_aside(config: Config, now: int) -> Path:
+    """Rename the present database, after its WAL was written into it.
+
+    A damaged one is renamed as it is, with the files beside it.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     aside = path.with_name(f"app.db.replaced-{moment}.{now % 1000:03}Z")
-    _fold_wal(path)
+    _empty_wal(path)
     for side in SIDE_FILES:
         if path.with_name(path.name + side).exists():
             os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
     return aside
 
 
-def _fold_wal(path):
-    """Leaving WAL mode writes all of it into the file, and SQLite lets nobody do so who is not
-    alone with the database.
+def _empty_wal(path: Path) -> None:
+    """Write the whole WAL into the file by leaving WAL mode.
+
+    SQLite allows that only to one who is alone with the database; Refused otherwise.
     """
     try:
         with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
@@ -297,7 +323,7 @@ def _fold_wal(path):
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"
     except apsw.Error:
-        # damaged or gone: perhaps the reason for restoring
+        # Damaged or gone: perhaps the reason for restoring.
         return
     if mode != "delete":
         raise Refused(f"another program has {path} open: close it first")
@@ -305,23 +331,21 @@ def _fold_wal(path):
 
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
-def migrate(config):
-    """Bring the schema up to date: (names applied, the copy made before or None). Refused where the
-    database is damaged or newer.
-    """
+def migrate(config: Config) -> Migrated:
+    """Bring the schema up to date; Refused where the database is damaged or newer."""
     database, copy = storage.connect(config), None
     remove_partials(config.data_dir)
     if config.database_url:
-        return _migrate_server(database), None
+        return Migrated(_migrate_server(database), None)
     if config.database_path.exists() and _is_ours(config.database_path):
         pending = _list_pending(config.database_path)
         if pending:
             copy = config.data_dir / f"app.db.before-{pending[0]}"
             store_copy(config.database_path, copy)
-    return storage.migrate(database), copy
+    return Migrated(storage.migrate(database), copy)
 
 
-def _migrate_server(database):
+def _migrate_server(database: Any) -> list[str]:
     try:
         with database.connection_context():
             newer = sorted(set(storage.list_applied(database)) - set(storage.list_migrations()))
@@ -337,10 +361,10 @@ def _migrate_server(database):
         ) from None
 
 
-def _list_pending(path):
+def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
         applied, known = foreign_schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
-            # refuses
+            # Of a newer version: refuses.
             _hold(db, path)
         return [name for name in known if name not in applied]

@@ -90,7 +90,7 @@ def check_jobs(
 
 
 def check_job(
-    name: str, seconds: int, row: JobRow | None, began: int, now: int, running: bool
+    name: str, seconds: float, row: JobRow | None, began: int, now: int, running: bool
 ) -> Finding:
     """How one job does, that is due every so many `seconds`."""
     if row is None:

@@ -1,19 +1,21 @@
-"""Outgrowing one file: an instance moves from SQLite to PostgreSQL, ids and all, in one transaction
-that is committed only once everything was read back.
+"""Copy an instance from SQLite to PostgreSQL, with its ids.
 
-Nobody may use the instance meanwhile: what was written to the file after a copy would be left
-behind.
+One transaction, committed only once everything was read back. Nobody may use the instance
+meanwhile: what was written to the file after a copy would be left behind.
 """
 
 import contextlib
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from typing import Any, NamedTuple
 
+import apsw
 import orjson
 from peewee import BooleanField, PeeweeException
 
 import storage
+from config import Config
 from operate import backups, instance, schema
 from operate.instance import Refused
 
@@ -24,20 +26,25 @@ FROM wallet w LEFT JOIN trade t ON t.wallet_id = w.id
 ORDER BY w.address, t.slot, t.place, t.signature"""
 
 
-@dataclass(frozen=True)
-class Moved:
-    """What a table held: its rows, and the SHA-256 over them in order of their keys, the same on
-    both sides.
-    """
+class CopiedTable(NamedTuple):
+    """A table whose rows are the same on both sides; `digest`: their SHA-256 in order of keys."""
 
     table: str
     rows: int
     digest: str
 
 
-def move(config, url):
-    """Copy the instance of `config` into the empty database of `url`: ([Moved, ...], {wallet:
-    digest of its ledger}). Refused: nothing was stored there.
+class Copied(NamedTuple):
+    """The tables that were copied, and {wallet address: SHA-256 of its ledger}."""
+
+    tables: list[CopiedTable]
+    ledgers: dict[str, str]
+
+
+def move(config: Config, url: str) -> Copied:
+    """Copy the instance of `config` into the empty database of `url`.
+
+    Refused says why nothing was stored there.
     """
     if config.database_url:
         raise Refused("DATABASE_URL is set: this instance is in PostgreSQL already")
@@ -68,46 +75,41 @@ def move(config, url):
             target.close_all()
 
 
-def _move(source, target):
+def _move(source: apsw.Connection, target: Any) -> Copied:
     if target.get_tables():
         raise Refused("the target holds tables already: name an empty database")
-    # it waits while the file is read
+    # The transaction is idle while the file is read.
     target.execute_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     storage.migrate(target)
     for table in schema.TABLES:
         _copy(source, target, table)
     target.execute_sql("ANALYZE")
-    return [_compare(source, target, table) for table in schema.TABLES], _compare_ledgers(
-        source, target
-    )
+    tables = [_compare(source, target, table) for table in schema.TABLES]
+    return Copied(tables, _compare_ledgers(source, target))
 
 
 # ---- copying -------------------------------------------------------------------------------------
-def _columns(table):
+def _columns(table: Any) -> str:
     return ", ".join(f'"{field.column_name}"' for field in table._meta.sorted_fields)
 
 
-def _select(table):
-    """All rows in order of their key."""
+def _select(table: Any) -> str:
+    """The statement that reads all rows in order of their key."""
     key = ", ".join(field.column_name for field in table._meta.get_primary_keys())
     return f'SELECT {_columns(table)} FROM "{table._meta.table_name}" ORDER BY {key}'
 
 
-def _list_rows(source, table):
-    """The rows of a SQLite table in order of their key, truths as truths."""
-    truths = [
-        place
-        for place, field in enumerate(table._meta.sorted_fields)
-        if isinstance(field, BooleanField)
-    ]
+def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of a SQLite table in order of their key, booleans as such (SQLite has integers)."""
+    kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
-        row = list(row)
-        for place in truths:
-            row[place] = bool(row[place])
-        yield tuple(row)
+        yield tuple(
+            bool(value) if is_boolean else value
+            for value, is_boolean in zip(row, kinds, strict=True)
+        )
 
 
-def _copy(source, target, table):
+def _copy(source: apsw.Connection, target: Any, table: Any) -> None:
     name = table._meta.table_name
     with target.filling(f'COPY "{name}" ({_columns(table)}) FROM STDIN') as write:
         for row in _list_rows(source, table):
@@ -120,23 +122,21 @@ def _copy(source, target, table):
 
 
 # ---- verifying -----------------------------------------------------------------------------------
-def _compare(source, target, table):
-    """Moved; Refused at the first row that came back as another."""
+def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
+    """Compare a table on both sides; Refused at the first row that differs."""
     name, count, digest = table._meta.table_name, 0, hashlib.sha256()
-    for given, found in zip_longest(
-        _list_rows(source, table), target.stream(_select(table), ROWS_AT_ONCE)
-    ):
+    copied = target.stream(_select(table), ROWS_AT_ONCE)
+    for given, found in zip_longest(_list_rows(source, table), copied):
         if given != found:
-            raise Refused(
-                f"row {(given or found)[0]} of {name} came back as another: nothing was stored"
-            )
+            key, *_ = given or found
+            raise Refused(f"row {key} of {name} came back as another: nothing was stored")
         count += 1
         digest.update(repr(found).encode())
-    return Moved(name, count, digest.hexdigest())
+    return CopiedTable(name, count, digest.hexdigest())
 
 
-def _compare_ledgers(source, target):
-    """{address: SHA-256 of what was derived for a wallet}, as each database puts it in order."""
+def _compare_ledgers(source: apsw.Connection, target: Any) -> dict[str, str]:
+    """{address: SHA-256 of its ledger}, each side sorted by its own database; Refused if unlike."""
     before, after = (
         _digest_ledgers(source.execute(LEDGER)),
         _digest_ledgers(target.stream(LEDGER, ROWS_AT_ONCE)),
@@ -146,8 +146,8 @@ def _compare_ledgers(source, target):
     return before
 
 
-def _digest_ledgers(rows):
-    found = {}
+def _digest_ledgers(rows: Iterable[Any]) -> dict[str, str]:
+    found: dict[str, Any] = {}
     for address, *rest in rows:
         found.setdefault(address, hashlib.sha256()).update(orjson.dumps(rest))
     return {address: digest.hexdigest() for address, digest in found.items()}

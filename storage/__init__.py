@@ -1,11 +1,9 @@
 """The database of this process: bound once by `connect`, written and read by every room.
 
-What only one engine can do stands in `storage.sqlite` and `storage.postgresql`, which have the
-same verbs.
+`storage.sqlite` and `storage.postgresql` hold what differs between the engines.
 """
 
 import contextlib
-import datetime
 import functools
 import secrets
 from collections.abc import Iterable, Iterator
@@ -25,8 +23,10 @@ database = DatabaseProxy()
 
 
 def connect(config: Config) -> Any:
-    """Bind the models to this process's database and return it; connections open on first use, one
-    a thread. BadSetting where DATABASE_URL cannot be used.
+    """Bind the models to the database of these settings and return it.
+
+    Connections open on first use, one for each thread. BadSetting where DATABASE_URL cannot be
+    used.
     """
     made = make_database(config)
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def connect(config: Config) -> Any:
 
 
 def make_database(config: Config) -> Any:
-    """The database of these settings, bound to nothing."""
+    """Return the database of these settings without binding the models to it."""
     return (
         open_postgresql(config.database_url)
         if config.database_url
@@ -47,7 +47,7 @@ def make_database(config: Config) -> Any:
 
 
 def open_postgresql(url: str) -> Any:
-    """The database of a URL. Its driver is imported only where there is one."""
+    """Return the database of a URL; its driver is imported only here."""
     try:
         from storage.postgresql import PostgreSQL
     except ModuleNotFoundError as missing:
@@ -61,12 +61,12 @@ def open_postgresql(url: str) -> Any:
 
 
 def list_migrations() -> list[str]:
-    """Names of the migrations this version knows, in order."""
+    """List the names of this version's migrations, in order."""
     return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
 def list_applied(db: Any) -> list[str]:
-    """Names of the migrations this open database has seen, in order."""
+    """List the names of the migrations applied to this open database, in order."""
     return (
         sorted(name for (name,) in db.execute_sql("SELECT name FROM schema_migration"))
         if db.table_exists("schema_migration")
@@ -75,8 +75,9 @@ def list_applied(db: Any) -> list[str]:
 
 
 def migrate(db: Any = None) -> list[str]:
-    """Apply what is missing of migrations/, in order and all or nothing; the names of those
-    applied. Who else wants to waits, and finds nothing to do.
+    """Apply the missing migrations, in order, all or nothing; return their names.
+
+    A second process that migrates at the same time waits, then finds nothing to do.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
@@ -95,8 +96,8 @@ class SchemaObject(NamedTuple):
 SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 
 
-class _Only(Runner):  # type: ignore[misc]
-    """A Runner that knows some of the migrations only."""
+class _Only(Runner):
+    """A Runner of some of the migrations."""
 
     names: tuple[str, ...] = ()
 
@@ -106,7 +107,7 @@ class _Only(Runner):  # type: ignore[misc]
 
 @functools.cache
 def read_fresh_schema(names: tuple[str, ...]) -> list[SchemaObject] | None:
-    """The schema that exactly these migrations make; None where they cannot stand alone."""
+    """Return the schema that exactly these migrations make; None where they cannot stand alone."""
     fresh = SQLite(":memory:")
     try:
         with fresh.connection_context(), fresh.atomic():
@@ -122,58 +123,54 @@ def read_fresh_schema(names: tuple[str, ...]) -> list[SchemaObject] | None:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """One short transaction, alone among the writers. Nothing slow belongs inside: no network, no
-    rendering.
-    """
+    """One short transaction, as the only writer. Nothing slow inside: no network, no rendering."""
     with database.atomic():
         yield
 
 
 @contextlib.contextmanager
 def erasing() -> Iterator[None]:
-    """As `writing`, for what must not be found in the database's files any more."""
+    """As `writing`, for content that must not stay in the database's files."""
     with database.erasing(), writing():
         yield
 
 
 def is_busy(error: object) -> bool:
-    """Could the database not be reached or written just now? Then nothing was stored and the caller
-    may retry.
+    """Could the database not be reached or written just now?
+
+    Then nothing was stored, and the caller may retry.
     """
     return bool(database.is_busy(error))
 
 
 def new_uid(prefix: str) -> str:
-    """An opaque public id such as `bot_4fK...`: 96 random bits, never the database's integer."""
+    """Make an opaque public id such as `bot_4f1c...`: 96 random bits, never a database id."""
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def in_parts(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """The values in lists that one statement can bind, however many there are."""
+    """Split the values into lists that one statement can bind."""
     return chunked(values, ROWS_A_STATEMENT)
 
 
 def insert_rows(model: Any, rows: Iterable[Any]) -> None:
-    """Insert rows of equal shape that are not there yet, in as many statements as it takes."""
+    """Insert the rows, all of one shape, that are not there yet."""
     for part in in_parts(rows):
         model.insert_many(part).on_conflict_ignore().execute()
 
 
-def utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 def store_row(model: Any, columns: dict[str, Any]) -> int:
-    """Insert one row, {field: value}, and give its id. The SQL is made once: peewee takes ten times
-    as long to make it as SQLite to carry it out.
+    """Insert one row, {field: value}, and return its id.
+
+    The SQL is cached: peewee takes ten times as long to build it as SQLite to run it.
     """
     values = {**model._meta.get_default_dict(), **columns}
     fields = model._meta.fields
-    row = database.execute_sql(
+    ((row_id,),) = database.execute_sql(
         _insertion(model, tuple(values)),
         [fields[name].db_value(value) for name, value in values.items()],
-    ).fetchone()
-    return int(row[0])
+    ).fetchall()
+    return int(row_id)
 
 
 @functools.cache

@@ -1,23 +1,23 @@
-"""Locks of all processes that share a folder: FileLock, and the lock on DATA_DIR itself."""
+"""Locks between processes that share a folder: FileLock, and the lock on DATA_DIR itself."""
 
 import fcntl
 import os
 from pathlib import Path
 
-# locked by whoever may open the database of a DATA_DIR
+# Locked, shared, by every process that may open the database of a DATA_DIR.
 DATA_DIR_LOCK = "open.lock"
 _held: int | None = None
 
 
 class FileLock:
-    """A lock of all processes that share a folder; the kernel frees it when its process dies."""
+    """A lock between processes; the kernel frees it when its process dies."""
 
     def __init__(self, path: Path) -> None:
-        # open as long as the lock is held
+        # Open as long as the lock is held.
         self._file = open(path, "w")  # noqa: SIM115
 
     def take(self, wait: bool = False) -> bool:
-        """Whether it is held now."""
+        """Take the lock; return whether it is held now."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             return True
@@ -25,25 +25,26 @@ class FileLock:
             return False
 
     def check(self) -> None:
-        """It cannot be lost."""
+        """Nothing to check: it cannot be lost."""
 
     def release(self) -> None:
         self._file.close()
 
 
 def lock_data_dir(data_dir: Path) -> None:
-    """Hold the door of DATA_DIR, shared, until this process ends or connects elsewhere; waits while
-    `restore` is alone inside.
+    """Hold the lock of DATA_DIR, shared, until this process ends or connects elsewhere.
+
+    Waits while `restore` or `copy` holds it alone.
     """
     global _held
-    door = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(door, fcntl.LOCK_SH)
+    taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(taken, fcntl.LOCK_SH)
     unlock_data_dir()
-    _held = door
+    _held = taken
 
 
 def unlock_data_dir() -> None:
-    """Let go of the door; the database must be closed."""
+    """Free the lock of DATA_DIR; the database must be closed."""
     global _held
     if _held is not None:
         os.close(_held)

@@ -1,9 +1,8 @@
-"""PostgreSQL as `models.SQLite` is SQLite: everything in which it differs stands here. Needs
-the extra `postgres` of pyproject.toml.
+"""PostgreSQL, with the same verbs as `storage.sqlite`. Needs the extra `postgres`.
 
-Written is by one at a time here too: whoever begins a transaction waits for the one lock of the
-database's writers. So what a transaction reads holds until it ends, and the ids of `arrival` show
-in the order in which they were given. Reading waits for nobody.
+There is one writer at a time here too: each transaction first waits for the one advisory lock of
+the database's writers. So what a transaction reads stays true until it ends, and the ids of
+`arrival` become visible in the order in which they were given. Readers wait for nobody.
 """
 
 import contextlib
@@ -17,7 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, __exception_wrapper__  # type: ignore[attr-defined]
+from peewee import (  # type: ignore[attr-defined]
+    OperationalError,
+    PostgresqlDatabase,
+    Psycopg3Adapter,
+    __exception_wrapper__,
+)
 from playhouse.pool import PooledDatabase
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
@@ -28,19 +32,17 @@ from psycopg.types.string import StrDumperUnknown
 from config import BadSetting
 from storage.trouble import Writes, name_trouble
 
-# numbers of advisory locks, which belong to the database
+# Numbers of advisory locks, which belong to the database.
 LOCKS = {
     "writing": 1,
     "jobs": 2,
     "work": 3,
 }
-HUNG_MS = (
-    # a transaction whose client says nothing any more: it died, and the other writers wait
-    10_000
-)
-# Nobody but its server knows whether a write would work now: a failure is believed for so long.
+# After so long a silence inside a transaction its client is taken for dead: other writers wait.
+HUNG_MS = 10_000
+# Only the server knows whether a write would succeed now: a failure is reported for so long.
 TROUBLE_SECONDS = 15
-# joins are written in the order they are meant; trying others took three quarters of a short read
+# Joins are written in the order that is meant; planning others took 3/4 of a short read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
@@ -52,6 +54,7 @@ ALIVE = {
     "tcp_user_timeout": "10000",
     "application_name": "candor",
 }
+# A lock's connection: a dead server is noticed within three seconds.
 WAKEFUL = {
     "connect_timeout": "3",
     "keepalives_idle": "1",
@@ -59,7 +62,7 @@ WAKEFUL = {
     "keepalives_count": "2",
     "tcp_user_timeout": "3000",
 }
-# the same, by the server
+# The same for the server, which notices a dead client.
 WATCHED = (
     "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
     " SET tcp_user_timeout = 3000"
@@ -67,8 +70,9 @@ WATCHED = (
 
 
 class Cursor(psycopg.Cursor):
-    """`?` marks a value in Candor's SQL and `%s` in peewee's; in SQL without values `%` is a letter
-    like others.
+    """A cursor that takes `?` for a value, as Candor's SQL has it, and `%s`, as peewee's has it.
+
+    In SQL without values `%` is an ordinary character.
     """
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
@@ -83,17 +87,16 @@ def _mark(sql: str) -> str:
 
 
 class Text(StrDumperUnknown):
-    """PostgreSQL stores no NUL: where strangers wrote one, a mark stands for it, and who looks for
-    one finds nothing.
-    """
+    """Write U+FFFD for NUL, which PostgreSQL cannot store and strangers may send."""
 
     def dump(self, text: str) -> Any:
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def read_url(url: str) -> dict[str, Any]:
-    """What psycopg connects with, as a dict. BadSetting, without a word of the URL, for one that is
-    none or names no database.
+    """Parse a URL to the arguments of psycopg.connect.
+
+    BadSetting, which repeats nothing of it, where it is no URL or names no database.
     """
     try:
         given = conninfo_to_dict(url)
@@ -109,6 +112,8 @@ def read_url(url: str) -> dict[str, Any]:
 
 
 class Driver(Psycopg3Adapter):
+    """Connects for peewee's pool, with the timeouts that a transaction needs."""
+
     def connect(self, db: Any, **_: Any) -> Any:
         connection = db.open()
         connection.execute(
@@ -118,9 +123,11 @@ class Driver(Psycopg3Adapter):
         return connection
 
 
-class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
-    """Integers have 64 bits, texts compare by their bytes (as in SQLite), sums of integers are
-    integers. Raises BadSetting for a URL that is none.
+class PostgreSQL(PooledDatabase, PostgresqlDatabase):
+    """A pooled PostgreSQL database that behaves as SQLite does for the rooms above.
+
+    Integers have 64 bits, texts compare by their bytes, sums of integers are integers. BadSetting
+    for a URL that cannot be used.
     """
 
     engine = "postgresql"
@@ -150,7 +157,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
 
     # ---- connections -----------------------------------------------------------------------------
     def open(self, **changes: Any) -> psycopg.Connection[Any]:
-        """A new connection of psycopg, outside of the pool, without a timeout for locks."""
+        """Open a connection outside the pool, without a timeout for locks."""
         connection = psycopg.connect(
             **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
         )
@@ -159,12 +166,12 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
         return connection
 
     def _is_closed(self, conn: Any) -> bool:
-        """Without asking: where the server ended an idle connection, there is something to read."""
+        """Was the connection ended? Asks nobody: then there is something to read."""
         if not conn.closed:
             poll = select.poll()
             poll.register(conn.fileno(), select.POLLIN)
             if poll.poll(0):
-                # the pool forgets it
+                # The pool drops it.
                 conn.close()
         return bool(conn.closed)
 
@@ -178,14 +185,14 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
             self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
 
     def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
-        """The rows of a query, a few at a time; inside a transaction."""
+        """Yield the rows of a query, a few at a time; needs a transaction."""
         with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
             cursor.itersize = rows_at_once
             yield from cursor.execute(sql)
 
     @contextlib.contextmanager
     def filling(self, sql: str) -> Iterator[Callable[..., None]]:
-        """`write(row)` for a COPY ... FROM STDIN, done when the block ends."""
+        """Yield `write(row)` of a COPY ... FROM STDIN that is done when the block ends."""
         with __exception_wrapper__, self.cursor().copy(sql) as copy:
             yield copy.write_row
 
@@ -198,7 +205,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
                 for check in self._checks:
                     check()
             except BaseException as error:
-                # raised again: no transaction is left open
+                # Raised again: no transaction is left open.
                 if isinstance(error, psycopg.OperationalError):
                     self.writes.fail(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
@@ -210,19 +217,13 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Why the last write failed, a word of models.TROUBLES; None where that is a while ago or
-        it went well.
-        """
-        return (
-            self.writes.trouble
-            if time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
-            else None
-        )
+        """Why the last write failed, a key of trouble.TROUBLES; None after TROUBLE_SECONDS."""
+        recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
+        return self.writes.trouble if recent else None
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """A statement that writes outside of a transaction gets one of its own. (STRICT is SQLite's
-        word for what is so here anyway; peewee says it to both.)
-        """
+        """Run a statement; one that writes outside of a transaction gets one of its own."""
+        # peewee writes STRICT for both engines; PostgreSQL's tables are so anyway.
         sql = sql.removesuffix(" STRICT")
         if (
             WRITES.match(sql)
@@ -238,8 +239,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Inside, on this thread, nothing is written unless `check()`, asked while nobody else
-        writes, raises nothing. None: no more than outside.
+        """Inside, each transaction of this thread first calls `check()`, which raises to stop it.
+
+        It is called while nobody else writes. None adds no check.
         """
         before = self._checks
         self._mine.checks = (*before, check) if check else before
@@ -249,12 +251,12 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
             self._mine.checks = before
 
     def check_idle(self, what: str) -> None:
-        """As SQLite.check_idle; queries are read to their end here, so only transactions matter."""
+        """As SQLite.check_idle, for transactions alone: psycopg reads queries to their end."""
         if self.watchful and self.in_transaction():
             raise RuntimeError(f"{what} inside a transaction")
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
-        """What was overwritten stays in PostgreSQL's files until it is vacuumed away there."""
+        """Nothing to add: overwritten rows stay in PostgreSQL's files until its vacuum."""
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
@@ -262,7 +264,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Not reachable, shutting down, full, locked for too long, or given up because we hung or
+        """Could the database not serve us just now?
+
+        Not reachable, shutting down, full, locked too long, ended because we hung, or read-only
         because another server leads now.
         """
         return isinstance(error, OperationalError) or isinstance(
@@ -271,12 +275,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
 
     # ---- telling ---------------------------------------------------------------------------------
     def data_version(self) -> Hashable:
-        """The same as before only where nobody committed anything since; to be asked for before the
-        data is read. Any hashable.
+        """Return a value that changes with every commit of anybody; ask before reading the data.
 
-        A snapshot's text tells which transactions had ended: where one more did, it is another. A
-        server started since, a promoted standby for instance, may give the numbers of transactions
-        that were lost to others.
+        A snapshot's text says which transactions had ended. The server's start belongs to it: a
+        promoted standby may give the numbers of lost transactions to others.
         """
         row: Hashable = self.execute_sql(
             "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
@@ -284,34 +286,29 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):  # type: ignore[misc]
         return row
 
     def clock(self) -> int:
-        """Now, in ms: one clock for all machines."""
+        """Now, in ms, by the server's clock, which all machines share."""
         sql = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
         return int(self.execute_sql(sql).fetchone()[0])
 
     def version(self) -> str | None:
-        """As `15.18`; None before the first connection."""
-        return (
-            self.server_version
-            and f"{self.server_version // 10_000}.{self.server_version % 10_000}"
-        )
+        """The server's version, as `15.18`; None before the first connection."""
+        number = self.server_version
+        return number and f"{number // 10_000}.{number % 10_000}"
 
     def journal(self) -> str:
-        """It keeps nothing else than a write-ahead log."""
+        """The journal's kind: always a write-ahead log."""
         return "wal"
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """[(what, bytes), ...]"""
-        return [
-            (
-                "postgresql",
-                self.execute_sql("SELECT pg_database_size(current_database())").fetchone()[0],
-            )
-        ]
+        """[(what, bytes), ...] of what the database takes on its disk."""
+        ((size,),) = self.execute_sql("SELECT pg_database_size(current_database())").fetchall()
+        return [("postgresql", size)]
 
 
 class SessionLock:
-    """A lock of the whole database that lasts as long as a connection of its own: it falls when the
-    process dies or is not heard of for three seconds.
+    """An advisory lock of the whole database, held by a connection of its own.
+
+    It is lost when the process dies or is not heard of for three seconds.
     """
 
     def __init__(self, database: Any, number: int) -> None:
@@ -319,8 +316,9 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Whether it is held now. What was begun under its last holder has ended by then. Raises
-        OperationalError.
+        """Take the lock; return whether it is held now.
+
+        What its last holder had begun has ended by then. Raises OperationalError.
         """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:
@@ -334,12 +332,12 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # raised again: half a lock is none
+                # Raised again: half a lock is none.
                 self.release()
                 raise
 
     def check(self) -> None:
-        """Raises OperationalError where the lock was lost."""
+        """Raise OperationalError where the lock was lost."""
         session = self._session
         if session is None:
             raise OperationalError("the lock is not held")

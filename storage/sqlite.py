@@ -31,8 +31,9 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
-    """Who wrote a file may have put functions into its views, triggers and checks: those with
-    effects are not called.
+    """Refuse functions with side effects that a file's views, triggers and checks call.
+
+    Whoever wrote the file may have put them there.
     """
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
@@ -41,19 +42,18 @@ def _distrust_schema(connection: apsw.Connection) -> None:
 apsw.connection_hooks.append(_distrust_schema)
 
 
-class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
-    """WAL with synchronous=FULL: an acknowledged write survives a power cut. One writer at a time,
-    taken at BEGIN (IMMEDIATE).
+class SQLite(PooledDatabase, APSWDatabase):
+    """A pooled SQLite database with one writer at a time, whose commits survive a power cut.
 
-    apsw brings its own SQLite (3.54): versions before 3.51.3 can lose committed writes when two
-    connections checkpoint a WAL. STRICT tables know four types only, so the column types of other
-    databases are mapped here.
+    The journal is a WAL with synchronous=FULL; BEGIN IMMEDIATE takes the write lock. apsw brings
+    its own SQLite: versions before 3.51.3 can lose committed writes when two connections
+    checkpoint a WAL. STRICT tables know few types, so those of other databases are mapped.
     """
 
     engine = "sqlite"
     # The debug mode, for tests: a write beside a query that was not read to its end is refused.
-    # In WAL mode such a query holds an old snapshot, and the first commit by anybody else makes
-    # the write fail at once, however long busy_timeout is.
+    # In WAL mode such a query holds an old snapshot, and the next commit by anybody else makes the
+    # write fail at once, however long busy_timeout is.
     watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
@@ -83,7 +83,7 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
 
     def _add_conn_hooks(self, conn: Any) -> None:
         super()._add_conn_hooks(conn)
-        # the migration history's timestamps are the only datetimes
+        # The migration history has the only datetimes.
         conn.convert_binding = _bind
 
     def _is_closed(self, conn: Any) -> bool:
@@ -94,8 +94,10 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
             return True
 
     def begin(self, lock_type: str | None = None) -> None:
-        """Writers of this process wait for each other here: SQLite's own way of waiting, to sleep
-        and look again, leaves the disk idle meanwhile.
+        """Begin a transaction as the one writer.
+
+        Writers of this process wait for each other here: SQLite itself would sleep and try again,
+        with the disk idle meanwhile.
         """
         self.check_queries("a transaction")
         end = time.monotonic() + self.busy_ms / 1000
@@ -107,14 +109,15 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
             with self._noting(), self._until(end):
                 super().begin(lock_type)
         except BaseException:
-            # raised again: whoever waits for this turn gets it
+            # Raised again: whoever waits for this turn gets it.
             self._pass_on()
             raise
 
     @contextlib.contextmanager
     def _until(self, end: float) -> Iterator[None]:
-        """Inside, other processes are waited for until `end` (monotonic seconds): both kinds of
-        waiting share one deadline.
+        """Wait for other processes until `end` (monotonic seconds) inside.
+
+        So waiting for this process's writers and for others share one deadline.
         """
         connection, impatient = self.connection(), getattr(self._mine, "impatient", False)
         connection.set_busy_timeout(
@@ -127,10 +130,11 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
+        """Remember why a write failed, for health."""
         try:
             yield
         except OperationalError as error:
-            # whoever does not wait is told nothing by a lock
+            # To who does not wait, a lock is no trouble.
             if self.is_busy(error) and not getattr(self._mine, "impatient", False):
                 self.writes.fail(name_trouble(error, Path(self.database).parent))
             raise
@@ -148,6 +152,7 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
             self._pass_on()
 
     def _pass_on(self) -> None:
+        """Let the next writer of this process begin."""
         if getattr(self._mine, "turn", False):
             self._mine.turn = False
             self._turn.release()
@@ -165,8 +170,9 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
             return super().execute_sql(sql, params)
 
     def find_trouble(self) -> str | None:
-        """Why nothing can be written just now, a word of TROUBLES, or None. Writes nothing: the
-        lock is tried and let go of.
+        """Return why nothing can be written just now, a key of TROUBLES, or None.
+
+        Writes nothing: the write lock is tried and freed.
         """
         folder, now = Path(self.database).parent, time.monotonic()
         free, tried, last = find_free(folder), self._try_lock(), self.writes.trouble
@@ -198,7 +204,7 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
         return None
 
     def check_queries(self, what: str) -> None:
-        """In the debug mode, raise OpenQuery where this thread has a query open before `what`."""
+        """In debug mode, raise OpenQuery where this thread has a query open before `what`."""
         for cursor in self._list_cursors() if self.watchful else ():
             with contextlib.suppress(
                 apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
@@ -207,27 +213,28 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
     def check_idle(self, what: str) -> None:
-        """In the debug mode, raise OpenQuery where this thread has a query or transaction open."""
+        """In debug mode, raise OpenQuery where this thread has a query or transaction open."""
         self.check_queries(what)
         if self.watchful and self.in_transaction():
             raise OpenQuery(f"{what} inside a transaction")
 
     def _list_cursors(self) -> weakref.WeakSet[Any]:
-        """This thread's cursors that somebody still holds."""
+        """This thread's cursors that are still referenced."""
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()
         cursors: weakref.WeakSet[Any] = self._mine.cursors
         return cursors
 
     def data_version(self) -> Hashable:
-        """What changes with every commit of anybody. SQLite leaves out a connection's own
-        (sqlite.org/pragma.html), hence one that never writes.
+        """Return a value that changes with every commit of anybody.
+
+        `PRAGMA data_version` leaves out a connection's own commits, so one that never writes asks.
         """
         with self._watch_lock, __exception_wrapper__:
             if self._watch is None:
                 self._watch = apsw.Connection(self.database)
                 self._watch.set_busy_timeout(self.busy_ms)
-            # another connection counts anew
+            # With the connection, because another one counts anew.
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_all(self) -> None:
@@ -251,8 +258,9 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
-        """Inside, what is overwritten is overwritten in the file too; afterwards the write-ahead
-        log is emptied, as soon as nobody reads an older state.
+        """Inside, deleted content is overwritten with zeros; afterwards the WAL is emptied.
+
+        Emptying waits for readers of an older state.
         """
         self.execute_sql("PRAGMA secure_delete = 1")
         try:
@@ -263,10 +271,11 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Nothing to guard against: a FileLock is held until the process lets go of it."""
+        """Nothing to check: a FileLock cannot be lost while its process lives."""
         yield
 
     def lock(self, name: str) -> FileLock:
+        """The lock of this name, `jobs` or `work`, of all processes on this database."""
         return FileLock(Path(self.database).with_name(f"{name}.lock"))
 
     @staticmethod
@@ -284,13 +293,13 @@ class SQLite(PooledDatabase, APSWDatabase):  # type: ignore[misc]
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """[(what, bytes), ...]"""
+        """[(what, bytes), ...] of what the database takes on its disk."""
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
 
 
 class OpenQuery(RuntimeError):
-    """A query was left open where something slow or a write follows: a fault of ours."""
+    """A programming error: a query was left open before something slow or a write."""
 
 
 def _bind(cursor: Any, number: int, value: Any) -> str:

@@ -1,6 +1,4 @@
-"""Why nothing can be written or read just now, in words for people; what became of a process's last
-write.
-"""
+"""Why the database cannot be read or written just now, in words for people."""
 
 import errno
 import shutil
@@ -10,7 +8,7 @@ from pathlib import Path
 import apsw
 from peewee import OperationalError
 
-# What people are told, in place of an error of a library.
+# What people are told instead of a library's error.
 TROUBLES = {
     "disk_full": "the disk of this instance is full",
     "read_only": "the database or its disk is read-only",
@@ -18,10 +16,9 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "what this instance keeps its data in cannot be reached",
 }
-# With less free nothing is expected to be written; with so much, a disk that was full is tried
-# again.
+# Bytes: with less free no write is expected to succeed; with so much, a full disk is tried again.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
-# How long a lock that is met each time is taken for somebody's ordinary write.
+# For so long a lock that is met again and again may be an ordinary write.
 LOCKED_SECONDS = 2
 CAUSES = (
     (apsw.FullError, "disk_full"),
@@ -32,11 +29,11 @@ CAUSES = (
 
 
 class TurnMissed(OperationalError):
-    """Other writers of this process took longer than may be waited for."""
+    """Other writers of this process took longer than the busy timeout."""
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
-    """Name, as a word of TROUBLES, the error that kept something from being read or written."""
+    """Return the key of TROUBLES for an error of reading or writing."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TurnMissed):
@@ -47,7 +44,7 @@ def name_trouble(error: BaseException, folder: Path) -> str:
             return "disk_full"
         for kinds, word in CAUSES:
             if isinstance(cause, kinds):
-                # a full disk shows as a failing one where a file beside the database cannot grow
+                # A full disk looks like a failing one where a file beside the database cannot grow.
                 return (
                     "disk_full" if word == "disk_error" and find_free(folder) < DISK_FLOOR else word
                 )
@@ -61,8 +58,9 @@ def find_free(folder: Path) -> int:
 
 
 class Writes:
-    """What became of the last write of this process: the word of its trouble, or None, and when
-    (monotonic seconds).
+    """The outcome of this process's last write: a key of TROUBLES or None, and when.
+
+    Times are monotonic seconds.
     """
 
     def __init__(self) -> None:

@@ -1,15 +1,24 @@
 """Flask, without the work that this application has no use for."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response
+
+if TYPE_CHECKING:
+    from web.api.stream import Tail
+    from web.server.cache import ListCache
 
 UNKEPT = {"Cache-Control": "no-store"}
 
 
 class Application(Flask):
-    """A Flask whose functions are all synchronous."""
+    """A Flask whose functions are all synchronous, and what its requests share (app.py)."""
+
+    list_cache: "ListCache"
+    caller_cache: "ListCache"
+    health_cache: "ListCache"
+    tail: "Tail"
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         # Flask asks each function at each request whether it is a coroutine: a tenth of its time.
