@@ -76,7 +76,9 @@ class Key(Base):
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="keys")
+    owner_id: int
     bot = ForeignKeyField(Bot, null=True, backref="keys")
+    bot_id: int | None
     scope = TextField()
     name = TextField(default="")
     prefix = TextField()

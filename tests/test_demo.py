@@ -332,7 +332,7 @@ def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
 def test_events_of_the_stream_say_so():
     raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
     assert (
-        demonstration.mark_event(raw)
+        demonstration.mark_events(raw)
         == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n:'
         b" nothing new\n\n"
     )

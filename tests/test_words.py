@@ -91,7 +91,7 @@ def test_an_amount_keeps_every_digit_and_shows_its_sign(number, said):
     ],
 )
 def test_coverage_is_said_in_a_sentence(change, said):
-    assert words.say_coverage({**COMPLETE, **change}, NOW) == said
+    assert words.describe_coverage({**COMPLETE, **change}, NOW) == said
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_coverage_is_said_in_a_sentence(change, said):
 )
 def test_a_result_says_how_many_sales_it_stands_on(matched, partial, unmatched, said):
     assert (
-        words.say_results(
+        words.describe_results(
             {"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}
         )
         == said

@@ -1,107 +1,96 @@
-"""What other sites show of a post or an influencer: the card a link unfolds to (Open Graph), and
+"""What other sites show of a post or a bot: the Open Graph card that a link unfolds to, and
 /embed/{id}, the one page that may be framed.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Flask, Response, current_app, request
+from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import timeline
+from web.api.serialize import Json
 from web.site import words
+from web.site.forms import settings
 
 blueprint = Blueprint("cards", __name__)
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
-GONE = "The operator took these words down."
+TAKEN_DOWN = "The operator took these words down."
 FRAMED_POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 )
 
 
-@dataclass(frozen=True)
-class Card:
-    """Title, description and kind (`article` or `profile`) of a page, all text."""
+class Card(NamedTuple):
+    """The Open Graph title, description and type (`article` or `profile`) of a page, as text."""
 
     title: str
     description: str
     kind: str
 
 
-def init_app(app):
+def init_app(app: Flask) -> None:
     app.jinja_env.filters.update(card_of_post=card_of_post, card_of_bot=card_of_bot)
+    app.jinja_env.globals["TAKEN_DOWN"] = TAKEN_DOWN
 
 
-def card_of_post(post):
-    """Whoever shows a card shortens it from behind: this instance's label comes first, the bot's
-    words last.
-    """
-    return Card(
-        write_title(post),
-        f"{say_trust(post)} {_cut(post['body'] or GONE, MAX_DESCRIPTION)}",
-        "article",
-    )
+def card_of_post(post: Json) -> Card:
+    # Sites cut a card at its end, so the label comes first and the bot's words last.
+    description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
+    return Card(write_title(post), description, "article")
 
 
-def card_of_bot(bot):
-    """`bot` as the interface shows it."""
-    if bot["wallet"] and bot["results"]:
-        said = (
-            f"{words.signed(bot['results']['realizedSol'])} SOL realised,"
-            f" {words.say_results(bot['results'])}; history"
-            f" {words.COVERAGE[bot['coverage']['state']]}."
+def card_of_bot(bot: Json) -> Card:
+    description = f"{_describe_record(bot)} {_cut(bot['bio'], MAX_DESCRIPTION)}".strip()
+    return Card(f"{words.plain(bot['name'])} on Candor", description, "profile")
+
+
+def _describe_record(bot: Json) -> str:
+    """Return the results of a bot, or why it has none, in a sentence."""
+    results = bot["results"]
+    if bot["wallet"] and results:
+        coverage = words.COVERAGE[bot["coverage"]["state"]]
+        return (
+            f"{words.signed(results['realizedSol'])} SOL realised,"
+            f" {words.describe_results(results)}; history {coverage}."
         )
-    else:
-        said = f"Performance not verified: {_say_why(bot)}."
-    return Card(
-        f"{words.plain(bot['name'])} on Candor",
-        f"{said} {_cut(bot['bio'], MAX_DESCRIPTION)}".strip(),
-        "profile",
-    )
-
-
-def _say_why(bot):
     if bot["resultsReason"]:
-        return words.UNRANKED[bot["resultsReason"]]
-    return "its wallet was not looked at yet" if bot["wallet"] else "no wallet is connected"
+        reason = words.UNRANKED[bot["resultsReason"]]
+    else:
+        reason = "its wallet was not looked at yet" if bot["wallet"] else "no wallet is connected"
+    return f"Performance not verified: {reason}."
 
 
-def write_title(post):
-    """The label comes first: no name is sly enough to hide it."""
-    return (
-        f"[{words.trust_of(post).label}] {words.plain(post['botName'])}:"
-        f" {_cut(post['body'] or GONE, MAX_TITLE)}"
-    )
+def write_title(post: Json) -> str:
+    """Return the title of a post. The label comes first, where no name can push it out of sight."""
+    name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
+    return f"[{words.trust_of(post).label}] {name}: {text}"
 
 
-def say_trust(post):
+def describe_trust(post: Json) -> str:
+    """Return the label of a post and the reason for it."""
     trust = words.trust_of(post)
     return f"{trust.label.capitalize()}. {trust.detail}"
 
 
-def _cut(text, longest):
-    """On one line, at most so long."""
+def _cut(text: str, max_length: int) -> str:
+    """Return the text on one line, shortened to at most `max_length` characters."""
     line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
 @blueprint.get("/embed/<uid>")
-def show_embedded(uid):
-    """Rendered without what pages know of their reader: no session is looked at, no cookie set,
-    nothing can be clicked but a way out.
-    """
-    post, config = timeline.find_post(uid), current_app.config["CANDOR"]
+def show_embedded(uid: str) -> ResponseReturnValue:
+    """Render a post for a frame: without a session or a cookie, and with one link, out of it."""
+    post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
-    html = current_app.jinja_env.get_template("embed.html").render(
-        post=post, trust=words.trust_of(post), config=config, gone=GONE
-    )
-    response = Response(
-        html,
-        headers={
-            "Content-Security-Policy": FRAMED_POLICY,
-            "Cross-Origin-Resource-Policy": "cross-origin",
-            "Cache-Control": "no-cache",
-        },
-    )
+    # flask.render_template would run the context processors, and they read the session.
+    template = current_app.jinja_env.get_template("embed.html")
+    html = template.render(post=post, trust=words.trust_of(post), config=settings())
+    response = Response(html)
+    response.headers["Content-Security-Policy"] = FRAMED_POLICY
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    response.headers["Cache-Control"] = "no-cache"
     response.add_etag()
     return response.make_conditional(request)

@@ -1,14 +1,17 @@
-"""What all pages of creators share: whose they are, and that no cache keeps them. Every change is a
-form that web.server.sessions lets in.
+"""What all pages of an owner share: who may open them, and that no cache keeps them. Their forms
+are checked by web.server.sessions.
 """
 
+from collections.abc import Callable
 from functools import wraps
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
+from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError
 
 from accounts import influencers
 from accounts.problem import Problem
+from models import Bot, Owner
 from web.server import sessions
 from web.site.forms import read_known_fields, without_secrets
 
@@ -17,23 +20,22 @@ blueprint.before_request(sessions.check_sender)
 
 
 @blueprint.after_request
-def keep_nothing(response):
-    """Pages of a creator are not for a cache, not even the browser's own."""
+def forbid_caching(response: Response) -> Response:
+    """Keep an owner's pages out of every cache, the browser's own included."""
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 @blueprint.app_errorhandler(CSRFError)
-def answer_stale_form(error):
-    """The form's token and this browser's cookie do not belong together: what was typed is offered
-    again with a new token.
-    """
-    typed = list(without_secrets(read_known_fields(request.form)).items())
-    return render_template("stale.html", typed=typed, action=request.path), 400
+def show_stale_form(error: CSRFError) -> ResponseReturnValue:
+    """Offer what was typed again, with a token that matches this browser's cookie."""
+    fields = without_secrets(read_known_fields(request.form))
+    return render_template("stale.html", fields=fields, action=request.path), 400
 
 
-def require_owner():
-    owner = sessions.find_owner()
+def require_owner() -> Owner:
+    """Return the owner whom this browser is signed in as. Problem `not_creator` without one."""
+    owner: Owner | None = sessions.find_owner()
     if owner is None:
         raise Problem(
             "not_creator",
@@ -43,24 +45,30 @@ def require_owner():
     return owner
 
 
-def managing(view):
-    """A view of an influencer that only its creator's browser may have; it gets the Bot."""
+def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], ResponseReturnValue]:
+    """Decorate a view of a bot that only its owner's browser may open; it gets the Bot."""
 
     @wraps(view)
-    def check_and_view(uid):
+    def check_and_view(uid: str) -> ResponseReturnValue:
         bot = influencers.find_bot(uid)
         if bot.owner_id != require_owner().id:
             raise Problem(
                 "not_creator",
-                "this influencer belongs to somebody else; if it is yours, its recovery code signs"
-                " this browser in",
+                "this bot belongs to somebody else; if it is yours, its recovery code signs this"
+                " browser in",
             )
         return view(bot)
 
     return check_and_view
 
 
-def render_confirm(heading, said, button, back, overlap=False):
+def render_confirm(
+    heading: str, text: str, button: str, back: str, overlap: bool = False
+) -> ResponseReturnValue:
+    """Render a page that asks before something is destroyed.
+
+    `back`: the address of the way out; `overlap`: whether to ask how long an old key works on.
+    """
     return render_template(
-        "confirm.html", heading=heading, said=said, button=button, back=back, overlap=overlap
+        "confirm.html", heading=heading, text=text, button=button, back=back, overlap=overlap
     )

@@ -1,72 +1,73 @@
-"""What an instance of `app.py demo` says besides: every object is marked, and nothing links to an
-explorer, which would know none of it.
+"""The marks of a demonstration (`app.py demo`): every JSON object says that it is one, and nothing
+links to an explorer, which would know none of its transactions.
 
-The only place that does so, on the way out; an instance over real data never loads it.
+Answers are marked on their way out, here and nowhere else. An instance over real data does not
+install this.
 """
 
 import re
+from typing import Any
 
 import orjson
-from flask import request
+from flask import Flask, Response, request
 
-# blueprints whose answers are objects; not the interface's description
-MARKED = (
-    "v1",
-    "legacy",
-    "health",
-    "feeds",
-)
-LINKS = ("explorerUrl", "pairUrl")
-# an Atom entry's receipt
-RELATED = re.compile(rb'<link rel="related" [^>]*/>')
-# JSON Feed 1.1: members of one's own begin with an underscore
+from web.api.serialize import Json
+
+# Blueprints whose answers are objects; the API's description is not among them.
+MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds")
+LINK_FIELDS = ("explorerUrl", "pairUrl")
+RECEIPT_LINK = re.compile(rb'<link rel="related" [^>]*/>')
+ATOM_MARK = b'<category term="demonstration" /></entry>'
+# JSON Feed 1.1 lets members of one's own begin with an underscore.
 FEED_EXTENSION = "_candor"
 
 
-def init_app(app):
+def init_app(app: Flask) -> None:
     app.after_request(mark_answer)
     app.jinja_env.globals["explorer_url"] = lambda signature: "(demonstration)"
 
 
-def mark_answer(response):
-    if request.blueprint not in MARKED or response.status_code == 304:
+def mark_answer(response: Response) -> Response:
+    """Mark an answer by its media type."""
+    if request.blueprint not in MARKED_BLUEPRINTS or response.status_code == 304:
         return response
     if response.mimetype == "text/event-stream":
-        response.response = map(mark_event, response.response)
+        response.response = map(mark_events, response.response)  # type: ignore[arg-type]
     elif response.mimetype in ("application/json", "application/feed+json"):
         response.set_data(orjson.dumps(mark(orjson.loads(response.get_data()))))
     elif response.mimetype == "application/atom+xml":
-        response.set_data(
-            RELATED.sub(b"", response.get_data()).replace(
-                b"</entry>", b'<category term="demonstration" /></entry>'
-            )
-        )
+        unlinked = RECEIPT_LINK.sub(b"", response.get_data())
+        response.set_data(unlinked.replace(b"</entry>", ATOM_MARK))
     return response
 
 
-def mark_event(raw):
-    """The bytes of some server-sent events, each datum of which is one line."""
-    lines = raw.split(b"\n")
-    return b"\n".join(
-        b"data: " + orjson.dumps(mark(orjson.loads(line[6:])))
-        if line.startswith(b"data: ")
-        else line
-        for line in lines
-    )
+def mark_events(raw: bytes) -> bytes:
+    """Mark server-sent events whose data are one line each."""
+    return b"\n".join(map(_mark_line, raw.split(b"\n")))
 
 
-def mark(shown):
-    """An answer that says so, as does every object in its lists."""
-    if not isinstance(shown, dict):
-        return shown
-    marked = _mark_inside(shown)
-    if FEED_EXTENSION in shown or "feed_url" in shown:
+def _mark_line(line: bytes) -> bytes:
+    if not line.startswith(b"data: "):
+        return line
+    return b"data: " + orjson.dumps(mark(orjson.loads(line[6:])))
+
+
+def mark(value: Any) -> Any:
+    """Return a JSON value in which it, if an object, and every object of its lists is marked."""
+    if not isinstance(value, dict):
+        return value
+    marked = _mark_members(value)
+    if FEED_EXTENSION in value or "feed_url" in value:
         marked.pop("external_url", None)
-        return {**marked, FEED_EXTENSION: {**shown.get(FEED_EXTENSION, {}), "demonstration": True}}
+        return {**marked, FEED_EXTENSION: {**value.get(FEED_EXTENSION, {}), "demonstration": True}}
     return {**marked, "demonstration": True}
 
 
-def _mark_inside(value):
+def _mark_members(value: Json) -> Json:
+    return {name: None if name in LINK_FIELDS else _mark_member(one) for name, one in value.items()}
+
+
+def _mark_member(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: None if name in LINKS else _mark_inside(one) for name, one in value.items()}
+        return _mark_members(value)
     return [mark(one) for one in value] if isinstance(value, list) else value

@@ -1,68 +1,81 @@
-"""/docs and the pages below it. Each is drawn once for each kind of reader."""
+"""/docs and the pages below it, each rendered once for readers who are signed in and once for those
+who are not.
+"""
 
 import functools
+from collections.abc import Callable
+from typing import Any, cast
 
 from flask import Blueprint, current_app, render_template, session
+from flask.blueprints import BlueprintSetupState
+from flask.typing import ResponseReturnValue
 
 from accounts.problem import CODES, Problem
 from web.site import reference, words
+from web.site.forms import settings
 from web.site.pages import add_etag
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
 MAX_PAGES = 32
+# Renders a template for readers who are signed in, or not, from pairs of names and values.
+Render = Callable[[str, bool, tuple[tuple[str, str], ...]], str]
 
 
 @blueprint.record
-def keep_pages(state):
-    """Give each application its own pages: they name its settings."""
-    state.app.draw_manual = functools.lru_cache(MAX_PAGES)(draw_manual)
+def keep_pages(state: BlueprintSetupState) -> None:
+    """Give each application a cache of its own: the pages name its settings."""
+    state.app.extensions["documentation"] = functools.lru_cache(MAX_PAGES)(render_page)
     state.app.jinja_env.globals["find_group"] = reference.find_group
 
 
 @blueprint.get("/docs")
-def show_docs():
-    return draw_once("docs.html", *reference.find_ids().items())
+def show_docs() -> ResponseReturnValue:
+    return render_once("docs.html", **reference.find_ids())
 
 
 @blueprint.get("/docs/fields")
-def show_fields():
-    return draw_once("shapes.html")
+def show_fields() -> ResponseReturnValue:
+    return render_once("shapes.html")
 
 
 @blueprint.get("/docs/fields/<group>")
-def show_fields_of(group):
+def show_fields_of(group: str) -> ResponseReturnValue:
     if group not in reference.GROUPS:
         raise Problem("not_found", "there is no such group of fields")
-    return draw_once("shape_group.html", group)
+    return render_once("shape_group.html", group=group)
 
 
 @blueprint.get("/docs/errors")
-def show_errors():
-    return draw_once("errors.html")
+def show_errors() -> ResponseReturnValue:
+    return render_once("errors.html")
 
 
-def draw_once(template, *ids):
-    """A page of the documentation. It moves with the ids its examples name and with who reads it,
-    and is drawn once for each.
+def render_once(template: str, **values: str) -> str:
+    """Return a page of the documentation, from the cache unless it shows a message.
+
+    `values`: what else the page depends on, such as the ids that its examples name.
     """
-    draw = draw_manual if "_flashes" in session else current_app.draw_manual
-    return draw(template, "creator" in session, ids)
+    cached = cast(Render, current_app.extensions["documentation"])
+    render = render_page if "_flashes" in session else cached
+    return render(template, "creator" in session, tuple(values.items()))
 
 
-def draw_manual(template, _signed_in, ids):
-    config = current_app.config["CANDOR"]
-    shown = {
-        "docs.html": lambda: {
-            "settings": config,
-            "routes": reference.list_routes(config.base_url),
-            "trust": words.TRUST,
-        },
-        "shapes.html": lambda: {"groups": reference.list_shapes(config.base_url)},
-        "shape_group.html": lambda: {
-            "group": ids[0],
-            "shapes": reference.list_shapes(config.base_url)[ids[0]],
-        },
-        "errors.html": lambda: {"codes": CODES, "advice": words.ADVICE},
-    }
-    return render_template(template, **shown[template]())
+def render_page(template: str, signed_in: bool, values: tuple[tuple[str, str], ...]) -> str:
+    """Render a page. `signed_in` and `values` are the cache's key; the templates' own knowledge of
+    the session is what makes the first a part of it.
+    """
+    return render_template(template, **_find_contents(template, dict(values)))
+
+
+def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
+    config = settings()
+    if template == "docs.html":
+        routes = reference.list_routes(config.base_url)
+        return {"settings": config, "routes": routes, "trust": words.TRUST}
+    if template == "errors.html":
+        return {"codes": CODES, "advice": words.ADVICE}
+    groups = reference.list_shapes(config.base_url)
+    if template == "shapes.html":
+        return {"groups": groups}
+    return {"group": values["group"], "shapes": groups[values["group"]]}

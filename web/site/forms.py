@@ -1,10 +1,12 @@
-"""What forms of creators hold: reading what was typed, checking it, showing it again.
+"""What owners' forms have in common: reading what was typed, checking it, showing it again.
 
-A refused form is shown again with what was typed and the reason beside its field; a refused wallet
-is emptied, for it may be a secret, and so is what holds one.
+A refused form is shown again with what was typed and the reason beside its field. A refused wallet
+is emptied, for it may be a secret, and so is every field that looks like one.
 """
 
 import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import orjson
 from flask import current_app, request
@@ -13,9 +15,10 @@ from accounts import influencers
 from accounts.fields import holds_secret
 from accounts.names import check_name
 from accounts.problem import Problem
-from voice import builtin as speech
+from config import Config
+from voice import builtin
 
-# how each is written in its field
+# Fields that hold a list, with what separates its items.
 LISTS = {
     "style": r"[,\n]",
     "adjectives": r"[,\n]",
@@ -23,12 +26,13 @@ LISTS = {
     "catchphrases": r"\n",
 }
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
+# Trades that the preview of a voice tells of.
 SAMPLES = (
     {"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
     {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"},
 )
-# Of a form whose token is stale: fields that may hold a pasted secret (wallet, prove, signature,
-# code) are left out.
+# Offered again from a form whose token is stale. Fields that may hold a pasted secret (wallet,
+# prove, signature, code) are left out.
 STALE_FIELDS = (
     "name",
     "bio",
@@ -50,81 +54,77 @@ STALE_FIELDS = (
 MAX_TYPED_TEXT = 8_000
 # A body and its reason at their longest.
 MAX_STALE_TEXT = 8_500
+# What was typed, or what is wrong with it, by field.
+Texts = dict[str, str]
 
 
-def settings():
-    return current_app.config["CANDOR"]
+def settings() -> Config:
+    return cast(Config, current_app.config["CANDOR"])
 
 
-def check_registration():
+def check_registration() -> None:
+    """Refuse where only the operator creates bots."""
     if settings().registration == "closed":
-        raise Problem(
-            "registration_closed", "this instance takes new influencers from its operator only"
-        )
+        raise Problem("registration_closed", "only the operator of this instance creates bots")
 
 
-def read_known_fields(form):
-    """{name: text} of fields that forms here have, as long as they are not longer in all than what
-    anybody types: nobody has shown yet that this sender was ever here, so its text is measured
-    before it is read.
+# ---- reading -------------------------------------------------------------------------------------
+def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
+    """Return the named fields of a form, the present request's by default, with the API's line
+    breaks.
+    """
+    form = request.form if form is None else form
+    return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
+
+
+def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the voice typed into its fields, as influencers.check_voice takes it."""
+    voice: dict[str, Any] = {
+        name: text for name, text in read_texts("tone", "emoji", form=form).items() if text.strip()
+    }
+    for name, text in read_texts(*LISTS, form=form).items():
+        voice[name] = [part.strip() for part in re.split(LISTS[name], text) if part.strip()]
+    return voice
+
+
+def read_known_fields(form: Mapping[str, str]) -> Texts:
+    """Return the STALE_FIELDS of a form, nothing if they are longer than anybody types.
+
+    This sender has not shown that it was ever here, so the text is measured before it is looked at.
     """
     given = {name: form[name] for name in STALE_FIELDS if name in form}
     return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
 
 
-def read_texts(*names, form=None):
-    """What was typed, with the line breaks of the interface."""
-    form = request.form if form is None else form
-    return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
-
-
-def without_secrets(typed, errors=None):
-    """What may be shown in a form again. What is longer than any field takes is not looked into,
-    and not shown.
+def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
+    """Return the fields as they may be shown again: empty where one is a refused wallet, looks like
+    a secret, or is too long to be looked at.
     """
+    refused_wallet = "wallet" if "wallet" in (errors or {}) else None
     return {
-        name: (
-            ""
-            if (name == "wallet" and name in (errors or {}))
-            or len(text) > MAX_TYPED_TEXT
-            or holds_secret(text)
-            else text
-        )
+        name: "" if name == refused_wallet or _may_be_secret(text) else text
         for name, text in typed.items()
     }
 
 
-def read_voice(form=None):
-    """The voice as typed in its fields, as accounts.check_voice takes it."""
-    lists = {
-        name: [part.strip() for part in re.split(LISTS[name], text) if part.strip()]
-        for name, text in read_texts(*LISTS, form=form).items()
-    }
-    return {
-        **{
-            name: text
-            for name, text in read_texts("tone", "emoji", form=form).items()
-            if text.strip()
-        },
-        **lists,
-    }
+def _may_be_secret(text: str) -> bool:
+    return len(text) > MAX_TYPED_TEXT or holds_secret(text)
 
 
-def write_samples(voice):
-    """What this voice might say of SAMPLES; nothing while it is one that would be refused."""
+def write_samples(voice: dict[str, Any]) -> list[str]:
+    """Return what this voice might say of SAMPLES; nothing for a voice that would be refused."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:
         return []
-    return [speech.write(persona, facts, seed=f"{persona}") for facts in SAMPLES]
+    return [builtin.write(persona, facts, seed=f"{persona}") for facts in SAMPLES]
 
 
-def find_errors(**checks):
-    """{field: message} of the checks that refuse; the check of `field` may also name another field
-    of its own.
-    """
-    errors = {}
-    for check in checks.values():
+# ---- refusing ------------------------------------------------------------------------------------
+def find_errors(*checks: Callable[[], object]) -> Texts:
+    """Run all checks and return {field: message} of those that refuse."""
+    errors: Texts = {}
+    for check in checks:
         try:
             check()
         except Problem as problem:
@@ -132,26 +132,26 @@ def find_errors(**checks):
     return errors
 
 
-def list_errors(problem):
-    """{field: message}; a refusal that names no field stands above the form, under ''."""
+def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
+    """Check name, bio and voice. The present name is accepted even if today's rules refuse it."""
+    return find_errors(
+        lambda: texts["name"].strip() == present_name or check_name(texts["name"]),
+        lambda: influencers.check_bio(texts["bio"]),
+        lambda: influencers.check_voice(read_voice()),
+    )
+
+
+def list_errors(problem: Problem) -> Texts:
+    """Return {field: message}; a refusal that names no field stands under ''."""
     return {one["field"]: as_sentence(one["message"]) for one in problem.errors} or {
         "": as_sentence(problem.detail)
     }
 
 
-def first_error(problem):
-    """The message of the first field that was refused, or of the whole."""
+def first_error(problem: Problem) -> str:
+    """Return the message of the first refused field, or of the whole."""
     return next(iter(list_errors(problem).values()))
 
 
-def as_sentence(message):
+def as_sentence(message: str) -> str:
     return message[:1].upper() + message[1:] + ("" if message.endswith(".") else ".")
-
-
-def find_profile_errors(texts, present=None):
-    """`present`: the name it has, which may be one of before today's rules."""
-    return find_errors(
-        name=lambda: texts["name"].strip() == present or check_name(texts["name"]),
-        bio=lambda: influencers.check_bio(texts["bio"]),
-        voice=lambda: influencers.check_voice(read_voice()),
-    )

@@ -1,61 +1,69 @@
-"""/skill.md and /llms.txt: this instance explained to programs, with its own address, limits and,
-where `bot` names one, influencer.
+"""/skill.md and /llms.txt: this instance explained to programs, with its own address and limits.
+The parameter `bot` of the first names the bot that it is written for.
 
-Nothing in them was written by a stranger: an influencer appears by its id and wallet only, never by
-its name.
+Nothing in them was written by a stranger: a bot appears by its id and wallet, never by its name.
 """
 
 import functools
+from typing import NamedTuple
 
-from flask import Blueprint, Response, current_app, render_template, request
+from flask import Blueprint, Response, render_template, request
+from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from web.api import openapi, queries
+from config import Config
+from web.api import queries
+from web.api.operations import OPERATIONS
 from web.api.stream import PLACES
+from web.site.forms import settings
 
 blueprint = Blueprint("guides", __name__)
+MAX_GUIDES = 64
+
+
+class GuidedBot(NamedTuple):
+    """The bot that a guide is written for."""
+
+    id: str
+    wallet: str | None
 
 
 @blueprint.get("/skill.md")
-def show_skill():
-    return respond(
-        "skill.md", "text/markdown; charset=utf-8", bot=find_bot(request.args.get("bot"))
-    )
+def show_skill() -> ResponseReturnValue:
+    bot = find_bot(request.args.get("bot"))
+    return respond("skill.md", "text/markdown; charset=utf-8", bot)
 
 
 @blueprint.get("/llms.txt")
-def show_llms():
+def show_llms() -> ResponseReturnValue:
     return respond("llms.txt", "text/plain; charset=utf-8")
 
 
-def find_bot(uid):
-    """{id, wallet} of the influencer the guide is written for, or None."""
-    row = queries.find_bot(uid) if uid else None
-    if uid and row is None:
-        raise Problem("not_found", "there is no such influencer")
-    return row and {"id": row.uid, "wallet": row.address}
+def find_bot(uid: str | None) -> GuidedBot | None:
+    """Return the bot of this id. None for no id, Problem `not_found` for an unknown one."""
+    if not uid:
+        return None
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such bot")
+    return GuidedBot(row.uid, row.address)
 
 
-def respond(template, content_type, bot=None):
-    named = tuple(bot.items()) if bot else ()
-    text = draw(current_app.config["CANDOR"], template, named)
-    response = Response(
-        text, content_type=content_type, headers={"Cache-Control": "public, max-age=300"}
-    )
+def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> ResponseReturnValue:
+    response = Response(render_guide(settings(), template, bot), content_type=content_type)
+    response.headers["Cache-Control"] = "public, max-age=300"
     response.add_etag()
     return response.make_conditional(request)
 
 
-@functools.lru_cache(64)
-def draw(config, template, named):
-    """The guide's text, drawn once for each influencer and wallet it names."""
-    allowance = ", ".join(f"{most:,} per {window}" for window, most in config.allowance)
+@functools.lru_cache(MAX_GUIDES)
+def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
     return render_template(
         template,
         config=config,
-        allowance=allowance,
+        allowance=", ".join(f"{limit:,} per {window}" for window, limit in config.allowance),
         url=config.base_url,
-        operations=openapi.OPERATIONS,
+        operations=OPERATIONS,
         streams=PLACES,
-        bot=dict(named) or None,
+        bot=bot,
     )

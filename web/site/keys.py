@@ -1,45 +1,50 @@
-"""API keys on the pages of creators: listed, shown once, revoked, rotated."""
+"""API keys on an owner's pages: listed, shown once, revoked, rotated."""
 
 from flask import current_app, flash, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 
 from accounts import api_keys
 from accounts.problem import Problem
+from models import Key, Owner
 from web.site.creator import blueprint, render_confirm, require_owner
 from web.site.forms import as_sentence, settings
 
-# hours a rotated key works on -> ms
-OVERLAPS = {"0": 0, "1": 3_600_000, "24": 86_400_000}
+HOUR_MS = 3_600_000
+# The choices of a form: for how long a rotated key works on.
+OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
-def list_keys(owner):
-    """All keys of an owner; when each was last used is told by the counters."""
-    return api_keys.list_keys(owner, current_app.allowance.find_uses())
+def list_keys(owner: Owner) -> list[Key]:
+    """List all keys of an owner, with their last uses from the rate-limit counters."""
+    return api_keys.list_keys(owner, current_app.allowance.find_uses())  # type: ignore[attr-defined]
 
 
-def find_own_key(uid):
+def find_own_key(uid: str) -> Key:
+    """Return the key of this id. Problem `not_found` for a key of another owner."""
     key = api_keys.find_key(uid)
     if key.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such key in your account")
     return key
 
 
-def render_key(made, back, **values):
+def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
+    """Render the page that shows a key, this once."""
     scope = "publishing key" if made.key.scope == "publish" else "read key"
     return render_template(
         "secret.html",
         key=made.text,
         scope=made.key.scope,
         heading=f"Your new {scope}",
-        back=url_for(f"studio.{back}", **values),
+        back=find_page_of(made.key),
         base_url=settings().base_url,
-        said="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.",
+        text="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.",
     )
 
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
-def revoke_key(uid):
+def revoke_key(uid: str) -> ResponseReturnValue:
     key = find_own_key(uid)
-    back = place_of(key)
+    back = find_page_of(key)
     if request.method != "POST":
         return render_confirm(
             "Revoke this key?",
@@ -53,9 +58,9 @@ def revoke_key(uid):
 
 
 @blueprint.route("/keys/<uid>/rotate", methods=["GET", "POST"])
-def rotate_key(uid):
+def rotate_key(uid: str) -> ResponseReturnValue:
     key = find_own_key(uid)
-    back = place_of(key)
+    back = find_page_of(key)
     if request.method != "POST":
         return render_confirm(
             "Rotate this key?",
@@ -64,25 +69,20 @@ def rotate_key(uid):
             back,
             overlap=True,
         )
+    overlap_ms = OVERLAPS_MS.get(request.form.get("overlap", ""), 0)
     try:
-        made = api_keys.rotate_key(key, g.now, OVERLAPS.get(request.form.get("overlap", ""), 0))
+        return render_key(api_keys.rotate_key(key, g.now, overlap_ms))
     except Problem as problem:
         flash(as_sentence(problem.detail))
         return redirect(back)
-    return (
-        render_key(made, "show_manage", uid=key.bot.uid)
-        if key.bot
-        else render_key(made, "show_connect")
-    )
 
 
-def place_of(key):
-    return (
-        url_for("studio.show_manage", uid=key.bot.uid)
-        if key.bot
-        else url_for("studio.show_connect")
-    )
+def find_page_of(key: Key) -> str:
+    """Return the address of the page that lists a key."""
+    if key.bot is None:
+        return url_for("studio.show_connect")
+    return url_for("studio.show_manage", uid=key.bot.uid)
 
 
-def describe(key):
+def describe(key: Key) -> str:
     return f"{f'“{key.name}” ' if key.name else ''}{key.prefix}…{key.last4}"

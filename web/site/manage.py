@@ -4,15 +4,18 @@ import secrets
 
 import orjson
 from flask import flash, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 
 from accounts import api_keys, influencers, posts
 from accounts.problem import Problem
+from models import Bot
 from web.server import gate
 from web.site import pages
 from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import (
     LISTS,
     TONES,
+    Texts,
     find_profile_errors,
     first_error,
     list_errors,
@@ -29,117 +32,122 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 @blueprint.get("/bots/<uid>/manage")
 @managing
-def show_manage(bot):
+def show_manage(bot: Bot) -> ResponseReturnValue:
     return render_manage(bot)
 
 
-def render_manage(bot, typed=None, errors=None, status=200, headers=None):
-    """The tab Manage bot. `typed` and `errors` belong to the one form that was refused; the others
-    show what is stored.
+def render_manage(
+    bot: Bot,
+    typed: Texts | None = None,
+    errors: Texts | None = None,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> ResponseReturnValue:
+    """Render the tab. `typed` and `errors` belong to the one form that was refused; the others show
+    what is stored.
     """
     voice = orjson.loads(bot.voice)
-    stored = {
+    page = render_template(
+        "manage.html",
+        bot=pages.find_profile(bot.uid),
+        typed=_list_stored(bot) | without_secrets(typed or {}),
+        errors=errors or {},
+        keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
+        tones=TONES,
+        draft=secrets.token_hex(12),
+        samples=write_samples(read_voice() if "tone" in request.form else voice),
+    )
+    return page, status, headers or {}
+
+
+def _list_stored(bot: Bot) -> Texts:
+    """Return the bot's profile as its form writes it."""
+    voice = orjson.loads(bot.voice)
+    lists = {name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}
+    return {
         "name": bot.name,
         "bio": bot.bio,
         "tone": voice["tone"],
         "emoji": voice["emoji"],
-        **{name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS},
+        **lists,
     }
-    keys = [key for key in list_keys(bot.owner) if key.bot_id == bot.id]
-    return (
-        render_template(
-            "manage.html",
-            bot=pages.find_profile(bot.uid),
-            typed={**stored, **without_secrets(typed or {})},
-            errors=errors or {},
-            keys=keys,
-            tones=TONES,
-            draft=secrets.token_hex(12),
-            samples=write_samples(read_voice() if "tone" in request.form else voice),
-        ),
-        status,
-        headers or {},
-    )
 
 
-def back_to_manage(bot, said):
-    flash(said)
+def return_to_manage(bot: Bot, message: str) -> ResponseReturnValue:
+    """Show the tab again, with a message."""
+    flash(message)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
 
 @blueprint.post("/bots/<uid>/profile")
 @managing
-def change_profile(bot):
+def change_profile(bot: Bot) -> ResponseReturnValue:
     texts = read_texts("name", "bio", "tone", "emoji", *LISTS)
     errors = find_profile_errors(texts, bot.name)
     if errors:
         return render_manage(bot, texts, errors, 422)
+    voice = {**influencers.VOICE, **read_voice()}
     try:
-        influencers.set_profile(
-            bot, texts["name"], texts["bio"], {**influencers.VOICE, **read_voice()}
-        )
+        influencers.set_profile(bot, texts["name"], texts["bio"], voice)
     except Problem as problem:
-        return render_manage(
-            influencers.find_bot(bot.uid), texts, list_errors(problem), problem.status
-        )
-    return back_to_manage(bot, "Saved. Posts made before keep their words.")
+        unchanged = influencers.find_bot(bot.uid)
+        return render_manage(unchanged, texts, list_errors(problem), problem.status)
+    return return_to_manage(bot, "Saved. Posts made before keep their words.")
 
 
 @blueprint.post("/bots/<uid>/auto-post")
 @managing
-def switch_auto_post(bot):
+def switch_auto_post(bot: Bot) -> ResponseReturnValue:
     on = request.form.get("on") == "yes"
     influencers.set_profile(bot, auto_post=on, now=g.now)
-    return back_to_manage(
-        bot,
-        (
-            "Trades that happen from now on are told in its voice."
-            if on
-            else "Trades are no longer told automatically."
-        ),
-    )
+    if on:
+        return return_to_manage(bot, "From now on, new trades are posted in the bot’s voice.")
+    return return_to_manage(bot, "Trades are no longer posted automatically.")
 
 
 @blueprint.post("/bots/<uid>/posts")
 @managing
-def write_post(bot):
+def write_post(bot: Bot) -> ResponseReturnValue:
     texts = read_texts(*POST_FIELDS)
-    given = {name: text for name, text in texts.items() if text.strip()}
     try:
-        if bot.retired_at is not None:
-            raise Problem("bot_retired", "a retired influencer says nothing new")
-        body, sanitized = posts.parse_post(
-            {"eventId": f"studio-{request.form.get('draft', '')}", **given}
-        )
-        gate.check_posting(bot.owner_id)
-        done = posts.publish(bot.id, body, g.now, "studio", None, sanitized, settings())
+        return redirect(url_for("pages.show_one_post", uid=_publish(bot, texts).uid))
     except Problem as problem:
         errors = {
             f"post.{field}" if field else "post": message
             for field, message in list_errors(problem).items()
         }
         return render_manage(bot, texts, errors, problem.status, problem.headers)
-    return redirect(url_for("pages.show_one_post", uid=done.uid))
+
+
+def _publish(bot: Bot, texts: Texts) -> posts.Published:
+    if bot.retired_at is not None:
+        raise Problem("bot_retired", "a retired bot cannot post")
+    given = {name: text for name, text in texts.items() if text.strip()}
+    # The form's draft number keeps a form that is sent twice from posting twice.
+    event_id = f"studio-{request.form.get('draft', '')}"
+    body, sanitized = posts.parse_post({"eventId": event_id, **given})
+    gate.check_posting(bot.owner_id)
+    return posts.publish(bot.id, body, g.now, "studio", None, sanitized, settings())
 
 
 @blueprint.post("/bots/<uid>/keys")
 @managing
-def create_publish_key(bot):
+def create_publish_key(bot: Bot) -> ResponseReturnValue:
+    label = request.form.get("label", "")
     try:
-        made = api_keys.create_key(bot.owner, "publish", g.now, request.form.get("label", ""), bot)
+        return render_key(api_keys.create_key(bot.owner, "publish", g.now, label, bot))
     except Problem as problem:
         return render_manage(bot, None, {"key": first_error(problem)}, problem.status)
-    return render_key(made, "show_manage", uid=bot.uid)
 
 
 @blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
 @managing
-def retire_bot(bot):
+def retire_bot(bot: Bot) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             f"Retire {bot.name}?",
-            "Its keys stop working, its wallet is free for another influencer, and nothing new"
-            " appears. Its page and its posts stay. This cannot be undone.",
+            "Its keys stop working, its wallet is free for another bot, and nothing new appears."
+            " Its page and its posts stay. This cannot be undone.",
             "Yes, retire it",
             url_for("studio.show_manage", uid=bot.uid),
         )

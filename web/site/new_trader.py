@@ -1,14 +1,17 @@
-"""The page that makes a paper trader. Managing one is the command line's."""
+"""The page that creates a paper trader. The command line manages it."""
 
 from flask import Blueprint, flash, g, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
 
 from accounts import influencers, traders
 from accounts.names import check_name
 from accounts.problem import Problem
+from models import Owner
 from web.server import gate, sessions
-from web.site.creator import keep_nothing
+from web.site.creator import forbid_caching
 from web.site.forms import (
     TONES,
+    Texts,
     check_registration,
     find_errors,
     list_errors,
@@ -19,16 +22,16 @@ from web.site.forms import (
 
 blueprint = Blueprint("new_trader", __name__)
 blueprint.before_request(sessions.check_sender)
-blueprint.after_request(keep_nothing)
+blueprint.after_request(forbid_caching)
 FAMILIES = {
     "momentum": "buys what rises on rising volume",
-    "mean_reversion": "buys what fell far under its mean and waits for the mean",
-    "breakout": "buys new highs on heavy volume, and loud newcomers",
+    "mean_reversion": "buys what fell far below its mean and waits for it to come back",
+    "breakout": "buys new highs on heavy volume, and new tokens that trade heavily",
     "flow": "follows what several observed wallets buy",
 }
 STARTS = {
     "guarded": (
-        "guarded (suggested): a quarter of the size and two positions at most, until 14 days and 20"
+        "guarded (suggested): a quarter of the size and at most two positions, until 14 days and 20"
         " closes have passed"
     ),
     "standard": "standard: full size at once",
@@ -36,56 +39,75 @@ STARTS = {
 
 
 @blueprint.get("/traders/new")
-def show_casting():
-    return render_casting({})
+def show_new_trader() -> ResponseReturnValue:
+    return render_new_trader({})
 
 
-def render_casting(typed, errors=None, status=200, headers=None):
-    return (
-        render_template(
-            "new_trader.html",
-            typed=without_secrets(typed),
-            errors=errors or {},
-            families=FAMILIES,
-            starts=STARTS,
-            tones=TONES,
-            closed=settings().registration == "closed",
-        ),
-        status,
-        headers or {},
+def render_new_trader(
+    typed: Texts,
+    errors: Texts | None = None,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> ResponseReturnValue:
+    page = render_template(
+        "new_trader.html",
+        typed=without_secrets(typed),
+        errors=errors or {},
+        families=FAMILIES,
+        starts=STARTS,
+        tones=TONES,
+        closed=settings().registration == "closed",
     )
+    return page, status, headers or {}
 
 
 @blueprint.post("/traders/new")
-def create_trader():
+def create_trader() -> ResponseReturnValue:
     texts, owner = read_texts("name", "bio", "family", "start", "tone"), sessions.find_owner()
-    errors = find_errors(
-        name=lambda: check_name(texts["name"]),
-        bio=lambda: influencers.check_bio(texts["bio"]),
-        family=lambda: traders.check_choice("family", texts["family"], tuple(FAMILIES)),
-        start=lambda: traders.check_choice("start", texts["start"] or "guarded", tuple(STARTS)),
-    )
-    voice = {"tone": texts["tone"]} if texts["tone"].strip() else {}
-    errors |= find_errors(tone=lambda: influencers.check_voice(voice))
+    errors = _find_errors(texts)
     if errors:
-        return render_casting(texts, errors, 422)
+        return render_new_trader(texts, errors, 422)
     try:
-        check_registration()
-        gate.check_creation(owner and owner.id)
-        made = traders.create_trader(
-            texts["name"],
-            texts["family"],
-            g.now,
-            texts["start"] or "guarded",
-            owner,
-            voice,
-            texts["bio"],
-            config=settings(),
-        )
+        made = _create(texts, owner)
     except Problem as problem:
-        return render_casting(texts, list_errors(problem), problem.status, problem.headers)
+        return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:
-        flash("It plays from the next tick on, with virtual funds.")
+        flash("It trades from the next tick on, with virtual funds.")
         return redirect(url_for("pages.show_trader", uid=made.trader.uid))
     sessions.begin_session(made.owner, g.now)
-    return render_template("cast.html", trader=made.trader, recovery_code=made.recovery_code)
+    return render_template(
+        "trader_created.html", trader=made.trader, recovery_code=made.recovery_code
+    )
+
+
+def _find_errors(texts: Texts) -> Texts:
+    return find_errors(
+        lambda: check_name(texts["name"]),
+        lambda: influencers.check_bio(texts["bio"]),
+        lambda: traders.check_choice("family", texts["family"], tuple(FAMILIES)),
+        lambda: traders.check_choice("start", _start_of(texts), tuple(STARTS)),
+        lambda: influencers.check_voice(_voice_of(texts)),
+    )
+
+
+def _start_of(texts: Texts) -> str:
+    return texts["start"] or "guarded"
+
+
+def _voice_of(texts: Texts) -> dict[str, str]:
+    return {"tone": texts["tone"]} if texts["tone"].strip() else {}
+
+
+def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
+    check_registration()
+    gate.check_creation(owner.id if owner else None)
+    return traders.create_trader(
+        texts["name"],
+        texts["family"],
+        g.now,
+        _start_of(texts),
+        owner,
+        _voice_of(texts),
+        texts["bio"],
+        config=settings(),
+    )

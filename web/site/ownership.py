@@ -1,149 +1,148 @@
-"""The wallet of a bot: attached, detached, and proven by its holder's signature."""
+"""The wallet of a bot: attached, detached, and proven by a signature of its holder."""
 
 import secrets
+from dataclasses import dataclass
 
 import orjson
 from flask import g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 
 from accounts import proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
-from models import Session
+from models import Bot, Session
 from web.api.serialize import show_time
 from web.server import sessions
 from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import first_error, list_errors, settings
-from web.site.manage import back_to_manage, render_manage
+from web.site.manage import render_manage, return_to_manage
+
+NOT_A_SIGNATURE = "A signature has 64 bytes, written in base58, base64 or hex."
+WRONG_SIGNATURE = (
+    "This is not this wallet’s signature of the text above. Sign exactly that text,"
+    " with that wallet."
+)
 
 
+@dataclass(frozen=True)
+class Challenge:
+    """A text that the holder of a wallet is to sign, stored as JSON in the browser's session.
+
+    `bot`: the id of the bot it is for; `endsAt`: ms.
+    """
+
+    text: str
+    bot: str
+    wallet: str
+    endsAt: int
+
+
+# ---- attach and detach ---------------------------------------------------------------------------
 @blueprint.post("/bots/<uid>/wallet")
 @managing
-def attach_wallet(bot):
+def attach_wallet(bot: Bot) -> ResponseReturnValue:
     try:
         wallets.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
     except Problem as problem:
-        return render_manage(
-            bot,
-            None,
-            {("wallet" if problem.errors else "wallet.form"): first_error(problem)},
-            problem.status,
-        )
-    return back_to_manage(
+        field = "wallet" if problem.errors else "wallet.form"
+        return render_manage(bot, None, {field: first_error(problem)}, problem.status)
+    return return_to_manage(
         bot, "The wallet is connected. Its history is fetched next; that can take a few minutes."
     )
 
 
 @blueprint.route("/bots/<uid>/wallet/detach", methods=["GET", "POST"])
 @managing
-def detach_wallet(bot):
+def detach_wallet(bot: Bot) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             "Detach the wallet?",
-            "Observing it ends. Its trades stay on the profile; results and rank do not. A proof of"
-            " ownership ends too.",
+            "It is no longer observed. Its trades stay on the profile; results and rank do not. A"
+            " proof of ownership ends too.",
             "Yes, detach it",
             url_for("studio.show_manage", uid=bot.uid),
         )
     wallets.detach_wallet(bot, g.now)
-    return back_to_manage(bot, "The wallet is detached.")
+    return return_to_manage(bot, "The wallet is detached.")
 
 
+# ---- prove ---------------------------------------------------------------------------------------
 @blueprint.post("/bots/<uid>/challenge")
 @managing
-def begin_proof(bot):
-    """Write the text this browser's wallet is to sign; it replaces one written before."""
+def begin_proof(bot: Bot) -> ResponseReturnValue:
+    """Write the text that is to be signed. It replaces an earlier one of this browser."""
     attached = wallets.find_attachment(bot)
-    text = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
+    address = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
-        wallet = check_wallet(text)
+        wallet = check_wallet(address)
         if not is_provable(wallet):
             raise invalid("wallet", wallets.UNPROVABLE)
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
-    ends_at = g.now + proof.MINUTES * 60_000
-    challenge = {
-        "text": proof.write_challenge(
-            settings().base_url,
-            bot.uid,
-            wallet,
-            secrets.token_hex(12),
-            show_time(ends_at // 1000 * 1000),
-        ),
-        "bot": bot.uid,
-        "wallet": wallet,
-        "endsAt": ends_at,
-    }
-    Session.update(challenge=orjson.dumps(challenge).decode()).where(
-        Session.id == sessions.find_session().id
-    ).execute()
+    stored = orjson.dumps(_write_challenge(bot, wallet)).decode()
+    Session.update(challenge=stored).where(Session.id == sessions.find_session().id).execute()
     return redirect(url_for("studio.show_proof", uid=bot.uid))
+
+
+def _write_challenge(bot: Bot, wallet: str) -> Challenge:
+    ends_at = g.now + proof.MINUTES * 60_000
+    ends_text = show_time(ends_at // 1000 * 1000) or ""
+    nonce = secrets.token_hex(12)
+    text = proof.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
+    return Challenge(text, bot.uid, wallet, ends_at)
 
 
 @blueprint.get("/bots/<uid>/proof")
 @managing
-def show_proof(bot):
+def show_proof(bot: Bot) -> ResponseReturnValue:
     return render_proof(bot, find_challenge(bot))
 
 
-def render_proof(bot, challenge, error=None, status=200):
+def render_proof(
+    bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
+) -> ResponseReturnValue:
+    """Render the page that asks for a signature; without a valid challenge, the tab Manage bot."""
     if challenge is None:
-        return back_to_manage(
+        return return_to_manage(
             bot,
             "That text is no longer valid: it works once, for five minutes. Begin the proof again.",
         )
-    return (
-        render_template(
-            "proof.html", bot=bot, challenge=challenge, error=error, minutes=proof.MINUTES
-        ),
-        status,
+    page = render_template(
+        "proof.html", bot=bot, challenge=challenge, error=error, minutes=proof.MINUTES
     )
+    return page, status
 
 
 @blueprint.post("/bots/<uid>/proof")
 @managing
-def prove_wallet(bot):
-    challenge, signature = (
-        find_challenge(bot),
-        proof.parse_signature(request.form.get("signature", "")),
-    )
+def prove_wallet(bot: Bot) -> ResponseReturnValue:
+    challenge = find_challenge(bot)
+    signature = proof.parse_signature(request.form.get("signature", ""))
     if challenge is None or signature is None:
-        return render_proof(
-            bot, challenge, "A signature has 64 bytes, written in base58, base64 or hex.", 422
-        )
-    if not proof.is_signed(challenge["wallet"], signature, challenge["text"]):
-        return render_proof(
-            bot,
-            challenge,
-            "This is not this wallet’s signature of the text above. Sign exactly that text, with"
-            " that wallet.",
-            422,
-        )
+        return render_proof(bot, challenge, NOT_A_SIGNATURE, 422)
+    if not proof.is_signed(challenge.wallet, signature, challenge.text):
+        return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
     if not spend_challenge():
         return render_proof(bot, None)
     try:
-        wallets.attach_wallet(settings(), bot, challenge["wallet"], g.now, ownership="proven")
+        wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
     except Problem as problem:
         return render_manage(bot, None, {"prove": first_error(problem)}, problem.status)
-    return back_to_manage(bot, "Proven: the wallet is yours, and the profile says so.")
+    return return_to_manage(bot, "Proven: the wallet is yours, and the profile says so.")
 
 
-def find_challenge(bot):
-    """The challenge under way in this browser, if it is for this influencer and still valid."""
+def find_challenge(bot: Bot) -> Challenge | None:
+    """Return this browser's challenge if it is for this bot and still valid."""
     stored = sessions.find_session().challenge
-    challenge = orjson.loads(stored) if stored else None
-    return (
-        challenge
-        if challenge and challenge["bot"] == bot.uid and challenge["endsAt"] > g.now
-        else None
-    )
+    challenge = Challenge(**orjson.loads(stored)) if stored else None
+    if challenge is None or challenge.bot != bot.uid or challenge.endsAt <= g.now:
+        return None
+    return challenge
 
 
-def spend_challenge():
-    """Of two equal proofs sent at once one wins."""
+def spend_challenge() -> bool:
+    """Use up the challenge. Of two equal proofs sent at once, one succeeds."""
     found = sessions.find_session()
-    return (
-        Session.update(challenge=None)
-        .where(Session.id == found.id, Session.challenge == found.challenge)
-        .execute()
-        == 1
-    )
+    unspent = (Session.id == found.id) & (Session.challenge == found.challenge)
+    changed: int = Session.update(challenge=None).where(unspent).execute()
+    return changed == 1

@@ -1,19 +1,21 @@
-"""What /docs and /docs/fields/... say of every request, field and refusal: read from the OpenAPI
-document, so that neither can say what the other does not.
+"""The reference on /docs: every request, field and refusal, read from the OpenAPI document, so that
+the two cannot differ.
 
 The examples are made from the same document; with a key in CANDOR_KEY each works as it stands.
 """
 
 import functools
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from web.api import openapi, queries
 from web.api.schemas import bots, health, market, paper, posts, problems, trades, wallets
+from web.api.serialize import Json
 
-SECTION = "#/components/schemas/"
+SCHEMA_PREFIX = "#/components/schemas/"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
-# A page of fields for each module of shapes, under this name.
+# The pages of fields, one for each module of schemas.
 GROUPS = {
     "bots": bots,
     "wallets": wallets,
@@ -24,24 +26,44 @@ GROUPS = {
     "paper": paper,
     "problems": problems,
 }
-POSTED = {"eventId": "docs-1", "body": "Hello from the documentation."}
+# JSON schema types in words.
+TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "object",
+}
+EXAMPLE_POST = {"eventId": "docs-1", "body": "Hello from the documentation."}
 
 
-@dataclass(frozen=True)
-class Field:
-    """`kind` in words; `shape` is the name of the shape it is made of, or None."""
+class Field(NamedTuple):
+    """A parameter, or a member of an object.
+
+    `kind`: its type in words; `shape`: the name of the shape it is made of, None for a plain value.
+    """
 
     name: str
     kind: str
     shape: str | None
     required: bool
-    said: str
+    text: str
 
 
-@dataclass(frozen=True)
-class Route:
-    """A request: `takes` and `gives` name shapes (`gives` None: a stream of events), `refusals` are
-    {status: [code...]}.
+class Shape(NamedTuple):
+    """An object of the API: its name, what it is, its members."""
+
+    name: str
+    text: str
+    fields: list[Field]
+
+
+class Route(NamedTuple):
+    """A request and its examples.
+
+    `takes`, `gives`: the names of the shapes of body and answer (`gives` None: a stream of events);
+    `refusals`: {status: [code...]}.
     """
 
     name: str
@@ -49,56 +71,47 @@ class Route:
     path: str
     summary: str
     keyed: bool
-    fields: list
+    fields: list[Field]
     takes: str | None
     gives: str | None
-    refusals: dict
+    refusals: dict[str, list[str]]
     curl: str
     python: str
 
 
-def list_routes(base_url):
-    """[Route, ...] in the order of the document of this address, with ids this instance has."""
+def list_routes(base_url: str) -> list[Route]:
+    """Return all requests in the document's order; their examples name ids of this instance."""
     return _list_routes(base_url, tuple(find_ids().items()))
 
 
 @functools.lru_cache(2)
-def _list_routes(base_url, ids):
+def _list_routes(base_url: str, ids: tuple[tuple[str, str], ...]) -> list[Route]:
     document = openapi.build_document(base_url, False)
     return [
-        read_route(base_url, dict(ids), path, method, operation)
+        read_route(Example(base_url, method, path, operation, dict(ids)))
         for path, item in document["paths"].items()
         for method, operation in item.items()
     ]
 
 
-@dataclass(frozen=True)
-class ShapeText:
-    """A shape of the document: its name, what it is, its members."""
-
-    name: str
-    said: str
-    fields: list[Field]
-
-
 @functools.lru_cache(2)
-def list_shapes(base_url: str) -> dict[str, list[ShapeText]]:
-    """Return {group: shapes by name} of the document of this address, all groups in order."""
+def list_shapes(base_url: str) -> dict[str, list[Shape]]:
+    """Return {group: its shapes, sorted by name} of the document, with all groups in order."""
     document = openapi.build_document(base_url, False)
-    groups: dict[str, list[ShapeText]] = {group: [] for group in GROUPS}
+    groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
     for name, shape in sorted(document["components"]["schemas"].items()):
         required = shape.get("required", ())
         fields = [
             read_field(field, schema, field in required)
             for field, schema in shape.get("properties", {}).items()
         ]
-        groups[find_group(name)].append(ShapeText(name, shape.get("description", ""), fields))
+        groups[find_group(name)].append(Shape(name, shape.get("description", ""), fields))
     return groups
 
 
 @functools.cache
 def find_group(shape: str) -> str:
-    """Return the page of fields a shape stands on. What is posted stands with the posts."""
+    """Return the page of fields that lists a shape. Bodies of requests are on that of the posts."""
     for group, module in GROUPS.items():
         found = vars(module).get(shape)
         if found is not None and found.__module__ == module.__name__:
@@ -106,8 +119,8 @@ def find_group(shape: str) -> str:
     return "posts"
 
 
-def find_ids():
-    """{noun: id} of the newest there is, for the examples."""
+def find_ids() -> dict[str, str]:
+    """Return {noun: id} of the newest of each kind, for the examples."""
     newest = queries.find_newest_ids()
     return {
         "influencer": newest.bot or "BOT_ID",
@@ -117,60 +130,91 @@ def find_ids():
     }
 
 
-# ---- out of the document -------------------------------------------------------------------------
-def read_route(url, ids, path, method, operation):
-    fields = [
-        read_field(
-            one["name"],
-            one["schema"],
-            one.get("required", False),
-            f"{one.get('description', '')} ({one['in']})",
-        )
-        for one in operation["parameters"]
-    ]
-    takes = operation.get("requestBody", {"content": {}})["content"].get(
-        "application/json", {"schema": {}}
-    )["schema"]
-    gives = operation["responses"]["200"]["content"].get("application/json", {"schema": {}})[
-        "schema"
-    ]
-    refusals = {
+# ---- reading the document ------------------------------------------------------------------------
+class Example(NamedTuple):
+    """An operation of the document as the examples call it. `ids`: {noun: id} for its path."""
+
+    base_url: str
+    method: str
+    path: str
+    operation: Json
+    ids: Mapping[str, str]
+
+    @property
+    def keyed(self) -> bool:
+        """Does it need a key?"""
+        return bool(self.operation["security"])
+
+    @property
+    def answer(self) -> Json:
+        """The schema of its JSON answer, empty for a stream of events."""
+        return _find_schema(self.operation["responses"]["200"])
+
+    @property
+    def url(self) -> str:
+        """The address with an id in its place, and with the parameters that it must have."""
+        parameters = self.operation["parameters"]
+        needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
+        query = "&".join(f"{one['name']}={self.ids[one['name']]}" for one in needed)
+        path = self.path.replace("{id}", self.ids.get(_find_noun(parameters), ""))
+        return f"{self.base_url}{path}{f'?{query}' if query else ''}"
+
+
+def _find_schema(part: Json) -> Json:
+    """Return the JSON schema of a request's body or of an answer, empty without one."""
+    schema: Json = part["content"].get("application/json", {"schema": {}})["schema"]
+    return schema
+
+
+def _find_noun(parameters: Sequence[Json]) -> str:
+    """Return what the id in a path names, '' without an id."""
+    described = (one["description"] for one in parameters if one["in"] == "path")
+    return next(described, "").removeprefix("id of the ")
+
+
+def read_route(example: Example) -> Route:
+    operation = example.operation
+    body = operation.get("requestBody", {"content": {}})
+    return Route(
+        operation["operationId"],
+        example.method.upper(),
+        example.path,
+        operation["summary"],
+        example.keyed,
+        [read_parameter(one) for one in operation["parameters"]],
+        find_shape(_find_schema(body)),
+        find_shape(example.answer),
+        list_refusals(operation),
+        write_curl(example),
+        write_python(example),
+    )
+
+
+def list_refusals(operation: Json) -> dict[str, list[str]]:
+    """Return {status: [code...]}."""
+    return {
         status: answer["description"].split(", ")
         for status, answer in operation["responses"].items()
         if status.isdigit() and status >= "400"
     }
-    asked = url + write_path(path, operation["parameters"], ids)
-    keyed, streams = bool(operation["security"]), not gives
-    return Route(
-        operation["operationId"],
-        method.upper(),
-        path,
-        operation["summary"],
-        keyed,
-        fields,
-        find_shape(takes),
-        find_shape(gives),
-        refusals,
-        write_curl(method, asked, keyed, streams),
-        write_python(method, asked, keyed, streams),
-    )
 
 
-def read_field(name, schema, required, said=None):
-    shapes = [shape for shape in (schema, *schema.get("anyOf", ())) if shape.get("description")]
-    return Field(
-        name,
-        say_kind(schema),
-        find_shape(schema),
-        required,
-        said if said is not None else shapes[0]["description"] if shapes else "",
-    )
+def read_parameter(parameter: Json) -> Field:
+    text = f"{parameter.get('description', '')} ({parameter['in']})"
+    field = read_field(parameter["name"], parameter["schema"], parameter.get("required", False))
+    return field._replace(text=text)
 
 
-def find_shape(schema):
-    """The name of the shape a schema points to, itself, in a list or beside null."""
+def read_field(name: str, schema: Json, required: bool) -> Field:
+    described = (one.get("description") for one in (schema, *schema.get("anyOf", ())))
+    text = next(filter(None, described), "")
+    return Field(name, describe_type(schema), find_shape(schema), required, text)
+
+
+def find_shape(schema: Json) -> str | None:
+    """Return the name of the shape that a schema points to: itself, in a list, or beside null."""
     if "$ref" in schema:
-        return schema["$ref"].removeprefix(SECTION)
+        return _name_of(schema)
     inner = [
         schema[name]
         for name in ("items", "additionalProperties")
@@ -179,79 +223,64 @@ def find_shape(schema):
     return next(filter(None, map(find_shape, inner)), None)
 
 
-def say_kind(schema):
-    """A JSON schema in words: `list of Post`, `text of 1 to 128 characters or null`."""
+def _name_of(schema: Json) -> str:
+    reference: str = schema["$ref"]
+    return reference.removeprefix(SCHEMA_PREFIX)
+
+
+def describe_type(schema: Json) -> str:
+    """Write a JSON schema in words: `list of Post`, `text of 1 to 128 characters or null`."""
     if "anyOf" in schema:
-        return " or ".join(map(say_kind, schema["anyOf"]))
+        return " or ".join(map(describe_type, schema["anyOf"]))
     if "$ref" in schema:
-        return schema["$ref"].removeprefix(SECTION)
+        return _name_of(schema)
     if "enum" in schema:
         return " | ".join(map(json.dumps, schema["enum"]))
     if schema.get("format") == "date-time":
         return "time"
     if schema.get("type") == "array":
-        return f"list of {say_kind(schema['items'])}" if schema.get("items") else "list"
-    return {
-        "string": "text",
-        "integer": "whole number",
-        "number": "number",
-        "boolean": "true or false",
-        "null": "null",
-        "object": "object",
-    }.get(schema.get("type"), "anything") + _say_bounds(schema)
+        return f"list of {describe_type(schema['items'])}" if schema.get("items") else "list"
+    return TYPES.get(schema.get("type", ""), "anything") + _describe_bounds(schema)
 
 
-def _say_bounds(schema):
+def _describe_bounds(schema: Json) -> str:
     if "maxLength" in schema:
         return f" of {schema.get('minLength', 0)} to {schema['maxLength']:,} characters"
     return f" from {schema['minimum']}" if "minimum" in schema else ""
 
 
 # ---- examples ------------------------------------------------------------------------------------
-def write_path(path, parameters, ids):
-    """The path with an id in its place, and what its query must have."""
-    noun = next(
+def write_curl(example: Example) -> str:
+    """Write the request as a curl command for a shell."""
+    options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.keyed else []
+    if example.method == "post":
+        options += ['-H "Content-Type: application/json"', f"-d '{json.dumps(EXAMPLE_POST)}'"]
+    # -N: show events as they arrive.
+    flags = "" if example.answer else "-N "
+    return " \\\n  ".join([f'curl {flags}"{example.url}"', *options])
+
+
+def write_python(example: Example) -> str:
+    """Write the request in Python with nothing but the standard library."""
+    arguments, headers, modules = [f'"{example.url}"'], [], ["urllib.request"]
+    if example.keyed:
+        headers.append('"Authorization": "Bearer " + os.environ["CANDOR_KEY"]')
+        modules.append("os")
+    if example.method == "post":
+        headers.append('"Content-Type": "application/json"')
+        arguments.append(f"data=json.dumps({json.dumps(EXAMPLE_POST)}).encode()")
+    if headers:
+        arguments.append(f"headers={{{', '.join(headers)}}}")
+    if example.answer:
+        modules.append("json")
+        shown = "    print(json.load(answer))"
+    else:
+        shown = "    for line in answer:\n        print(line.decode(), end='')"
+    return "\n".join(
         (
-            one["description"].removeprefix("id of the ")
-            for one in parameters
-            if one["in"] == "path"
-        ),
-        None,
-    )
-    needed = "&".join(
-        f"{one['name']}={ids[one['name']]}"
-        for one in parameters
-        if one["in"] == "query" and one.get("required")
-    )
-    return path.replace("{id}", ids.get(noun, "")) + (f"?{needed}" if needed else "")
-
-
-def write_curl(method, url, keyed, streams):
-    options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if keyed else []
-    if method == "post":
-        options += ['-H "Content-Type: application/json"', f"-d '{json.dumps(POSTED)}'"]
-    return " \\\n  ".join([f'curl {"-N " if streams else ""}"{url}"', *options])
-
-
-def write_python(method, url, keyed, streams):
-    """With nothing but the standard library."""
-    headers = (['"Authorization": "Bearer " + os.environ["CANDOR_KEY"]'] if keyed else []) + (
-        ['"Content-Type": "application/json"'] if method == "post" else []
-    )
-    arguments = [
-        f'"{url}"',
-        *([f"data=json.dumps({json.dumps(POSTED)}).encode()"] if method == "post" else []),
-        *([f"headers={{{', '.join(headers)}}}"] if headers else []),
-    ]
-    modules = [*([] if streams else ["json"]), *(["os"] if keyed else []), "urllib.request"]
-    break_line = ",\n    "
-    shown = (
-        "    for line in answer:\n        print(line.decode(), end='')"
-        if streams
-        else "    print(json.load(answer))"
-    )
-    return (
-        f"import {', '.join(modules)}\nask ="
-        f" urllib.request.Request({break_line.join(arguments)})\nwith urllib.request.urlopen(ask)"
-        f" as answer:\n{shown}"
+            f"import {', '.join(sorted(modules))}",
+            "request = urllib.request.Request(" + ",\n    ".join(arguments) + ")",
+            "with urllib.request.urlopen(request) as answer:",
+            shown,
+        )
     )

@@ -1,22 +1,23 @@
-"""What pages say: the words for kinds, states and reasons, and how amounts, times and addresses are
-written for a reader. No HTML here.
+"""The words of the pages: for kinds, states and reasons, and how amounts, times and addresses are
+written for a reader. Text only, no HTML.
 """
 
 import re
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from accounts.fields import clean_text
+from web.api.serialize import Json
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
 MAX_NAME, HUES = 40, 8
 
 
-@dataclass(frozen=True)
-class Trust:
-    """One of five labels. `key` names its shape, `label` its words, `detail` says why in a
-    sentence.
+class Trust(NamedTuple):
+    """One of five labels: `key` names its shape and color, `label` is its words, `detail` the
+    reason in a sentence.
     """
 
     key: str
@@ -53,7 +54,7 @@ TRUST = {
 MISMATCH = {
     "other_wallet": "The transaction it names belongs to another wallet.",
     "failed": "The transaction it names failed.",
-    "not_a_trade": "The transaction it names is no trade.",
+    "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",
 }
 KINDS = {
@@ -62,11 +63,11 @@ KINDS = {
     "swap": "Swapped",
     "transfer_in": "Received",
     "transfer_out": "Sent",
-    "transfer_self": "Moved to itself",
+    "transfer_self": "Moved within the wallet",
     "native_transfer": "SOL transfer",
     "order_open": "Order placed",
     "order_fill": "Order filled",
-    "order_cancel": "Order cancelled",
+    "order_cancel": "Order canceled",
     "liquidity": "Liquidity",
     "lending": "Lending",
     "stake": "Staking",
@@ -79,19 +80,19 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of what was sold was held before observing began, at an unknown cost"
+        "part of what was sold was held before observing began; its cost is unknown"
     ),
     "incomplete_history": (
-        "an earlier receipt is missing, so no result is worked out until it is found"
+        "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "more than one reading is fair, so nothing is priced by guessing",
-    "basis_carried": "the cost of what was given was carried over to what was received",
+    "ambiguous": "it can be read in more than one way, so no result is guessed",
+    "basis_carried": "the cost of what was given is now the cost of what was received",
     "order_unresolved": "the order within its block is not known",
     "fee_only": "only a fee was paid",
-    "sponsored_rent": "somebody else paid the account’s deposit",
-    "owner_inferred": "the owner of an old token account was worked out, not stated",
-    "residue": "a remainder of a token that only passed through stayed behind",
+    "sponsored_rent": "somebody else paid the deposit of the account",
+    "owner_inferred": "the owner of an old token account was inferred, not stated",
+    "residue": "a little of a token that only passed through was left over",
 }
 UNRANKED = {
     "no_wallet": "no wallet connected",
@@ -99,7 +100,7 @@ UNRANKED = {
     "too_few_sells": "fewer than 3 sales with a known cost",
     "open_gap": "part of the history is missing",
     "proven_by_another": (
-        "another bot had proven this wallet, and what came after this claim is not added up yet"
+        "another bot proved this wallet first; until this one proves it too, it has no results"
     ),
 }
 ADVICE = {
@@ -116,18 +117,18 @@ ADVICE = {
     "invalid_key": (
         "The key is mistyped, revoked or expired. Make a new one, or rotate it before it ends."
     ),
-    "insufficient_scope": "A read key cannot post. Use the influencer’s publishing key.",
+    "insufficient_scope": "A read key cannot post. Use the bot’s publishing key.",
     "bot_mismatch": (
-        "A publishing key posts for its own influencer. Leave botId out, or use that one’s key."
+        "A publishing key posts for its own bot only. Leave botId out, or use the other bot’s key."
     ),
     "not_creator": "Sign this browser in with the recovery code on the page Connect.",
-    "foreign_origin": "Forms are taken from this site’s own pages only.",
-    "registration_closed": "The operator of this instance creates influencers; ask there.",
+    "foreign_origin": "Only forms on this site’s own pages are accepted.",
+    "registration_closed": "Only the operator of this instance creates bots; ask there.",
     "not_found": "There is nothing under this address or id.",
-    "method_not_allowed": "The header Allow lists what this address takes.",
+    "method_not_allowed": "The header Allow lists the methods of this address.",
     "event_conflict": (
-        "Each update needs an eventId of its own; existingPostId is the post that has this one,"
-        " differingFields say what changed."
+        "Each update needs an eventId of its own. existingPostId is the post that has this one;"
+        " differingFields lists what differs."
     ),
     "key_limit": "An account has up to 20 active keys. Revoking one frees its place at once.",
     "key_ended": "A revoked or expired key stays ended. Create a new one.",
@@ -137,18 +138,18 @@ ADVICE = {
     ),
     "wallet_limit": "Detach a wallet, or ask the operator for more.",
     "wallet_taken": (
-        "One wallet, one influencer. If it is yours, prove it on the tab Manage bot: a proof"
-        " displaces a claim."
+        "One wallet, one bot. If it is yours, prove it on the tab Manage bot: a proof replaces a"
+        " claim."
     ),
-    "bot_retired": "A retired influencer stays as it is.",
+    "bot_retired": "A retired bot stays as it is.",
     "under_review": (
         "The trader’s record is under review, or a review of it was upheld: that has to be decided"
         " first."
     ),
     "no_review": "No review of this trader is open.",
     "positions_open": (
-        "A reset or a retirement waits until the trader has closed its positions, so that no"
-        " outcome stays untold."
+        "A reset or a retirement waits until the trader has closed its positions, so that every"
+        " outcome is on its record."
     ),
     "body_too_large": "A request body may have 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
@@ -157,7 +158,7 @@ ADVICE = {
     ),
     "validation_failed": "errors names each field and what it must be. Nothing was stored.",
     "rate_limited": "Wait as long as Retry-After says. A refused request uses nothing up.",
-    "internal_error": "A fault of ours, in the log under its requestId.",
+    "internal_error": "A fault of this program, in the server’s log under the requestId.",
     "busy": (
         "The database was locked, full or out of reach, or requests could not be counted. Nothing"
         " was stored; send it again after Retry-After."
@@ -180,61 +181,58 @@ JOB_STATES = {
 }
 
 
-def trust_of(post):
-    """The Trust of a post as the interface shows it."""
+# ---- labels --------------------------------------------------------------------------------------
+def trust_of(post: Json) -> Trust:
+    """Return the label of a post."""
     if post["simulated"]:
         return TRUST["simulated"]
     status, reason = post["verification"]["status"], post["verification"]["reason"]
     if status == "verified" and post["provenance"]["ownership"] != "proven":
         return TRUST["claimed"]
     found = TRUST[status]
-    return (
-        Trust(found.key, found.label, MISMATCH[reason])
-        if status == "mismatch" and reason in MISMATCH
-        else found
-    )
+    return found._replace(detail=MISMATCH.get(reason, found.detail))
 
 
-# ---- how whole a history is ----------------------------------------------------------------------
-def say_coverage(coverage, now):
-    """A Coverage object in one or two sentences for somebody who never heard of receipts. `now` in
-    ms.
-    """
-    state, count = coverage["state"], coverage["receipts"]
+# ---- coverage and results -----------------------------------------------------------------------
+def describe_coverage(coverage: Json, now: int) -> str:
+    """Tell in a sentence or two how much of a wallet's history is known. `now` in ms."""
+    state = coverage["state"]
     if state == "none":
-        return (
-            NO_WALLET
-            if "no wallet" in coverage["note"]
-            else "This wallet was connected a moment ago. Its history will be fetched next."
-        )
-    if state == "backfilling" and coverage["pending"]:
-        return (
-            f"The history is still being fetched: {_count(count, 'transaction')} so far,"
-            f" {coverage['pending']:,} to come. Nothing below is final."
-        )
+        if "no wallet" in coverage["note"]:
+            return NO_WALLET
+        return "This wallet was connected a moment ago. Its history will be fetched next."
     if state == "backfilling":
-        return (
-            f"All {_count(count, 'transaction')} found so far are here; a second look at the whole"
-            " history is still to confirm that none is missing."
-        )
+        return _describe_backfill(coverage)
     if state == "complete":
-        since = (
-            f" since its first on {day(coverage['observedFrom'])}"
-            if coverage["observedFrom"]
-            else ""
-        )
-        return (
-            f"Every transaction of this wallet{since} is known: {count:,} in all, without a gap."
-            f" {_checked(coverage, now)}"
-        )
+        return f"{_describe_complete(coverage)} {_describe_check(coverage, now)}"
+    count = coverage["receipts"]
     known = (
         f"{_count(count, 'transaction')} of this wallet {'is' if count == 1 else 'are'} known, but"
         " not its whole history."
     )
-    return " ".join((known, *_say_missing(coverage), _checked(coverage, now)))
+    return " ".join((known, *_describe_missing(coverage), _describe_check(coverage, now)))
 
 
-def _say_missing(coverage):
+def _describe_backfill(coverage: Json) -> str:
+    count = _count(coverage["receipts"], "transaction")
+    if coverage["pending"]:
+        return (
+            f"The history is still being fetched: {count} so far, {coverage['pending']:,} to come."
+            " Nothing below is final."
+        )
+    return (
+        f"All {count} found so far are here. A second full scan will confirm that none is missing."
+    )
+
+
+def _describe_complete(coverage: Json) -> str:
+    begins = coverage["observedFrom"]
+    since = f" since its first on {day(begins)}" if begins else ""
+    count = coverage["receipts"]
+    return f"Every transaction of this wallet{since} is known: {count:,} in all, without a gap."
+
+
+def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
             f"{_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found yet:"
@@ -249,66 +247,63 @@ def _say_missing(coverage):
         yield coverage["note"]
 
 
-def _checked(coverage, now):
+def _describe_check(coverage: Json, now: int) -> str:
     return f"Last checked {ago(coverage['checkedAt'], now)}." if coverage["checkedAt"] else ""
 
 
-def say_results(results):
-    """How many sales a realised result stands on."""
-    counted, unmatched = (
-        results["matchedSells"] + results["partialSells"],
-        results["unmatchedSells"],
-    )
-    said = (
-        f"from {_count(counted, 'sale')} whose cost was seen"
-        if counted
-        else "no sale with a known cost yet"
-    )
-    return (
-        f"{said}; {_count(unmatched, 'more sale')} with an unknown cost"
-        f" {'counts' if unmatched == 1 else 'count'} for nothing"
-        if unmatched
-        else said
-    )
+def describe_results(results: Json) -> str:
+    """Tell how many sales the realized PnL rests on, and how many are left out."""
+    counted = results["matchedSells"] + results["partialSells"]
+    unmatched = results["unmatchedSells"]
+    text = "no sale with a known cost yet"
+    if counted:
+        text = f"from {_count(counted, 'sale')} whose cost was seen"
+    if not unmatched:
+        return text
+    verb = "counts" if unmatched == 1 else "count"
+    return f"{text}; {_count(unmatched, 'more sale')} with an unknown cost {verb} for nothing"
 
 
-def _count(number, one, many=None):
+def _count(number: int, one: str, many: str | None = None) -> str:
+    """Write a number with its noun: `1 sale`, `1,200 sales`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-# ---- how things are written ----------------------------------------------------------------------
-def ago(at, now):
-    """An RFC 3339 time as `3 minutes ago` while it is young, as a date after a day. `now` in ms."""
-    seconds = now // 1000 - _seconds(at)
+# ---- times, amounts, names -----------------------------------------------------------------------
+# RFC 3339 text, or whole Unix seconds.
+Time = str | int
+
+
+def ago(at: Time, now: int) -> str:
+    """Write a time as `3 minutes ago`, as a date when it is a day old. `now` in ms."""
+    seconds = now // 1000 - int(_parse_time(at).timestamp())
     if seconds < 5:
         return "just now"
-    for size, limit, word in ((1, MINUTE, "second"), (MINUTE, HOUR, "minute"), (HOUR, DAY, "hour")):
-        if seconds < limit:
-            return f"{_count(seconds // size, word)} ago"
+    if seconds < MINUTE_SECONDS:
+        return f"{_count(seconds, 'second')} ago"
+    if seconds < HOUR_SECONDS:
+        return f"{_count(seconds // MINUTE_SECONDS, 'minute')} ago"
+    if seconds < DAY_SECONDS:
+        return f"{_count(seconds // HOUR_SECONDS, 'hour')} ago"
     return day(at)
 
 
-def day(at):
-    """`20 Nov 2026`"""
-    return _moment(at).strftime("%-d %b %Y")
+def day(at: Time) -> str:
+    """Write the date of a time: `20 Nov 2026`."""
+    return _parse_time(at).strftime("%-d %b %Y")
 
 
-def clock(at):
-    """`20 Nov 2026, 14:03:09 UTC`"""
-    return _moment(at).strftime("%-d %b %Y, %H:%M:%S UTC")
+def clock(at: Time) -> str:
+    """Write a time to the second: `20 Nov 2026, 14:03:09 UTC`."""
+    return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
 
 
-def _seconds(at):
-    return int(_moment(at).timestamp())
-
-
-def _moment(at):
-    """RFC 3339 text, or whole Unix seconds."""
+def _parse_time(at: Time) -> datetime:
     return datetime.fromtimestamp(at, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
 
 
-def grouped(number):
-    """An exact decimal text with commas between thousands: `1,234.5`; any other text as it is."""
+def grouped(number: str) -> str:
+    """Write exact decimal text with thousands separated: `1,234.5`. Other text stays as it is."""
     found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
     if not found:
         return number
@@ -316,56 +311,56 @@ def grouped(number):
     return f"{sign}{int(whole):,}{fraction or ''}"
 
 
-def signed(number):
-    """An exact decimal text with its sign, a true minus: `+1.5`, `−1.5`, `0`."""
+def signed(number: str) -> str:
+    """Write exact decimal text with its sign, a true minus: `+1.5`, `−1.5`, `0`."""
     text = grouped(number)
-    return "−" + text[1:] if text.startswith("-") else "+" + text if text.strip("0.") else text
+    if text.startswith("-"):
+        return "−" + text[1:]
+    return "+" + text if text.strip("0.") else text
 
 
-def short(address):
-    """The ends of an address: what people compare."""
+def short(address: str) -> str:
+    """Write both ends of an address, which is what people compare."""
     return f"{address[:4]}…{address[-4:]}"
 
 
-def plain(text):
-    """A foreign name on one line, without invisible characters, cut."""
+def plain(text: str) -> str:
+    """Write a name that a stranger chose: one line, no invisible characters, at most MAX_NAME."""
     text = " ".join("".join(c if c.isprintable() else " " for c in clean_text(text)).split())
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
-def hue(name):
-    """One of eight colours for the round with somebody's initial."""
+def hue(name: str) -> int:
+    """Choose one of the colors of an avatar, always the same for a name."""
     return zlib.crc32(name.encode()) % HUES
 
 
-def percent(share):
-    """A share as whole percents: 0.3846 -> `38 %`."""
+def percent(share: float) -> str:
+    """Write a share in whole percent: 0.3846 -> `38 %`."""
     return f"{round(share * 100)} %"
 
 
-def say_voice(voice):
-    """A persona in a line: `dry, terse, curious · talks about fees and launches · “Steady.”`"""
-    manner = ", ".join(
-        dict.fromkeys(
-            word for word in (voice["tone"], *voice["style"], *voice["adjectives"]) if word
-        )
-    )
+def describe_voice(voice: Json) -> str:
+    """Write a voice in a line: `dry, terse, curious · talks about fees and launches · “Steady.”`"""
+    adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
+    manner = ", ".join(dict.fromkeys(adjectives))
     topics = f"talks about {_join(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
 
 
-def _join(words):
+def _join(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-FILTERS = {
+# For the templates, under the names of the functions.
+FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         trust_of,
-        say_coverage,
-        say_results,
-        say_voice,
+        describe_coverage,
+        describe_results,
+        describe_voice,
         ago,
         day,
         clock,
