@@ -16,7 +16,7 @@ from peewee import OperationalError
 
 import storage
 from chain.coverage import Progress
-from chain.rpc import THROTTLED, Unavailable
+from chain.rpc import THROTTLED_SECONDS, Unavailable
 from chain.store import (
     mark_differing_trades,
 )
@@ -263,7 +263,7 @@ def observe_once(observer, now, sleep=time.sleep):
         trouble = observer.problem or observer.troubled
         polls, troubles = polls + (not more and not trouble), troubles + 1 if trouble else 0
         # as long as an endpoint rests that was asked too often
-        pause = THROTTLED if trouble else 0.0
+        pause = THROTTLED_SECONDS if trouble else 0.0
         sleep(pause)
         now += 1000 + int(1000 * pause)
     return {

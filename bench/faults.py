@@ -94,9 +94,9 @@ class Trial:
         self.wallets, self.answers, self._deadline = (
             history["wallets"][:wallets],
             Counter(),
-            rpc.DEADLINE,
+            rpc.DEADLINE_SECONDS,
         )
-        rpc.DEADLINE = DEADLINE
+        rpc.DEADLINE_SECONDS = DEADLINE
         self.node = ReplayNode(folder, "--hang", HANG, "--huge", HUGE)
         self.service = Service(folder / "data", extra_swap_programs=(history["venue"],))
         self.moving = {
@@ -126,7 +126,7 @@ class Trial:
     def __exit__(self, *exc):
         from chain import rpc
 
-        rpc.DEADLINE = self._deadline
+        rpc.DEADLINE_SECONDS = self._deadline
         self.service.close()
         self.node.__exit__()
 

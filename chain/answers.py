@@ -1,5 +1,5 @@
-"""What a usable answer of a node is: from the JSON of a result to plain values, or ValueError.
-Pure; a node may answer anything.
+"""Checks of a node's answers: from the JSON of a result to plain values, or ValueError. Pure; a
+node may answer anything.
 
 Numbers are bounded to what is stored in signed 64-bit columns, addresses and signatures to what
 they look like.
@@ -8,14 +8,15 @@ they look like.
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from chain.addresses import is_address
 from chain.base58 import b58encode
 from chain.instructions import TOKEN_PROGRAMS
 from chain.receipts import LATEST_TIME, SIGNATURE, Receipt, parse_receipt
 
-COLUMN = 2**63
+# Above every number that a signed 64-bit column holds.
+MAX_BIGINT = 2**63
 
 
 class ListedSignature(NamedTuple):
@@ -28,22 +29,20 @@ class ListedSignature(NamedTuple):
 
 @dataclass(frozen=True)
 class Holding:
-    """What the node says an own account holds at a slot: raw token amount and lamports; zeros where
-    it is gone or another's. `mint`: None where the amount is 0.
+    """The balance of a wallet's account at a slot: raw token amount and lamports, zeros where the
+    account is closed or another's. `mint`: None where the amount is 0.
     """
 
     slot: int
     amount: int
     lamports: int
     mint: str | None = None
-    # Only of a wallet itself: the address is a program.
+    # Only of a wallet itself: whether the address is a program.
     executable: bool = False
 
 
 def check_page(result: Any) -> list[ListedSignature]:
-    """getSignaturesForAddress: [(signature, slot, transactionIndex or None), ...] newest first,
-    each once, whatever order they came in.
-    """
+    """getSignaturesForAddress: newest first, each once, whatever order they came in."""
     if not isinstance(result, list):
         raise ValueError("no list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
@@ -51,27 +50,25 @@ def check_page(result: Any) -> list[ListedSignature]:
 
 
 def _check_listed(one: Any) -> ListedSignature:
-    signature, slot, index = (
-        (one.get(name) for name in ("signature", "slot", "transactionIndex"))
-        if isinstance(one, dict)
-        else (None, None, None)
-    )
+    if not isinstance(one, dict):
+        raise ValueError("a malformed signature entry")
+    signature, slot, index = (one.get(n) for n in ("signature", "slot", "transactionIndex"))
     if not (
         isinstance(signature, str)
         and SIGNATURE.fullmatch(signature)
-        and _is_number(slot, COLUMN)
+        and _is_number(slot, MAX_BIGINT)
         and (index is None or _is_number(index, 2**31))
     ):
         raise ValueError("a malformed signature entry")
     return ListedSignature(signature, slot, index)
 
 
-def _is_number(value: Any, limit: int) -> bool:
+def _is_number(value: Any, limit: int) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < limit
 
 
 def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
-    """getTransaction: (raw JSON, Receipt), or (None, None) for one that is not here yet."""
+    """getTransaction: (raw JSON, Receipt), or (None, None) for one that the node lacks."""
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 
@@ -87,12 +84,13 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """getMultipleAccounts, encoding base64, at least 72 bytes of each: (slot, [Holding, ...]) for
-    `owned`: [(wallet, address), ...].
+    """getMultipleAccounts, base64, at least 72 bytes of each: (slot, the Holding of each account).
+
+    `owned`: (wallet, address) of each account asked for, in that order.
     """
     try:
         slot, accounts = result["context"]["slot"], result["value"]
-        if not _is_number(slot, COLUMN) or len(accounts) != len(owned):
+        if not _is_number(slot, MAX_BIGINT) or len(accounts) != len(owned):
             raise ValueError("not one answer for each account")
         return slot, [
             _read_holding(account, *pair, slot)
@@ -148,6 +146,6 @@ def check_block(result: Any) -> dict[str, int]:
 
 def check_time(result: Any) -> int | None:
     """getBlockTime: Unix seconds, or None."""
-    if result is not None and not _is_number(result, LATEST_TIME):
-        raise ValueError("no block time")
-    return result
+    if result is None or _is_number(result, LATEST_TIME):
+        return result
+    raise ValueError("no block time")

@@ -44,7 +44,7 @@ class Mint:
     decimals: int
     mint_authority: str | None
     freeze_authority: str | None
-    extensions: dict | None = field(default_factory=dict)
+    extensions: dict[str, Any] | None = field(default_factory=dict)
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
@@ -111,8 +111,8 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
     try:
         while at + 4 <= len(raw):
             kind, length = struct.unpack_from("<HH", raw, at)
+            # padding
             if not kind:
-                # padding
                 break
             state = raw[at + 4 : at + 4 + length]
             if len(state) < length:
@@ -120,8 +120,8 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
             name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
             found[name] = parse(state)
             at += 4 + length
+    # an entry shorter than its layout
     except struct.error:
-        # an entry shorter than its layout
         return None
     return found
 
@@ -258,8 +258,8 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
                 return "unknown", "the mint's extensions could not be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
+            # a node's JSON that is not as documented
             except (KeyError, TypeError, AttributeError):
-                # a node's JSON that is not as documented
                 return "unknown", "the state of the extension could not be read"
 
         return check
@@ -279,14 +279,14 @@ def check_transfer_fee(state: Any) -> tuple[str, str]:
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
         return ("warn" if authority else "pass"), f"a fee of 0 %{change}"
-    told = (
+    fee = (
         f"{older / 100:g} %"
         if older == newer
         else f"{older / 100:g} %, changing to {newer / 100:g} %"
     )
     return (
         "fail" if max(older, newer) >= HIGH_FEE else "warn"
-    ), f"every transfer costs {told}{change}"
+    ), f"every transfer costs {fee}{change}"
 
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
@@ -312,11 +312,11 @@ def check_transfer_hook(state: Any) -> tuple[str, str]:
 
 @_of_extension("defaultAccountState", "new accounts can be used at once")
 def check_default_account_state(state: Any) -> tuple[str, str]:
-    said = {
+    findings = {
         "initialized": ("pass", "new accounts can be used at once"),
         "frozen": ("fail", "new accounts begin frozen"),
     }
-    return said.get(
+    return findings.get(
         state["accountState"], ("unknown", "the state of new accounts is not one that is known")
     )
 

@@ -1,5 +1,5 @@
-"""Asking Solana nodes: JSON-RPC over one keep-alive connection an endpoint, paced, with deadlines;
-accounting.md section 6.
+"""Client of Solana nodes: JSON-RPC over one keep-alive connection an endpoint, at a pace, with
+deadlines.
 
 Endpoints are tried in their order of preference. Their URLs may carry tokens: they are called
 `endpoint 1`, `endpoint 2`... everywhere.
@@ -22,35 +22,27 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
 # Seconds for a whole answer: a read time-out alone does not stop a slow drip.
-DEADLINE = 15.0
+DEADLINE_SECONDS = 15.0
 # Seconds after which a call begins no further try: two nodes that hang cost no more than one.
 CALL_SECONDS = 20.0
-SIZE_CAP = 16 * 2**20
-# of one call, over all endpoints
-TRIES = 4
-# seconds a call waits for endpoints that rest; above that it gives up and the caller comes back
-# later
-MAX_WAIT = 3.0
-# seconds an endpoint rests after a 429 without Retry-After
-THROTTLED = 10.0
-# seconds it rests after a 403
-FORBIDDEN = 600.0
-MAX_REST = 300.0
-# in a row
+MAX_ANSWER_BYTES = 16 * 2**20
+# Of one call, over all endpoints.
+MAX_TRIES = 4
+# How long a call waits for endpoints that rest; above that it gives up and the caller comes back
+# later.
+MAX_WAIT_SECONDS = 3.0
+# How long an endpoint rests after a 429 without Retry-After, and after a 403.
+THROTTLED_SECONDS = 10.0
+FORBIDDEN_SECONDS = 600.0
+MAX_REST_SECONDS = 300.0
+# In a row.
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
-# some providers lack some methods: another endpoint may have it
+# Some providers lack some methods: another endpoint may have it.
 UNKNOWN_METHOD = -32601
-# a block cleaned up, ahead, skipped or not yet here; an unknown `before`
-NOT_HAD_CODES = {
-    -32001,
-    -32004,
-    -32007,
-    -32009,
-    -32014,
-    -32020,
-}
+# A block cleaned up, ahead, skipped or not yet here; an unknown `before`.
+NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
 class RpcError(Exception):
@@ -80,11 +72,11 @@ class BadAnswer(RpcError):
 
 
 class _Failure(Exception):
-    """One try that failed; `rest` seconds the whole endpoint should be left alone (0: only after
-    several in a row).
+    """One try that failed.
 
-    `ends_as`: what the call raises if this was its last try. `elsewhere`: may another endpoint
-    answer better?
+    `rest`: seconds for which the whole endpoint is left alone; 0: only after several in a row.
+    `ends_as`: what the call raises if this was its last try. `elsewhere`: whether another endpoint
+    may answer better.
     """
 
     def __init__(
@@ -99,7 +91,7 @@ class _Failure(Exception):
 
 
 class Rpc:
-    """`call` may be used from one thread at a time: the jobs take turns."""
+    """All endpoints. Calls take turns: one request is under way at a time."""
 
     def __init__(
         self,
@@ -113,15 +105,16 @@ class Rpc:
             for n, url in enumerate(urls, 1)
         ]
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
-        self._asked = deque()
-        self._asking_since = None
+        self._asked: deque[float] = deque()
+        self._asking_since: float | None = None
         # How often a node said anything: whoever sees it grow knows that nodes can be reached.
         self.answers = 0
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Whether any endpoint answers a cheap question now: True means that a call which got no
-        answer failed for what it asked, not because the nodes are away.
+        """Ask a cheap question: whether any endpoint answers it.
+
+        Where one does, a call that got no answer failed for what it asked.
         """
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
@@ -135,14 +128,14 @@ class Rpc:
         check: Callable[[Any], Any] = lambda result: result,
         avoid: str | None = None,
     ) -> tuple[Any, str]:
-        """(checked result, label of the endpoint). `check` raises ValueError for an answer that
-        cannot be used: then another try is made.
+        """Ask until an answer passes `check`; return (what `check` returns, the endpoint's label).
 
+        `check` raises ValueError for an answer that cannot be used: then another try is made.
         `avoid`: label of an endpoint not to ask, if there is another. Raises Unavailable, Refused
         or BadAnswer.
         """
         with self._lock:
-            return self._call(method, params, check, avoid, TRIES)
+            return self._call(method, params, check, avoid, MAX_TRIES)
 
     def _call(
         self,
@@ -157,40 +150,47 @@ class Rpc:
             endpoint = self._choose(method, tried)
             self._count()
             try:
-                answer = _check(check, endpoint.ask(method, params, next(self._ids)))
-                self._note_answer()
-                endpoint.note_success()
-                return answer, endpoint.label
-            except ValueError as error:
-                failure = _Failure(str(error), ends_as=BadAnswer)
-                self._note_answer()
-                endpoint.note_failure(0)
+                return self._try(endpoint, method, params, check), endpoint.label
             except _Failure as error:
                 failure = error
-                # Any other end says that the endpoint is well.
-                if failure.ends_as is Unavailable:
-                    endpoint.note_failure(failure.rest)
-                else:
-                    self._note_answer()
             tried.add(endpoint.label)
-            if self._clock() - begun >= CALL_SECONDS:
+            if self._clock() - begun >= CALL_SECONDS or not failure.elsewhere:
                 break
-            if not failure.elsewhere or (
-                failure.ends_as is Refused and all(e.label in tried for e in self.endpoints)
-            ):
+            if failure.ends_as is Refused and all(e.label in tried for e in self.endpoints):
                 break
         raise failure.ends_as(f"{method}: {endpoint.label}: {failure}")
 
+    def _try(
+        self, endpoint: "Endpoint", method: str, params: list[Any], check: Callable[[Any], Any]
+    ) -> Any:
+        """The checked answer of one endpoint, or _Failure; notes how well the endpoint is."""
+        try:
+            answer = _check(check, endpoint.ask(method, params, next(self._ids)))
+        except ValueError as error:
+            self._note_answer()
+            endpoint.note_failure(0)
+            raise _Failure(str(error), ends_as=BadAnswer) from error
+        except _Failure as failure:
+            # Any other end says that the endpoint is well.
+            if failure.ends_as is Unavailable:
+                endpoint.note_failure(failure.rest)
+            else:
+                self._note_answer()
+            raise
+        self._note_answer()
+        endpoint.note_success()
+        return answer
+
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
-        """The most preferred endpoint of those not tried yet, one that rests only where all do;
-        waits its turn.
+        """Wait for the turn of the most preferred endpoint that is not tried yet; one that rests is
+        chosen only where all do.
         """
         now = self._clock()
         endpoint = min(
             self.endpoints,
-            key=lambda e: (e.rest(now) > MAX_WAIT, e.label in tried, e.rest(now)),
+            key=lambda e: (e.rest(now) > MAX_WAIT_SECONDS, e.label in tried, e.rest(now)),
         )
-        if endpoint.rest(now) > MAX_WAIT:
+        if endpoint.rest(now) > MAX_WAIT_SECONDS:
             raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
         self._sleep(endpoint.wait(method, now))
         endpoint.take_turn(method)
@@ -212,7 +212,7 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """For health: requests in the last minute and what rests for how many seconds."""
+        """What health shows: requests in the last minute, and seconds for which endpoints rest."""
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -225,7 +225,9 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """A check that breaks on an answer found it malformed, in a way nobody thought of."""
+    """Apply a check. One that stumbles over an answer found it malformed, in a way nobody thought
+    of.
+    """
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -233,28 +235,25 @@ def _check(check: Callable[[Any], Any], result: Any) -> Any:
 
 
 class Endpoint:
-    """One node: a connection, a pace per method, and a rest after throttling or repeated
-    failures.
-    """
+    """One node: a connection, a pace for each method, rests after throttling and failures."""
 
     def __init__(
         self, url: str, label: str, requests_per_second: float, clock: Callable[[], float]
     ) -> None:
         self.label, self.rests_until = label, 0.0
         self._url, self._interval, self._clock = url, 1 / requests_per_second, clock
-        self._free_at, self._failures = {}, 0
+        self._free_at: dict[str, float] = {}
+        self._failures = 0
         self._line = _Line()
         self._session = requests.Session()
-        self._session.trust_env = (
-            # no proxy, no netrc: nothing but the settings steers a request
-            False
-        )
+        # No proxy, no netrc: nothing but the settings steers a request.
+        self._session.trust_env = False
         self._session.headers["User-Agent"] = "candor"
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, _Adapter(self._line))
 
     def rest(self, now: float) -> float:
-        """Seconds it is still to be left alone."""
+        """Seconds for which it is still left alone."""
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
@@ -268,16 +267,14 @@ class Endpoint:
         self._failures = 0
 
     def note_failure(self, rest: float) -> None:
-        """After a rest one call is let through; if that fails too the next rest is twice as
-        long.
-        """
+        """Let it rest after several failures; the rest doubles while the call after it fails."""
         self._failures += 1
         if not rest and self._failures >= FAILURES_TO_REST:
-            rest = min(MAX_REST, 2.0 ** (self._failures - FAILURES_TO_REST))
+            rest = min(MAX_REST_SECONDS, 2.0 ** (self._failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
-        """The result of one request, or _Failure."""
+        """Send one request and return its result. Raises _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         )
@@ -289,16 +286,20 @@ class Endpoint:
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
-        watchdog = threading.Timer(DEADLINE, self._line.cut)
+        watchdog = threading.Timer(DEADLINE_SECONDS, self._line.cut)
         watchdog.daemon = True
         watchdog.start()
         try:
             with self._session.post(
-                self._url, json=payload, timeout=(5, DEADLINE), stream=True, allow_redirects=False
+                self._url,
+                json=payload,
+                timeout=(5, DEADLINE_SECONDS),
+                stream=True,
+                allow_redirects=False,
             ) as response:
                 return response.status_code, response.headers, _read(response.raw)
+        # The text of the error names the URL.
         except (requests.RequestException, HTTPError, OSError) as error:
-            # the text of the error names the URL
             raise _Failure(type(error).__name__) from None
         finally:
             watchdog.cancel()
@@ -308,7 +309,7 @@ def _read(raw: Any) -> bytes:
     body = bytearray()
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
-        if len(body) > SIZE_CAP:
+        if len(body) > MAX_ANSWER_BYTES:
             raise _Failure("an answer of more than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
@@ -317,7 +318,7 @@ def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     if status == 429:
         raise _Failure("HTTP 429", _retry_after(headers))
     if status == 403:
-        raise _Failure("HTTP 403", FORBIDDEN)
+        raise _Failure("HTTP 403", FORBIDDEN_SECONDS)
     if status != 200:
         raise _Failure(f"HTTP {status}")
     try:
@@ -340,29 +341,25 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
         raise _Failure(f"error {code}", _retry_after(headers))
     if code in OUR_FAULT_CODES:
         raise _Failure(f"error {code}", ends_as=Refused, elsewhere=False)
-    raise _Failure(
-        f"error {'unknown' if code is None else code}",
-        ends_as=(
-            BadAnswer
-            if code in NOT_HAD_CODES
-            else Refused
-            if code == UNKNOWN_METHOD
-            else Unavailable
-        ),
-    )
+    ends_as: type[RpcError] = Unavailable
+    if code in NOT_FOUND_CODES:
+        ends_as = BadAnswer
+    elif code == UNKNOWN_METHOD:
+        ends_as = Refused
+    raise _Failure(f"error {'unknown' if code is None else code}", ends_as=ends_as)
 
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    return float(min(int(value), MAX_REST)) if value.isdecimal() else THROTTLED
+    return float(min(int(value), MAX_REST_SECONDS)) if value.isdecimal() else THROTTLED_SECONDS
 
 
-# ---- a deadline that also ends dripped headers: the connection's socket is shut down under the rea
+# ---- a deadline that also ends dripped headers: the socket is shut down while it is read ---------
 class _Line:
     """The one socket an endpoint talks through."""
 
     def __init__(self) -> None:
-        self.socket = None
+        self.socket: socket.socket | None = None
 
     def cut(self) -> None:
         line = self.socket
@@ -373,7 +370,7 @@ class _Line:
 
 
 class _Adapter(HTTPAdapter):
-    """One connection, and a note of its socket."""
+    """A pool of one connection whose socket `line` knows."""
 
     def __init__(self, line: "_Line") -> None:
         self._line = line

@@ -195,7 +195,7 @@ def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, 
         pytest.raises((Unavailable, BadAnswer)) as told,
     ):
         line_to(clock, url).call("getSlot", [])
-    assert len(asked) == rpc.TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
+    assert len(asked) == rpc.MAX_TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
     said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
     assert SECRET not in said and url not in said and "127.0.0.1" not in said
 
@@ -270,7 +270,7 @@ def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
     """Every byte comes in time, the whole never: the deadline is of the whole answer, headers
     included.
     """
-    monkeypatch.setattr(rpc, "DEADLINE", 0.4)
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0.4)
     url, asked = node(drip(raw), good)
     begun = time.monotonic()
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
@@ -278,7 +278,7 @@ def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
 
 
 def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
-    monkeypatch.setattr(rpc, "DEADLINE", 0.3)
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0.3)
     answered = threading.Event()
     # Who waited for an answer would wait until the test ends it.
     url, asked = node(lambda handler, query: answered.wait(60), good)
@@ -389,7 +389,7 @@ def test_failures_in_a_row_rest_ever_longer_with_one_try_between(node, clock):
             clock.sleep(told.retry_in)
         else:
             break
-    assert tried[0] == rpc.TRIES and set(tried[3:]) <= {0, 1} and len(asked) == 15
+    assert tried[0] == rpc.MAX_TRIES and set(tried[3:]) <= {0, 1} and len(asked) == 15
     assert line.endpoints[0].rest(clock()) == 0 and 300 <= clock() - 1_000 < 4_000
 
 
@@ -426,14 +426,16 @@ def test_a_call_begins_no_further_try_once_it_took_long(clock):
 
     def hang(*_):
         tries.append(1)
-        clock.sleep(rpc.DEADLINE)
+        clock.sleep(rpc.DEADLINE_SECONDS)
         raise rpc._Failure("ReadTimeout")
 
     for endpoint in line.endpoints:
         endpoint.ask = hang
     with pytest.raises(Unavailable):
         line.call("getSlot", [])
-    assert len(tries) == 2 and rpc.DEADLINE < rpc.CALL_SECONDS < 2 * rpc.DEADLINE < 60
+    assert (
+        len(tries) == 2 and rpc.DEADLINE_SECONDS < rpc.CALL_SECONDS < 2 * rpc.DEADLINE_SECONDS < 60
+    )
 
 
 def test_a_check_that_breaks_found_a_malformed_answer(clock):
