@@ -1,4 +1,4 @@
-"""demo: the whole product on a recorded chain and an invented market, without a network."""
+"""The command demo: the whole product on a recorded chain and an invented market, no network."""
 
 import os
 import signal
@@ -7,10 +7,11 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import config as settings
 from cli import Commands, add_command
-from cli.server import ROOT, SERVE
+from cli.server import GUNICORN_ARGUMENTS, ROOT
 from config import Config
 
 # Settings of the environment that a demonstration keeps.
@@ -51,15 +52,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     past = [post for post in planned if post.at < 0]
     keys = stage.fill_database(config, recording, past, market)
     log = config.data_dir / "server.log"
-    with open(log, "w") as output:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", *SERVE],
-            cwd=ROOT,
-            env=environ,
-            stdout=output,
-            stderr=output,
-        )
-    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    server = start_product(environ, log)
     try:
         url = f"http://127.0.0.1:{config.port}"
         if stage.wait_for_server(server, url):
@@ -76,6 +69,20 @@ def run_demo(config: Config, args: Namespace) -> int:
     if server.wait() > 0:
         print(f"the server ended with {server.returncode}: {log} tells why", file=sys.stderr)
     return max(0, server.returncode)
+
+
+def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    """Start the product itself as a child, which ends when this process is told to end."""
+    with open(log, "w") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "gunicorn", *GUNICORN_ARGUMENTS],
+            cwd=ROOT,
+            env=environ,
+            stdout=output,
+            stderr=output,
+        )
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    return server
 
 
 def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:

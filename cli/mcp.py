@@ -1,8 +1,7 @@
-"""mcp: a Model Context Protocol server on standard input and output, for agents. It asks an
-instance over HTTP, with a key, like everybody else.
+"""The command mcp: a Model Context Protocol server on standard input and output, for agents.
 
-Whatever strangers wrote reaches the agent as data inside an answer that says so first; no tool
-name, description or error repeats any of it.
+It asks an instance over HTTP, with a key, like any other client. What strangers wrote reaches the
+agent as data inside an answer that says so first; no tool name, description or error repeats it.
 """
 
 import os

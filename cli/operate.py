@@ -1,4 +1,4 @@
-"""backup, restore, copy, doctor: run an instance safely."""
+"""Commands for safe operation: backup, restore, copy, doctor."""
 
 import sys
 from argparse import Namespace
@@ -41,6 +41,10 @@ def add_commands(commands: Commands) -> None:
         required=True,
         help="postgresql://USER@HOST/DATABASE; PGPASSWORD or ~/.pgpass may hold the password",
     )
+    add_doctor(commands)
+
+
+def add_doctor(commands: Commands) -> None:
     doctor = add_command(
         commands,
         "doctor",

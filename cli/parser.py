@@ -1,4 +1,4 @@
-"""`app.py COMMAND`: the parser of all commands, and how one is run."""
+"""Parse `app.py COMMAND` and run the command."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from operate.instance import Refused
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors never repeat what was typed: it may be a pasted secret."""
+    """A parser whose errors never repeat what was typed: it may be a pasted secret."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and what is wrong with the arguments; exit with status 2."""

@@ -1,4 +1,4 @@
-"""bot, key, owner, post: influencers, their keys and wallets, lost codes, hiding a post."""
+"""Commands for people and posts: bot, key, owner, post."""
 
 from argparse import Namespace
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""run, migrate, observe, rebuild."""
+"""Commands of a server: run, migrate, observe, rebuild."""
 
 import contextlib
 import ctypes
@@ -7,17 +7,36 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import NamedTuple
 
 from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
-# gunicorn's arguments, in ROOT
-SERVE = [
+# Arguments of gunicorn, whose working directory is ROOT.
+GUNICORN_ARGUMENTS = [
     "--config",
     str(ROOT / "gunicorn.conf.py"),
     "app:create_app()",
 ]
+
+
+# From malloc.h of glibc.
+M_ARENA_MAX = -8
+
+
+class RebuiltWallet(NamedTuple):
+    """What deriving a wallet's records again changed: numbers of rows, and whether its sums."""
+
+    address: str
+    entries_changed: int
+    receipts_lost: int
+    trades_changed: int
+    sums_changed: bool
+
+    @property
+    def changes(self) -> int:
+        return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
 
 
 def add_commands(commands: Commands) -> None:
@@ -57,8 +76,8 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Go on as gunicorn, in this process, for starting another would import everything again;
-    gunicorn.conf.py says how it serves.
+    """Become gunicorn, in this process: another would import everything again. gunicorn.conf.py
+    says how it serves.
     """
     from gunicorn.app.wsgiapp import WSGIApplication
 
@@ -66,26 +85,26 @@ def run_server(config: Config, args: Namespace) -> None:
     from operate import backups
     from storage import counters
 
-    # what is made while starting stays; a worker that is ready begins to collect (gunicorn.conf.py)
+    # What is made at the start stays; a worker that is ready begins to collect (gunicorn.conf.py).
     gc.disable()
     refuse_demonstration(config)
-    # a package that is missing is said here, not by every worker
+    # A missing package is reported here once, not by every worker.
     counters.open_store(config).close()
     backups.migrate(config)
     storage.database.close_all()
     os.chdir(ROOT)
-    sys.argv[1:] = SERVE
+    sys.argv[1:] = GUNICORN_ARGUMENTS
     share_heaps()
     WSGIApplication(prog="candor").run()
 
 
 def share_heaps() -> None:
-    """Two heaps for all threads: glibc makes each of them one of its own, which was a tenth of the
-    server's memory (mallopt(3), M_ARENA_MAX).
+    """Let all threads share two heaps, which saves a tenth of the server's memory: glibc gives each
+    thread its own (mallopt(3), M_ARENA_MAX).
     """
-    # another libc
+    # Another libc has no mallopt.
     with contextlib.suppress(AttributeError):
-        ctypes.CDLL(None).mallopt(-8, 2)
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 def refuse_demonstration(config: Config) -> None:
@@ -99,8 +118,8 @@ def refuse_demonstration(config: Config) -> None:
 
 
 def run_observe(config: Config, args: Namespace) -> int:
-    """One pass, its progress on the terminal (stderr with --json), then the coverage of each
-    wallet.
+    """Run one pass of the observer, then print each wallet's coverage. Progress goes to the
+    terminal (to stderr with --json).
     """
     import jobs
     import observer
@@ -129,9 +148,32 @@ def run_observe(config: Config, args: Namespace) -> int:
 
 
 def run_rebuild(config: Config, args: Namespace) -> None:
-    """Everything derived, derived again; what was stored is only read."""
+    """Derive all records again from what is stored, and print what changed."""
     if args.trader:
-        return run_rebuild_trader(config, args)
+        run_rebuild_trader(config, args)
+        return
+    report = rebuild_wallets(config, args.bot)
+    changed = sum(one.changes for one in report)
+    lost = sum(one.receipts_lost for one in report)
+    rows = [
+        {
+            "wallet": one.address,
+            "entriesChanged": one.entries_changed,
+            "receiptsLost": one.receipts_lost,
+            "tradesChanged": one.trades_changed,
+            "sumsChanged": one.sums_changed,
+        }
+        for one in report
+    ]
+    text = f"{len(rows)} wallets derived again: "
+    text += f"{changed} rows changed" if changed else "nothing changed"
+    if lost:
+        text += f"; {lost} stored receipts were gone or damaged, the observer fetches them again"
+    print_result(args, {"wallets": rows, "changed": bool(changed)}, text)
+
+
+def rebuild_wallets(config: Config, bot_id: str | None) -> list[RebuiltWallet]:
+    """Derive the records of all wallets again, or of the wallets a bot holds or proved."""
     import jobs
     import models
     import observer
@@ -139,42 +181,15 @@ def run_rebuild(config: Config, args: Namespace) -> None:
 
     with open_database(config), jobs.observer_lock():
         wallets = list(models.Wallet.select())
-        if args.bot:
-            bot = influencers.find_bot(args.bot).id
+        if bot_id:
+            bot = influencers.find_bot(bot_id).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
         report = observer.rebuild(observer.Observer(config), wallets, now_ms())
-    rows = [
-        {
-            "wallet": address,
-            "entriesChanged": entries,
-            "receiptsLost": lost,
-            "tradesChanged": trades,
-            "sumsChanged": sums,
-        }
-        for address, entries, lost, trades, sums in report
-    ]
-    changed, lost = (
-        sum(
-            row["entriesChanged"] + row["receiptsLost"] + row["tradesChanged"] + row["sumsChanged"]
-            for row in rows
-        ),
-        sum(row["receiptsLost"] for row in rows),
-    )
-    fetched = (
-        f"; {lost} stored receipts were gone or damaged, the observer fetches them again"
-        if lost
-        else ""
-    )
-    print_result(
-        args,
-        {"wallets": rows, "changed": bool(changed)},
-        f"{len(rows)} wallets derived again:"
-        f" {f'{changed} rows changed' if changed else 'nothing changed'}{fetched}",
-    )
+    return [RebuiltWallet(*row) for row in report]
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Stored decisions, filled again; what differs opens a review and changes no record."""
+    """Fill a trader's stored decisions again; what differs opens a review and changes no record."""
     import papertrade
     from accounts import traders
 

@@ -1,4 +1,4 @@
-"""trader, review: influencers of paper mode, and the questions about their records."""
+"""Commands of paper mode: trader, review."""
 
 from argparse import Namespace
 from typing import NamedTuple

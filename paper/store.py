@@ -86,40 +86,39 @@ def store_round(
     notes: lines for the diaries of traders that were not played.
     """
     journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
-    orders = [
-        show_order(order, period)
-        for period, journal in journals
-        for order in journal.orders.values()
-    ]
-    positions = [
-        show_position(position, period)
-        for period, journal in journals
-        for position in journal.positions.values()
-    ]
-    entries = [
-        show_line(entry, period) for period, journal in journals for entry in journal.entries
-    ]
-    entries += [show_line(note.line, note.period) for note in notes]
+    lines = [show_line(line, one.period) for one in journals for line in one.journal.entries]
+    lines += [show_line(note.line, note.period) for note in notes]
     with storage.writing():
         for one in loaded:
             _store_trader(one)
-        _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
-        _insert(
-            PaperFill,
-            [
-                show_fill(fill, position, ids[fill.order])
-                for one in journals
-                if one.journal.fills
-                for ids in (_find_order_ids(one),)
-                for fill, position in one.journal.fills
-            ],
-        )
-        _insert(Position, positions, ("period", "number"))
-        _insert(DiaryEntry, entries)
+        _store_journals(journals)
+        _insert(DiaryEntry, lines)
         _pin_snapshots([one.trader for one in loaded])
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
         ).execute()
+
+
+def _store_journals(journals: Sequence[PeriodJournal]) -> None:
+    """Store orders, fills and positions; an order's row must be there before its fills."""
+    orders = [
+        show_order(order, one.period) for one in journals for order in one.journal.orders.values()
+    ]
+    positions = [
+        show_position(position, one.period)
+        for one in journals
+        for position in one.journal.positions.values()
+    ]
+    _insert(PaperOrder, orders, ("period", "number"), ("done", "attempts", "lost", "state"))
+    fills = []
+    for one in journals:
+        if one.journal.fills:
+            ids = _find_order_ids(one)
+            fills += [
+                show_fill(fill, position, ids[fill.order]) for fill, position in one.journal.fills
+            ]
+    _insert(PaperFill, fills)
+    _insert(Position, positions, ("period", "number"))
 
 
 def _store_trader(one: LoadedTrader) -> None:

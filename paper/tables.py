@@ -14,25 +14,25 @@ from models import Base, Owner
 
 
 class Trader(Base):
-    """An influencer of paper mode. Its money is in its account periods; the columns after
-    `retired_at` are the engine's.
+    """An influencer of paper mode. Its money is in its account periods; the engine writes the
+    columns after `retired_at`.
     """
 
-    # the order in which traders are asked
+    # The order in which traders play.
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
-    # lower case, derived from the name; seeds its chances
+    # Lower case, derived from the name; seeds whatever is left to chance.
     handle = TextField(unique=True)
     name = TextField()
-    # What it shares with names that look like it; see accounts.names.
+    # Names that look alike share it; see accounts.names.
     likeness = TextField(default="", index=True)
     bio = TextField(default="")
-    # JSON, as Bot's
+    # JSON, as Bot's.
     voice = TextField()
     # momentum | mean_reversion | breakout | flow
     family = TextField()
-    # JSON {public name of a setting: whole number}, what differs from the defaults
+    # JSON {public name of a setting: whole number}, where it differs from the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -44,26 +44,26 @@ class Trader(Base):
     phase = TextField()
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # counts the writes that a tick under way must not overwrite
+    # Counts writes from elsewhere, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
 class Period(Base):
-    """A numbered account of a trader. A reset closes one and opens the next; a closed one stays
+    """A numbered account of a trader. A reset closes it and opens the next; a closed one stays
     readable.
     """
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
-    # lamports, as all money here
+    # Lamports, as all money here.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # of orders that never opened a position
+    # Of orders that opened no position.
     lost_fees = BigIntegerField(default=0)
-    # highest equity since the phase began
+    # Highest equity since the phase began.
     peak = BigIntegerField()
-    # UTC day, counted from 1970, of day_equity
+    # The UTC day of `day_equity`, counted from 1970.
     day = BigIntegerField(default=-1)
     day_equity = BigIntegerField()
     opened_at = BigIntegerField()
@@ -82,30 +82,30 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """A decision and what became of it. Written once; only `done`, `attempts`, `lost` and `state`
-    move, until it is over.
+    """An order and what became of it. Only `done`, `attempts`, `lost` and `state` change, until it
+    is over.
     """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
-    # of the trader, over all its periods
+    # Of the trader, over all its periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
     # buy | sell
     side = TextField()
-    # lamports to spend, or raw units to sell
+    # Lamports to spend, or raw units to sell.
     amount = TextField()
     reason = TextField()
-    # snapshot id
+    # Id of a snapshot.
     decided_on = BigIntegerField()
     decided_at = BigIntegerField()
     due_at = BigIntegerField()
     expires_at = BigIntegerField()
     done = TextField(default="0")
     attempts = IntegerField(default=0)
-    # lamports
+    # Fees of failed attempts without a position, in lamports.
     lost = BigIntegerField(default=0)
     # open | filled | part_filled | expired | refused | restart | failed | cancelled
     state = TextField()
@@ -120,17 +120,17 @@ PaperOrder.add_index(
 
 
 class PaperFill(Base):
-    """One attempt to fill an order on a snapshot, in the order of the engine. Never changed."""
+    """An attempt to fill an order on a snapshot. Rows are never changed."""
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
-    # number; null for a failed attempt before there was one
+    # Its number; null for a failed attempt before there was one.
     position = IntegerField(null=True)
-    # id
+    # Id of the snapshot.
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
     raw = TextField()  # type: ignore[assignment]
-    # lamports, as the next ones
+    # Lamports, as the next ones.
     mid = BigIntegerField()
     slippage = BigIntegerField()
     pool_fee = BigIntegerField()
@@ -143,36 +143,36 @@ class PaperFill(Base):
 
 
 class Position(Base):
-    """What a trader holds of a mint; closed, it is a close and never changes again."""
+    """What a trader holds of a token. Once closed it never changes again."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
-    # of the trader, over all its periods
+    # Of the trader, over all its periods.
     number = IntegerField()
     mint = TextField()
     symbol = TextField()
     decimals = IntegerField()
     opened_at = BigIntegerField()
-    # at entry, USD cents
+    # At entry, in USD cents.
     liquidity = BigIntegerField(null=True)
-    # the mark and the highest mark: SOL times 10**24
+    # The mark and the highest mark, in SOL times 10**24.
     price = TextField()
     high = TextField()
     marked_at = BigIntegerField()
-    # snapshot id
+    # Id of a snapshot.
     marked_on = BigIntegerField()
-    # snapshots
+    # Snapshots since the entry.
     held = IntegerField()
     reduced = BooleanField()
     raw = TextField()  # type: ignore[assignment]
     bought_raw = TextField()
-    # lamports, as the next ones
+    # Lamports, as the next ones.
     mid_bought = BigIntegerField()
     mid_sold = BigIntegerField()
     slippage = BigIntegerField()
     fees = BigIntegerField()
     rent = BigIntegerField()
-    # net, once it is closed
+    # What its fills did to the cash: the net result, once it is closed.
     cash = BigIntegerField()
     spent = BigIntegerField()
     latency_ms = BigIntegerField()
@@ -201,7 +201,7 @@ class DiaryEntry(Base):
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    # JSON, flat, display texts; see paper.engine
+    # JSON: display texts by name; see paper.diary.
     facts = TextField()
 
     class Meta:
@@ -209,7 +209,7 @@ class DiaryEntry(Base):
 
 
 class PaperPost(Base):
-    """What a trader said about a line of its diary, in the words it had then."""
+    """A trader's post about a line of its diary, in the words of its voice at that time."""
 
     id = AutoField()
     uid = TextField(unique=True)
@@ -228,19 +228,19 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A question about the record of an account period. While it is open or upheld, its headline is
-    withheld.
+    """A question about the record of an account period, whose headline is withheld while the review
+    is open, and after it was upheld.
     """
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="reviews", index=False)
     # under_review | cleared | upheld
     state = TextField()
-    # JSON [{key, code, detail, symbol, at}...]
+    # JSON [{key, code, detail, symbol, at}...].
     reasons = TextField()
     opened_at = BigIntegerField()
     decided_at = BigIntegerField(null=True)
-    # the operator's reason
+    # The operator's reason.
     decision = TextField(null=True)
 
     class Meta:
@@ -248,12 +248,12 @@ class Review(Base):
 
 
 class EngineState(Base):
-    """One row: how far paper mode has read the snapshots, and its own diary."""
+    """How far paper mode has read the snapshots and its diaries. There is one row."""
 
     id = IntegerField(primary_key=True)
-    # id of the last one that was played
+    # Id of the last one that was played.
     snapshot = BigIntegerField()
-    # id of the last diary entry that was considered for a post
+    # Id of the last line that was considered for a post.
     entry = BigIntegerField(default=0)
 
 

@@ -1,8 +1,7 @@
-"""A persona's sentences from facts: a seeded grammar, built in. Pure: the same persona, facts, seed
-and recent posts give the same words.
+"""Write posts from facts with a built-in, seeded grammar. Pure: the same persona, facts, seed and
+recent posts give the same words.
 
-`facts` is a flat dict of display texts with a `kind`; a fact that is missing or None is not spoken
-of:
+Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
     buy, sell           symbol amount sol [resultSol]
     swap                fromSymbol fromAmount symbol amount
     fill                paper: what (bought | reduced) symbol amount sol reason
@@ -12,8 +11,8 @@ of:
     lesson              paper: text
     phase               paper: what (guarded | standard) why
     review              paper: detail
-Paper posts say in their words that they are simulated. No number stands in a text that is not in
-its facts: see find_foreign_numbers.
+Posts of paper mode say in their words that they are simulated. A post holds no number that is not
+in its facts; see find_foreign_numbers.
 """
 
 import hashlib
@@ -38,9 +37,9 @@ from voice.words import (
     Register,
 )
 
-# sentences tried until one was not said lately
+# Sentences tried until one is not in a recent post.
 MAX_TRIES = 40
-# posts whose sentences are not repeated
+# Posts whose sentences are not repeated.
 RECENT_POSTS = 20
 T = TypeVar("T")
 Persona = Mapping[str, Any]
@@ -48,24 +47,25 @@ Seed = bytes | str | int
 
 
 class Picker:
-    """Choices from a seed, the same on every machine and Python."""
+    """Choices from a seed, the same on every machine and in every version of Python."""
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed if isinstance(seed, bytes) else str(seed).encode()
         self.count = 0
 
     def below(self, size: int) -> int:
-        """A number from 0 to size - 1."""
+        """Return a number from 0 to size - 1."""
         self.count += 1
         return int.from_bytes(hashlib.sha256(self.seed + b"|%d" % self.count).digest()[:8]) % size
 
     def one(self, options: Sequence[T]) -> T:
+        """Return one of the options."""
         return options[self.below(len(options))]
 
 
 def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()) -> str:
-    """Write a post of one or two sentences, none of which stands in the `recent` posts (newest
-    last; the last twenty count).
+    """Write a post of one or two sentences, none of which is in the `recent` posts (newest last;
+    the last RECENT_POSTS count).
     """
     picker, register = Picker(seed), find_register(persona)
     known = {
@@ -73,38 +73,38 @@ def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()
         for name, value in facts.items()
         if value is not None
     }
-    said = {sentence for post in recent[-RECENT_POSTS:] for sentence in split_sentences(post)}
-    sentences = [_pick_fresh(lambda: _report(picker, register, known), said)]
+    used = {sentence for post in recent[-RECENT_POSTS:] for sentence in split_sentences(post)}
+    sentences = [_pick_fresh(lambda: _report(picker, register, known), used)]
     if "terse" not in persona.get("style", ()):
-        sentences.append(_pick_fresh(lambda: _remark(picker, register, persona), said))
+        sentences.append(_pick_fresh(lambda: _remark(picker, register, persona), used))
     return _add_emoji(picker, persona, sentences)
 
 
 def find_register(persona: Persona) -> Register:
-    """The register of the persona's tone; a tone the owner made up gets one of them, always the
-    same.
+    """Return the register of the persona's tone; a tone that the owner made up always gets the same
+    one.
     """
     tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
     return REGISTERS.get(tone) or REGISTERS[Picker(tone).one(sorted(REGISTERS))]
 
 
 def split_sentences(post: str) -> list[str]:
-    """The sentences of a post as they are compared: letters and figures only."""
+    """Split a post into sentences for comparison: letters and figures only."""
     parts = re.split(r"(?<=[.!?])\s+|\n", post)
     return [words for part in parts if (words := " ".join(re.findall(r"[\w.%-]*\w", part.lower())))]
 
 
-def _pick_fresh(make: Callable[[], str], said: set[str]) -> str:
-    """A sentence that was not said lately; the last try where the grammar has run out."""
+def _pick_fresh(make: Callable[[], str], used: set[str]) -> str:
+    """Make sentences until one is new; the last try stands where the grammar has run out."""
     for _ in range(MAX_TRIES):
         sentence = make()
-        if not set(split_sentences(sentence)) & said:
+        if not set(split_sentences(sentence)) & used:
             break
     return sentence
 
 
 def _report(picker: Picker, register: Register, facts: Facts) -> str:
-    """What happened, in one sentence."""
+    """Say what happened, in one sentence."""
     clauses = [clause for clause in SPEECH[_speech_key(facts)] if _can_say(clause, facts)] or [
         "{symbol} moved"
     ]
@@ -132,7 +132,7 @@ def _result(picker: Picker, text: str) -> str:
 
 
 def _remark(picker: Picker, register: Register, persona: Persona) -> str:
-    """What this persona would say besides, in words of its own."""
+    """Make a remark in the words of this persona."""
     phrases = _words_of(persona, "catchphrases")
     form = picker.one(QUOTES) if phrases and picker.below(4) == 0 else picker.one(register.remarks)
     said = form.format(
@@ -146,7 +146,7 @@ def _remark(picker: Picker, register: Register, persona: Persona) -> str:
 
 
 def _words_of(persona: Persona, name: str) -> tuple[str, ...]:
-    """The persona's own words, without those that speak of a number."""
+    """Return the persona's own words, without those that hold a number."""
     return tuple(
         word
         for word in persona.get(name) or ()
@@ -155,7 +155,7 @@ def _words_of(persona: Persona, name: str) -> tuple[str, ...]:
 
 
 def _add_emoji(picker: Picker, persona: Persona, sentences: list[str]) -> str:
-    """The sentences as one text. An emoji stands inside the last one: alone it would be a sentence
+    """Join the sentences. An emoji goes inside the last one: alone it would count as a sentence
     that repeats.
     """
     emoji = [one for one in persona.get("emoji") or "" if unicodedata.category(one) == "So"]
@@ -165,7 +165,7 @@ def _add_emoji(picker: Picker, persona: Persona, sentences: list[str]) -> str:
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
-    """A persona for an influencer whose owner chose none: tone and words by seed."""
+    """Make a persona for an influencer whose owner chose none."""
     picker = Picker(seed)
     first, second = picker.below(len(ADJECTIVES)), picker.below(len(TOPICS))
     return {

@@ -1,4 +1,4 @@
-"""The facts of a post, and the check that its text says no number beyond them. Pure."""
+"""The facts of a post, and the check that its text holds no number beyond them. Pure."""
 
 import re
 import unicodedata
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-# What a persona's sentence is made of: a `kind` and display texts by name.
+# What a post is made of: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
-# hostile text: repeated as it is, never a source of numbers
+# Hostile text, which is repeated as it is and lends no numbers.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
 NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?![\w])")
@@ -30,7 +30,7 @@ COUNTS = {
     "hundred": Decimal(100),
     "thousand": Decimal(1000),
 }
-# number words that name no exact figure
+# Number words that name no exact figure.
 VAGUE_WORDS = (
     "half double doubled doubling twice thrice triple tripled quarter dozen dozens hundreds"
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
@@ -39,16 +39,16 @@ VAGUE_COUNTS = frozenset(VAGUE_WORDS.split())
 
 
 def shorten_name(text: str) -> str:
-    """A token's name as one short run of text."""
+    """Return a token's name on one line, cut to MAX_NAME characters."""
     return " ".join(text.split())[:MAX_NAME].strip(" .!?") or "a token without a name"
 
 
 def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
-    """List the numbers of a text, in figures or words, that stand in none of its facts. Names among
+    """List the numbers of a text, in figures or words, that are in none of its facts. Names among
     the facts may be repeated but lend no number.
 
-    Signs are not compared, thousands may be grouped. Figures stuck to letters (3x, 5k, 1e9) are
-    foreign whatever the facts say.
+    Signs are not compared, and thousands may be grouped. Figures attached to letters (3x, 5k, 1e9)
+    are always foreign.
     """
     text = _without_names(unicodedata.normalize("NFKC", text), facts)
     known = {
@@ -66,7 +66,7 @@ def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
 
 
 def _without_names(text: str, facts: Facts) -> str:
-    """The text, without the names that its facts hold."""
+    """Return the text without the names among its facts."""
     for name in NAMES:
         if facts.get(name):
             shown = re.escape(unicodedata.normalize("NFKC", shorten_name(facts[name])))

@@ -1,5 +1,6 @@
-"""The optional writer of posts: an OpenAI-compatible endpoint, given the facts as data. What it
-writes is checked; the built-in words are the fallback.
+"""Let an optional language model write posts: an OpenAI-compatible endpoint, given facts as data.
+
+What it writes is checked; where it cannot be posted, the built-in words are.
 """
 
 import json
@@ -13,9 +14,9 @@ from voice.builtin import Persona
 from voice.facts import Facts, find_foreign_numbers
 
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
-# characters of a post
+# Characters of a post.
 MAX_LENGTH = 600
-# Unicode categories of control, invisible and private characters
+# Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
@@ -29,23 +30,25 @@ RULES = (
 
 @dataclass(frozen=True)
 class Text:
+    """The text of a post, and what wrote it."""
+
     text: str
     # built-in | model
     writer: str
 
 
 class Writer:
-    """The writer of one tick: the model writes until `deadline` (monotonic seconds), or until the
+    """The writer of one tick. The model writes until `deadline` (monotonic seconds), or until its
     endpoint fails once.
     """
 
     def __init__(self, config: Config, deadline: float) -> None:
         self.config, self.deadline = config, deadline
-        # why the endpoint is not asked any more, in words
+        # Why the endpoint is not asked any more, in words.
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """The model's text where it can be posted, else `built_in`."""
+        """Return the model's text where it can be posted, else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:
@@ -59,7 +62,7 @@ class Writer:
 
 
 def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
-    """Ask the model for a post; its text, trimmed. Raises FetchError."""
+    """Ask the model for a post; return its trimmed text. Raises FetchError."""
     told = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
     request = {
         "model": config.llm_model,
@@ -82,8 +85,10 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
 
 
 def check_text(text: str, facts: Facts) -> str | None:
-    """Why a text of the model is not posted, or None: empty or too long, control or invisible
-    characters, a link, not called simulated, a foreign number.
+    """Return why a text of the model is not posted, or None.
+
+    Reasons are: empty or too long, control or invisible characters, a link, no word that it is
+    simulated, a foreign number.
     """
     if not 1 <= len(text) <= MAX_LENGTH:
         return "its length"

@@ -1,5 +1,7 @@
-"""The words of the built-in grammar: how each tone sounds, and what can be said of each kind of
-fact. `voice.builtin` puts them together.
+"""The words of the built-in grammar: how each tone sounds, and sentences for each kind of fact.
+
+`voice.builtin` puts them together. Posts are seeded by the order of these lists: to change one is
+to change what a replay writes.
 """
 
 from dataclasses import dataclass
@@ -9,9 +11,7 @@ DEFAULT_TONE = "plain"
 
 @dataclass(frozen=True)
 class Register:
-    """How a tone sounds: how it begins, what it remarks, and the words it remarks with where the
-    persona has none of its own.
-    """
+    """How a tone sounds: openings, remarks, and words for them where the persona has none."""
 
     leads: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -21,8 +21,17 @@ class Register:
 
 REGISTERS = {
     "plain": Register(
-        ("Update", "Today", "Right now", "Status", "Just in", "Latest", "Here it is", "Short note"),
-        (
+        leads=(
+            "Update",
+            "Today",
+            "Right now",
+            "Status",
+            "Just in",
+            "Latest",
+            "Here it is",
+            "Short note",
+        ),
+        remarks=(
             "The {topic} looks {adjective} {when}",
             "I keep an eye on the {topic}, it seems {adjective} {when}",
             "A {adjective} {topic} {when}, nothing more",
@@ -30,11 +39,11 @@ REGISTERS = {
             "Call the {topic} {adjective} {when}",
             "The {topic} stays {adjective} {when}",
         ),
-        ("steady", "clear", "ordinary", "simple", "even"),
-        ("market", "chart", "order book", "session", "plan"),
+        adjectives=("steady", "clear", "ordinary", "simple", "even"),
+        topics=("market", "chart", "order book", "session", "plan"),
     ),
     "dry": Register(
-        (
+        leads=(
             "For the record",
             "Noted",
             "As it happens",
@@ -44,7 +53,7 @@ REGISTERS = {
             "Minutes of the desk",
             "In the margin",
         ),
-        (
+        remarks=(
             "The {topic} remains {adjective} {when}, which surprises nobody",
             "One might call the {topic} {adjective} {when}; one might also not",
             "Somebody will call this {topic} {adjective} {when}",
@@ -52,11 +61,11 @@ REGISTERS = {
             "The {topic} was {adjective} {when}, and nobody sent a memo",
             "I have seen a less {adjective} {topic}, though not {when}",
         ),
-        ("unremarkable", "bureaucratic", "adequate", "dusty", "punctual"),
-        ("paperwork", "spreadsheet", "procedure", "audit", "footnote"),
+        adjectives=("unremarkable", "bureaucratic", "adequate", "dusty", "punctual"),
+        topics=("paperwork", "spreadsheet", "procedure", "audit", "footnote"),
     ),
     "cheerful": Register(
-        (
+        leads=(
             "Hey hey",
             "Good news or not",
             "Guess what",
@@ -66,7 +75,7 @@ REGISTERS = {
             "Look at that",
             "Yay or nay",
         ),
-        (
+        remarks=(
             "What a {adjective} {topic} {when}",
             "Loving this {adjective} {topic} {when}",
             "Who else feels the {adjective} {topic} {when}",
@@ -74,11 +83,11 @@ REGISTERS = {
             "Dancing through a {adjective} {topic} {when}",
             "A big cheer for the {adjective} {topic} {when}",
         ),
-        ("sunny", "sparkling", "bouncy", "lovely", "bright"),
-        ("adventure", "playground", "picnic", "parade", "garden"),
+        adjectives=("sunny", "sparkling", "bouncy", "lovely", "bright"),
+        topics=("adventure", "playground", "picnic", "parade", "garden"),
     ),
     "solemn": Register(
-        (
+        leads=(
             "Let it be written",
             "With due gravity",
             "Hear this",
@@ -88,7 +97,7 @@ REGISTERS = {
             "Before the bell",
             "As was resolved",
         ),
-        (
+        remarks=(
             "The {topic} asks for patience, {adjective} as it is {when}",
             "Let nobody mock a {adjective} {topic} {when}",
             "A {adjective} {topic} weighs on us {when}",
@@ -96,11 +105,11 @@ REGISTERS = {
             "The {topic} is {adjective} {when}, and silence suits it",
             "{adjective} is the {topic} {when}, and long is the road",
         ),
-        ("grave", "austere", "unyielding", "sombre", "ancient"),
-        ("duty", "vigil", "covenant", "burden", "tide"),
+        adjectives=("grave", "austere", "unyielding", "sombre", "ancient"),
+        topics=("duty", "vigil", "covenant", "burden", "tide"),
     ),
     "bold": Register(
-        (
+        leads=(
             "Listen up",
             "No fear",
             "Watch this",
@@ -110,7 +119,7 @@ REGISTERS = {
             "Game on",
             "Eyes here",
         ),
-        (
+        remarks=(
             "This {topic} is {adjective} {when} and I live for it",
             "Bring me a {adjective} {topic} {when}",
             "Nobody tames a {adjective} {topic} {when}",
@@ -118,11 +127,11 @@ REGISTERS = {
             "Too {adjective} a {topic} for the timid {when}",
             "The {topic} roars, {adjective} {when}",
         ),
-        ("fearless", "wild", "relentless", "roaring", "fierce"),
-        ("battle", "hunt", "storm", "charge", "arena"),
+        adjectives=("fearless", "wild", "relentless", "roaring", "fierce"),
+        topics=("battle", "hunt", "storm", "charge", "arena"),
     ),
     "calm": Register(
-        (
+        leads=(
             "Breathe",
             "Quietly",
             "No hurry",
@@ -132,7 +141,7 @@ REGISTERS = {
             "Step by step",
             "A quiet moment",
         ),
-        (
+        remarks=(
             "The {topic} drifts, {adjective} {when}",
             "Let the {adjective} {topic} pass {when}",
             "There is room in a {adjective} {topic} {when}",
@@ -140,10 +149,11 @@ REGISTERS = {
             "A {adjective} {topic} needs no answer {when}",
             "Nothing hurries the {adjective} {topic} {when}",
         ),
-        ("gentle", "slow", "unhurried", "still", "mellow"),
-        ("river", "breath", "valley", "drift", "evening"),
+        adjectives=("gentle", "slow", "unhurried", "still", "mellow"),
+        topics=("river", "breath", "valley", "drift", "evening"),
     ),
 }
+# Words of the remarks.
 WHENS = (
     "today",
     "at this hour",
@@ -158,58 +168,18 @@ WHENS = (
     "in this market",
     "to my eye",
 )
-ADJECTIVES = (
-    "amber",
-    "brisk",
-    "crooked",
-    "drowsy",
-    "electric",
-    "foggy",
-    "glossy",
-    "hollow",
-    "icy",
-    "jagged",
-    "knotty",
-    "lunar",
-    "misty",
-    "nimble",
-    "opaque",
-    "polished",
-    "quaint",
-    "rusty",
-    "silent",
-    "tangled",
-    "upright",
-    "velvet",
-    "woolly",
-    "zesty",
+# Words and catchphrases that default personas are made from.
+ADJECTIVES_TEXT = (
+    "amber brisk crooked drowsy electric foggy glossy hollow icy jagged knotty lunar misty "
+    "nimble opaque polished quaint rusty silent tangled upright velvet woolly zesty"
 )
-TOPICS = (
-    "anchor",
-    "bakery",
-    "compass",
-    "dynamo",
-    "engine",
-    "ferry",
-    "glacier",
-    "harbour",
-    "island",
-    "juggler",
-    "kitchen",
-    "lantern",
-    "meadow",
-    "needle",
-    "orchard",
-    "pendulum",
-    "quarry",
-    "railway",
-    "sailboat",
-    "telescope",
-    "umbrella",
-    "volcano",
-    "workshop",
-    "zeppelin",
+ADJECTIVES = tuple(ADJECTIVES_TEXT.split())
+TOPICS_TEXT = (
+    "anchor bakery compass dynamo engine ferry glacier harbour island juggler kitchen "
+    "lantern meadow needle orchard pendulum quarry railway sailboat telescope umbrella "
+    "volcano workshop zeppelin"
 )
+TOPICS = tuple(TOPICS_TEXT.split())
 CATCHPHRASES = (
     "measure first, speak later",
     "the tape never sleeps",
@@ -224,6 +194,7 @@ CATCHPHRASES = (
     "stay liquid",
     "trust the stop",
 )
+# Clauses by kind of fact, or by kind and `what`.
 SPEECH = {
     "buy": (
         "bought {amount} {symbol} for {sol} SOL",
@@ -356,6 +327,7 @@ SPEECH = {
         "the virtual headline is gone for now, {detail}",
     ),
 }
+# Clauses about a result, by its sign.
 RESULTS = {
     "won": (
         "{result} SOL to the good",
@@ -375,6 +347,7 @@ RESULTS = {
     ),
     "even": ("no gain and no loss", "even in the end", "nothing won and nothing lost"),
 }
+# Clauses about why a trader entered or left.
 REASONS = {
     "momentum": ("the price and its volume were rising", "following the rise", "strength called"),
     "mean_reversion": (
@@ -418,6 +391,7 @@ REASONS = {
         "nothing was left in the pool",
     ),
 }
+# Remarks that quote a catchphrase.
 QUOTES = (
     "“{catchphrase}”, {when}",
     "As I say {when}: {catchphrase}",
