@@ -11,20 +11,20 @@ from cli.parser import main
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from flask import Flask
+    from web.server.application import Application
 
 MAX_BODY_BYTES = 64 * 1024
-# A cached list takes up to 150 KB, a cached caller about 1 KB.
-MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 64, 4096
+# A cached list takes up to 150 KB, a cached caller and a rendered post about 1 KB each.
+MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 64, 4096, 1024
 
 
-def create_app(config: settings.Config | None = None) -> Flask:
+def create_app(config: settings.Config | None = None) -> Application:
     """Create the WSGI application for `config` (None: the environment's).
 
     Its database must be migrated. BadSetting where the settings cannot be used.
     """
     import storage
-    from web.api import stream
+    from web.api import rendered_posts, stream
     from web.server import application, cache
 
     config = config or settings.load()
@@ -42,7 +42,10 @@ def create_app(config: settings.Config | None = None) -> Flask:
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
     app.health_cache = cache.ListCache(1)
-    app.tail = stream.Tail(app.secret_key)
+    app.rendered_posts = rendered_posts.RenderedPosts(
+        MAX_RENDERED_POSTS, rendered_posts.render_posts
+    )
+    app.stream_hub = stream.StreamHub(app.secret)
     _add_hooks(app, config)
     # The first query opens a connection; a request without one has none to close.
     app.teardown_request(lambda _: None if database.is_closed() else database.close())
@@ -51,7 +54,7 @@ def create_app(config: settings.Config | None = None) -> Flask:
     return app
 
 
-def _add_hooks(app: Flask, config: settings.Config) -> None:
+def _add_hooks(app: Application, config: settings.Config) -> None:
     """Install the hooks that run for every request inside Flask."""
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
@@ -67,7 +70,7 @@ def _add_hooks(app: Flask, config: settings.Config) -> None:
         demonstration.init_app(app)
 
 
-def _add_routes(app: Flask, config: settings.Config) -> None:
+def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
     from web.api import health, legacy, openapi, v1
     from web.site import browsers, cards, documentation, feeds, guides, new_trader, pages, studio
@@ -94,7 +97,7 @@ def _add_routes(app: Flask, config: settings.Config) -> None:
         app.register_blueprint(module.blueprint)
 
 
-def _add_layers(app: Flask, config: settings.Config) -> None:
+def _add_layers(app: Application, config: settings.Config) -> None:
     """Wrap the application in what a request passes before Flask, the innermost first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -103,7 +106,7 @@ def _add_layers(app: Flask, config: settings.Config) -> None:
     layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:
         layers = ProxyFix(layers, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
-    admission.serve_below(config.base_path)
+    admission.document_errors_below(config.base_path)
     if config.base_path:
         layers = prefix.Prefix(layers, config.base_path)
     # Flask's documented place for layers, which its types call a method.
@@ -111,7 +114,7 @@ def _add_layers(app: Flask, config: settings.Config) -> None:
         layers,
         config.threads,
         MAX_BODY_BYTES,
-        worker.arrived,
+        worker.note_arrival,
         config.base_url.startswith("https:"),
         shared=config.trusted_proxies > 0,
     )

@@ -54,7 +54,7 @@ def post_worker_init(worker):
     import jobs
 
     jobs.start(_config)
-    worker.keep_together()
+    worker.pin_to_processor()
     # what starting made is never looked through again
     gc.freeze()
     gc.enable()

@@ -43,8 +43,8 @@ class Service:
         self.client = self.app.test_client()
 
     def close(self):
-        self.app.tail.stop()
-        while self.app.tail._watched:
+        self.app.stream_hub.stop()
+        while self.app.stream_hub._is_polled:
             time.sleep(0.01)
         self.app.allowance.store.close()
         for database in (self.database, storage.database):

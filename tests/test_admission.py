@@ -35,13 +35,13 @@ def ask(admission: Admission, address: str) -> threading.Thread:
     return thread
 
 
-def test_one_address_leaves_places_to_others() -> None:
-    """Of 8 places 6, the other 2 are free; what stands in line is answered later."""
+def test_one_address_leaves_slots_to_others() -> None:
+    """Of 8 slots 6, the other 2 are free; what stands in line is answered later."""
     counted = Counted()
     admission = Admission(counted, 8, 10, lambda environ: None, https=False)
     crew = [ask(admission, "192.0.2.1") for _ in range(20)]
     counted.wait_for(6)
-    assert admission.places.qsize() == 2
+    assert admission.slots.qsize() == 2
     # Of the other addresses one may meet the first one in its queue, by chance; not all do.
     others = [ask(admission, f"198.51.100.{number}") for number in range(3)]
     counted.wait_for(8)
@@ -49,11 +49,11 @@ def test_one_address_leaves_places_to_others() -> None:
     counted.go_on.set()
     for thread in crew + others:
         thread.join(20)
-    assert len(counted.working) == 23 and admission.places.qsize() == 8
-    assert all(share.qsize() == 6 for share in admission.shares)
+    assert len(counted.working) == 23 and admission.slots.qsize() == 8
+    assert all(share.qsize() == 6 for share in admission.group_slots)
 
 
-def test_behind_a_proxy_all_places_are_everybodys() -> None:
+def test_behind_a_proxy_all_slots_are_everybodys() -> None:
     counted = Counted()
     admission = Admission(counted, 4, 10, lambda environ: None, https=False, shared=True)
     crew = [ask(admission, "192.0.2.1") for _ in range(4)]
@@ -61,4 +61,4 @@ def test_behind_a_proxy_all_places_are_everybodys() -> None:
     counted.go_on.set()
     for thread in crew:
         thread.join(20)
-    assert admission.places.qsize() == 4
+    assert admission.slots.qsize() == 4

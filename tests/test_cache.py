@@ -1,4 +1,4 @@
-"""Lists are kept and never out of date; a kept answer is counted and logged like a new one."""
+"""Lists are cached and never stale; a cached answer is counted and logged like a new one."""
 
 import concurrent.futures
 import logging
@@ -13,6 +13,8 @@ import storage
 from accounts import api_keys, posts
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
+from web.api.rendered_posts import RenderedPosts
+from web.api.statements import PostStateRow
 from web.server import cache
 
 WALLET, MINT = address("wallet"), address("mint")
@@ -87,9 +89,9 @@ def remaining(service, key):
     }
 
 
-# ---- a kept answer is an answer ------------------------------------------------------------------
+# ---- a cached answer is an answer ----------------------------------------------------------------
 @pytest.mark.parametrize("path", LISTS + REFUSED)
-def test_a_kept_list_is_answered_counted_and_logged_like_a_new_one(service, key, caplog, path):
+def test_a_cached_list_is_answered_counted_and_logged_like_a_new_one(service, key, caplog, path):
     caplog.set_level(logging.INFO, "candor.access")
     seen = []
     for _ in range(2):
@@ -183,7 +185,7 @@ def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monke
     ] == [answer.json["requestId"]]
 
 
-def test_a_revoked_key_ends_at_once_though_it_was_kept(service, bot, key):
+def test_a_revoked_key_ends_at_once_though_it_was_cached(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
     api_keys.revoke_key(bot.publish_key.key.uid, NOW)
     assert service.get("/api/v1/feed", key).status_code == 401
@@ -238,8 +240,8 @@ def test_every_post_says_what_reading_it_alone_says(service, key):
         ]
 
 
-# ---- what is kept --------------------------------------------------------------------------------
-def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
+# ---- the cache -----------------------------------------------------------------------------------
+def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
     versions = [storage.database.data_version()]
     assert storage.database.data_version() == versions[0]
     Wallet.update(looked_at=1).execute()  # our own
@@ -251,7 +253,7 @@ def test_a_commit_ends_what_is_kept_whoever_made_it(service, key):
     assert len(set(versions)) == 3
 
 
-def test_kept_until_the_version_changes_and_no_longer():
+def test_a_value_is_cached_until_the_version_changes_and_no_longer():
     reads, store = iter("abc"), cache.ListCache(2)
     assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
         "a",
@@ -262,7 +264,7 @@ def test_kept_until_the_version_changes_and_no_longer():
     ]
 
 
-def test_the_least_used_goes_first():
+def test_the_least_recently_used_value_goes_first():
     store = cache.ListCache(2)
     assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
         "x!",
@@ -277,7 +279,7 @@ def test_the_least_used_goes_first():
     )
 
 
-def test_who_waits_takes_the_reading_that_began_after_it_came():
+def test_a_waiting_request_takes_the_reading_that_began_after_it_came():
     store, entered, go_on, got, readings = (
         cache.ListCache(2),
         threading.Event(),
@@ -313,14 +315,14 @@ def test_who_waits_takes_the_reading_that_began_after_it_came():
     assert sorted(got) == ["quick", "quick", "quick", "slow"] and len(readings) == 1
 
 
-def test_a_failed_reading_keeps_nothing_and_blocks_nobody():
+def test_a_failed_reading_is_not_cached_and_blocks_nobody():
     store = cache.ListCache(2)
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)
     assert store.find("x", 1, lambda: "read") == "read"
 
 
-def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypatch):
+def test_reading_waits_for_the_writing_that_goes_on_and_not_forever(monkeypatch):
     store, begun, go_on, done = cache.ListCache(9), threading.Event(), threading.Event(), []
 
     def write():
@@ -337,7 +339,7 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
     monkeypatch.setattr(cache, "WAIT_SECONDS", 5)
     assert (
         cache.ListCache(9).find("another's", 1, lambda: list(done)) == []
-    )  # at once: nobody writes what it keeps
+    )  # at once: nobody writes what that one caches
     threading.Timer(0.02, go_on.set).start()
     assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
     with pytest.raises(ZeroDivisionError), store.writing():
@@ -346,53 +348,52 @@ def test_reading_waits_for_the_writing_that_had_begun_and_not_for_ever(monkeypat
     writer.join()
 
 
-def test_written_keeps_no_more_than_it_may_and_reads_what_is_missing():
+# ---- rendered posts ------------------------------------------------------------------------------
+def state(number, status="as it was"):
+    nothing = dict.fromkeys(PostStateRow._fields)
+    return PostStateRow(**{**nothing, "id": number, "status": status})
+
+
+def render(ids):
+    return {state(number): f"<{number}>" for number in ids}
+
+
+def test_only_posts_that_are_missing_are_rendered_and_no_more_kept_than_fit():
     asked = []
-    written = cache.RenderedPosts(
-        3, lambda ids: asked.append(ids) or {(number, "as it was"): f"<{number}>" for number in ids}
-    )
-    assert written.list([(1, "as it was"), (2, "as it was")]) == ["<1>", "<2>"] and written.list(
-        [(2, "as it was"), (3, "as it was")]
-    ) == ["<2>", "<3>"]
-    assert (
-        written.list([(9, "changed since")]) == ["<9>"]
-        and asked == [[1, 2], [3], [9]]
-        and len(written._kept) <= 3
-    )
+    posts = RenderedPosts(3, lambda ids: asked.append(ids) or render(ids))
+    assert posts.list([state(1), state(2)]) == ["<1>", "<2>"]
+    assert posts.list([state(2), state(3)]) == ["<2>", "<3>"]
+    assert posts.list([state(9, "changed since")]) == ["<9>"]
+    assert asked == [[1, 2], [3], [9]] and len(posts._entries) <= 3
 
 
-def test_what_another_request_pushed_out_meanwhile_is_shown_all_the_same():
-    """Two requests page at once: while one writes what it lacks, the other fills the places with
-    its own.
-    """
+def test_a_post_that_another_request_evicts_meanwhile_is_shown_all_the_same():
+    """Two requests page at once: while one renders what it lacks, the other fills the cache."""
 
-    def write(ids):
+    def render_beside(ids):
         if ids == [2]:
-            written.list([(3, "state")])
-        return {(number, "state"): f"<{number}>" for number in ids}
+            posts.list([state(3)])
+        return render(ids)
 
-    written = cache.RenderedPosts(1, write)
-    assert written.list([(1, "state")]) == ["<1>"]
-    assert written.list([(1, "state"), (2, "state")]) == ["<1>", "<2>"]
+    posts = RenderedPosts(1, render_beside)
+    assert posts.list([state(1)]) == ["<1>"]
+    assert posts.list([state(1), state(2)]) == ["<1>", "<2>"]
 
 
 def test_many_requests_page_at_once():
-    written, wrong = (
-        cache.RenderedPosts(3, lambda ids: {(number, "state"): f"<{number}>" for number in ids}),
-        [],
-    )
+    posts, wrong = RenderedPosts(3, render), []
 
     def page(first):
         for number in range(first, first + 2000):
-            asked = [(n % 40, "state") for n in range(number, number + 5)]
-            if written.list(asked) != [f"<{n}>" for n, _ in asked]:
+            ids = [n % 40 for n in range(number, number + 5)]
+            if posts.list([state(n) for n in ids]) != [f"<{n}>" for n in ids]:
                 wrong.append(number)
 
     with concurrent.futures.ThreadPoolExecutor(8) as crew:
         for done in [crew.submit(page, 5 * number) for number in range(8)]:
             done.result()
-    assert wrong == [] and len(written._kept) == 3
+    assert wrong == [] and len(posts._entries) == 3
 
 
-def test_a_row_that_is_gone_is_left_out():
-    assert cache.RenderedPosts(3, lambda ids: {}).list([(1, "state")]) == []
+def test_a_post_that_is_gone_is_left_out():
+    assert RenderedPosts(3, lambda ids: {}).list([state(1)]) == []

@@ -17,7 +17,7 @@ import pytest
 from test_worker import Server
 
 from web.server import connections
-from web.server.connections import Addresses, Arrival, PacedSocket, SharedCount
+from web.server.connections import Addresses, PacedSocket, RequestProgress, SharedCount
 
 MAX_BODY = 100
 
@@ -90,14 +90,14 @@ HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 )
 def test_a_request_is_whole_with_its_last_byte(raw: bytes) -> None:
     """However it is cut: byte by byte, and in two parts."""
-    arrival = Arrival(MAX_BODY)
-    assert [arrival.is_whole(raw[:end]) for end in range(1, len(raw) + 1)] == [False] * (
+    progress = RequestProgress(MAX_BODY)
+    assert [progress.is_whole(raw[:end]) for end in range(1, len(raw) + 1)] == [False] * (
         len(raw) - 1
     ) + [True]
     for cut in range(1, len(raw)):
-        arrival = Arrival(MAX_BODY)
-        assert not arrival.is_whole(raw[:cut]) and arrival.is_whole(raw)
-    assert Arrival(MAX_BODY).is_whole(raw + b"GET / HTTP/1.1\r\n")
+        progress = RequestProgress(MAX_BODY)
+        assert not progress.is_whole(raw[:cut]) and progress.is_whole(raw)
+    assert RequestProgress(MAX_BODY).is_whole(raw + b"GET / HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_a_request_is_whole_with_its_last_byte(raw: bytes) -> None:
     ],
 )
 def test_what_no_more_bytes_make_right_is_not_waited_for(body: bytes) -> None:
-    assert Arrival(MAX_BODY).is_whole(HEAD + body)
+    assert RequestProgress(MAX_BODY).is_whole(HEAD + body)
 
 
 def test_a_head_that_does_not_end_is_too_long() -> None:
-    arrival = Arrival(MAX_BODY)
-    assert not arrival.is_whole(HEAD) and not arrival.is_too_long(HEAD)
+    progress = RequestProgress(MAX_BODY)
+    assert not progress.is_whole(HEAD) and not progress.is_too_long(HEAD)
     long = HEAD + b"X: " + b"x" * connections.MAX_HEAD
-    assert not arrival.is_whole(long) and arrival.is_too_long(long)
+    assert not progress.is_whole(long) and progress.is_too_long(long)
 
 
 def test_looking_costs_what_has_come_since() -> None:
@@ -130,10 +130,10 @@ def test_looking_costs_what_has_come_since() -> None:
             Counted.found += 1
             return super().find(*given)
 
-    arrival, raw = Arrival(1_000_000), HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    progress, raw = RequestProgress(1_000_000), HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     for _ in range(300):
         raw += b"1\r\nx\r\n" * 100
-        assert not arrival.is_whole(Counted(raw))
+        assert not progress.is_whole(Counted(raw))
     assert Counted.found <= 30_000 + 2 * 300
 
 
@@ -174,7 +174,7 @@ def test_the_one_that_waits_longest_makes_room_if_it_has_waited_at_all() -> None
 def test_a_shared_count_adds_up_what_each_process_counts() -> None:
     count = SharedCount()
     for place in (0, 1, 65):
-        count.choose_place(place)
+        count.choose_part(place)
         count.add()
     assert count.total() == 3
 

@@ -97,7 +97,7 @@ def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
 
 
 def test_refusals_because_of_trouble_are_counted(watched):
-    watched.app.busy["disk_full"] += 3
+    watched.app.busy_answers["disk_full"] += 3
     told = {
         key[1:]: value for key, value in read(watched).items() if key[0] == "busy_answers_total"
     }

@@ -243,7 +243,7 @@ def test_a_poller_gets_each_trade_once_whatever_it_filters(service, bot, key, of
 
 
 # ---- what is kept --------------------------------------------------------------------------------
-def test_another_spelling_of_a_query_is_answered_from_what_is_kept(service, bot, key):
+def test_another_spelling_of_a_query_is_answered_from_the_cache(service, bot, key):
     service.observe_trade(W, "one", slot=1, mint=M)
     wanted = service.get(f"/api/v1/trades?mint={M}&wallet={W}&limit=100", key).json["data"]
     for query in (
@@ -254,16 +254,16 @@ def test_another_spelling_of_a_query_is_answered_from_what_is_kept(service, bot,
     ):
         answer = service.get(f"/api/v1/trades?{query}", key)
         assert answer.json["data"] == wanted and answer.json["limit"] == 100, query
-    assert len(service.app.list_cache._kept) == 1
+    assert len(service.app.list_cache._entries) == 1
 
 
-def test_what_is_refused_takes_no_place_from_what_is_kept(service, bot, key):
+def test_a_refused_request_evicts_nothing(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
-    kept = [*service.app.list_cache._kept]
+    kept = [*service.app.list_cache._entries]
     for number in range(80):
         assert service.get(f"/api/v1/feed?cursor=made-up-{number}", key).status_code == 400
         assert service.get(f"/api/v1/bots/bot_{number}", key).status_code == 404
-    assert [*service.app.list_cache._kept] == kept
+    assert [*service.app.list_cache._entries] == kept
 
 
 def test_documents_are_built_once(service, monkeypatch):

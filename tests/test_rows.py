@@ -3,14 +3,17 @@
 import sqlite3
 import sys
 import time
+from collections import Counter
 
 import ground
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 from test_shapes import add_rare_things, list_answers
 
-from web.api import health, market, paper_statements, queries, rows, statements, stream
+from accounts.keys import hash_secret
+from web.api import health, market, metrics, paper_statements, queries, statements, stream
+from web.server import auth, rows
 
-MODULES = (health, market, paper_statements, statements)
+MODULES = (auth, health, market, metrics, paper_statements, statements)
 
 
 def list_row_types():
@@ -41,7 +44,7 @@ def spy_on_statements(monkeypatch):
 
 
 def read_everything(show):  # noqa: F811
-    key = show.stage.read_key
+    key = show.keys.read_key
     bots = show.get("/api/v1/bots?limit=9", key).json["data"]
     traders = show.get("/api/traders").json["data"]
     mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
@@ -54,7 +57,9 @@ def read_everything(show):  # noqa: F811
     for _ in list_answers(show):
         pass
     with show.database.connection_context():
-        stream.read_frames("secret", 0, 10)
+        stream.read_events("secret", 0, 10)
+        list(metrics.Instance(show.config, time.time(), True, Counter()).collect())
+        auth.find_key(key, hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0)
         trader = paper_statements.TRADERS + " WHERE t.retired_at IS NULL"
         rows.select(paper_statements.TraderRow, trader)

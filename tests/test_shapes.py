@@ -90,7 +90,7 @@ def is_time(value):
 
 def list_answers(show):  # noqa: F811
     """(operation, JSON answer) of every route, by ids this instance has, page after page."""
-    key = show.stage.read_key
+    key = show.keys.read_key
     ids = {
         "influencer": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
         "post": [show.get("/api/v1/feed", key).json["data"][0]["id"]],
@@ -205,7 +205,7 @@ def add_paper(period, now):
 
 def list_refusals(show):  # noqa: F811
     """A refusal of each kind that has members of its own."""
-    key = show.stage.publish_keys[0]
+    key = show.keys.publish_keys[0]
     show.post({"eventId": "shapes", "body": "one"}, key)
     yield show.post({"eventId": "shapes", "body": "two"}, key), 409
     yield show.post({"eventId": "shapes"}, key), 422

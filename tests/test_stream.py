@@ -211,11 +211,11 @@ def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
 
 
 def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
-    """With next to nothing kept, streams change between what is kept and their own reading."""
+    """With next to nothing buffered, streams change between the buffer and their own reading."""
     (
-        monkeypatch.setattr(stream, "KEPT", 3),
+        monkeypatch.setattr(stream, "MAX_BUFFERED", 3),
         monkeypatch.setattr(stream, "BATCH", 2),
-        monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01),
+        monkeypatch.setattr(stream, "POLL_SECONDS", 0.01),
     )
     places, made = [newest(service, key)], []
     for number in range(9):
@@ -236,7 +236,7 @@ def test_it_refuses_what_since_refuses(service, key):
         == "invalid_cursor"
     )
     assert service.get("/api/v1/stream").status_code == 401
-    assert not service.app.tail._listeners
+    assert not service.app.stream_hub._subscribers
 
 
 @ground.sqlite_only
@@ -261,7 +261,9 @@ def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key
 
 # ---- what it costs -------------------------------------------------------------------------------
 def test_places_are_bounded_and_come_back(service, key):
-    answers = [service.get("/api/v1/stream", key, buffered=False) for _ in range(stream.PLACES)]
+    answers = [
+        service.get("/api/v1/stream", key, buffered=False) for _ in range(stream.MAX_STREAMS)
+    ]
     full = service.get("/api/v1/stream", key)
     assert (full.status_code, full.json["code"], full.headers["Retry-After"]) == (503, "busy", "5")
     answers.pop().close()  # never read from
@@ -272,7 +274,7 @@ def test_places_are_bounded_and_come_back(service, key):
         answer.close()
     head = service.ask("HEAD", "/api/v1/stream", key)
     head.close()
-    assert head.status_code == 200 and not service.app.tail._listeners
+    assert head.status_code == 200 and not service.app.stream_hub._subscribers
 
 
 def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, monkeypatch):
@@ -281,7 +283,7 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
     crew = [threading.Thread(target=take, args=(events, 1)) for events in waiting]
     [thread.start() for thread in crew]
     time.sleep(0.05)
-    assert service.app.wsgi_app.places.qsize() == service.config.threads
+    assert service.app.wsgi_app.slots.qsize() == service.config.threads
     with database.connection_context():
         assert len(database._in_use) <= 2  # this thread's, and for a moment the one that looks
     post(service, key, 1)
@@ -290,10 +292,10 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
 
 
 def test_one_reading_serves_all(service, key, follow, monkeypatch):
-    read, readers = stream.read_frames, []
+    read, readers = stream.read_events, []
     monkeypatch.setattr(
         stream,
-        "read_frames",
+        "read_events",
         lambda *given: readers.append(threading.current_thread().name) or read(*given),
     )
     waiting = [follow() for _ in range(8)]
@@ -333,13 +335,13 @@ def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path):
         assert [take(Events(line), 1)[0][1]["id"] for line in lines[2:]] == [uid] * 4
         assert take(Events(split_lines(others.iter_encoded())), 1)[0][1]["id"] == uid
         [answer.close() for answer in (*opened, others)]
-        assert not made.app.tail._listeners
+        assert not made.app.stream_hub._subscribers
     finally:
         made.close()
 
 
 def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(stream, "PLACES", 3)
+    monkeypatch.setattr(stream, "MAX_STREAMS", 3)
     made = Service(tmp_path / "data", max_streams_per_owner=2)
     try:
         keys = [made.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
@@ -353,12 +355,12 @@ def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeyp
         made.close()
 
 
-def test_nobody_looks_where_nobody_listens(service, key):
+def test_nothing_is_polled_where_nobody_subscribes(service, key):
     service.get("/api/v1/stream", key, buffered=False).close()
     end = time.monotonic() + 5
-    while service.app.tail._watched and time.monotonic() < end:
+    while service.app.stream_hub._is_polled and time.monotonic() < end:
         time.sleep(0.02)
-    assert not service.app.tail._watched
+    assert not service.app.stream_hub._is_polled
 
 
 # ---- a real server -------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from service import GENEROUS, NOW
 import storage
 from accounts import api_keys, influencers
 from bench.harm import spoil
-from web.server.worker import Patience
+from web.server.worker import Deadlines
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -265,17 +265,17 @@ def test_what_answers_stays_on_one_processor_and_jobs_do_not(server):
     assert any(place == os.sched_getaffinity(0) for place in places)
 
 
-def test_patience_ends():
+def test_an_overdue_connection_is_shut_down():
     """A read that waits for a body that does not come is ended once it is overdue, and not
     before.
     """
-    patience = Patience(seconds=5)
+    deadlines = Deadlines(seconds=5)
     ours, theirs = socket.socketpair()
-    patience.begin(ours)
+    deadlines.begin(ours)
     now = time.monotonic()
-    assert patience.check(now + 4) == 0
-    assert patience.check(now + 6) == 1 and ours.recv(10) == b""
-    patience.begin(ours)
-    patience.end(ours)
-    assert patience.check(now + 60) == 0
+    assert deadlines.check(now + 4) == 0
+    assert deadlines.check(now + 6) == 1 and ours.recv(10) == b""
+    deadlines.begin(ours)
+    deadlines.end(ours)
+    assert deadlines.check(now + 60) == 0
     ours.close(), theirs.close()

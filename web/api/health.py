@@ -6,8 +6,9 @@ import time
 from typing import Any, NamedTuple
 
 import orjson
-from flask import Blueprint, Response, current_app
+from flask import Blueprint
 from peewee import PeeweeException
+from werkzeug.wrappers import Response
 
 from accounts import quotas
 from config import VERSION, Config
@@ -16,12 +17,13 @@ from storage import counters, database
 from storage.trouble import TROUBLES
 from web.api.legacy import respond
 from web.api.market import show_market_health
-from web.api.rows import select, select_value
 from web.api.serialize import show_time
 from web.server import connections
+from web.server.application import find_app
+from web.server.rows import select, select_value
 
 blueprint = Blueprint("health", __name__)
-# a heartbeat is late after four intervals, but never before two minutes
+# A heartbeat is late after four intervals, but never before two minutes.
 STALE_INTERVALS, STALE_MS = 4, 120_000
 
 
@@ -71,7 +73,7 @@ class TroubledRow(NamedTuple):
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
-# named one by one, the ones looked at longest ago first
+# Named one by one, the ones polled longest ago first.
 MAX_WALLETS = 50
 WALLETS = """
 SELECT COUNT(*) AS wallets, MIN(w.looked_at) AS oldest, COUNT(*) - COUNT(w.looked_at) AS never
@@ -82,7 +84,7 @@ SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
 FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
 WHERE w.trouble IS NULL OR w.trouble <> ? ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
-# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): nearly all signatures are not pending.
+# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): few signatures are pending.
 PENDING = """
 SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s
 WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
@@ -102,49 +104,51 @@ WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL ORDER BY w.trouble_at, w.i
 
 @blueprint.get("/api/health")
 def show_health() -> Response:
-    """One is made at a time, and who waits for it takes the next: counting what is behind and
-    trying to write cost something.
+    """Answer with the health of this instance. One reading is made at a time, and requests that
+    wait for it share the next: counting what is behind and trying to write cost something.
     """
     now = time.time_ns() // 1_000_000
-    return respond(*current_app.health_cache.find("health", object(), lambda: read_health(now)))
+    return respond(*find_app().health_cache.find("health", object(), lambda: read_health(now)))
 
 
 def read_health(now: int) -> tuple[dict[str, Any], int]:
-    """(what is shown, status); `now` in ms."""
-    config, store = current_app.config["CANDOR"], current_app.allowance.store
+    """Return (the health object, HTTP status); `now` in ms."""
+    config, store = find_app().settings, find_app().allowance.store
     try:
         shown, status = check_health(config, now), 200
     except PeeweeException:
-        known = {
-            "ok": False,
-            database.engine: database.version(),
-            "journal": None,
-            **show_writing("unreachable"),
-        }
-        shown, status = (
-            {"status": "down", "mode": "simulated", "database": known, "version": VERSION},
-            503,
-        )
-    counting = counters.find_problem(store, now / 1000) is None
-    # pages are served; the keyed interface answers 503
-    if not counting and shown["status"] == "ok":
+        shown, status = show_unreachable(), 503
+    is_counting = counters.find_problem(store, now / 1000) is None
+    # Pages are served then, but the keyed interface answers 503.
+    if not is_counting and shown["status"] == "ok":
         shown["status"] = "degraded"
-    told = {
-        "allowance": {"ok": counting, "store": store.name},
+    return {
+        **shown,
+        "allowance": {"ok": is_counting, "store": store.name},
         "connections": show_connections(config),
         "simulated": True,
+    }, status
+
+
+def show_unreachable() -> dict[str, Any]:
+    """Make what can be said where the database cannot be read."""
+    known = {
+        "ok": False,
+        database.engine: database.version(),
+        "journal": None,
+        **show_writing("unreachable"),
     }
-    return {**shown, **told}, status
+    return {"status": "down", "mode": "simulated", "database": known, "version": VERSION}
 
 
 def show_connections(config: Config) -> dict[str, Any]:
-    """How many connections an address may have in each worker, and how many were closed for it."""
+    """Show how many connections an address may have in each worker, and how many were closed."""
     most = None if config.trusted_proxies else config.max_connections_per_address
     return {"maxPerAddress": most, "closed": connections.closed.total()}
 
 
 def show_writing(trouble: str | None) -> dict[str, Any]:
-    """Whether the database can be written, and why not, in a sentence."""
+    """Show whether the database can be written, and why not, in a sentence."""
     return {"writable": trouble is None, "problem": trouble and TROUBLES[trouble]}
 
 
@@ -179,7 +183,9 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
 
 
 def show_use(config: Config, now: int) -> dict[str, Any]:
-    """Bytes of the database, and of each quota the most that one owner uses; no owner is named."""
+    """Show the bytes of the database, and of each quota the most that one owner uses. No owner is
+    named.
+    """
     uses = quotas.list_use(database.execute_sql, config, now)
     return {
         "databaseBytes": sum(size for _, size in database.list_sizes()),
@@ -197,8 +203,8 @@ def show_use(config: Config, now: int) -> dict[str, Any]:
 
 
 def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
-    """One job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped), else
-    what it said of itself.
+    """Show one job: `off` (switched off), `unknown` (not run yet), `late` (its heartbeat stopped),
+    else the state it wrote itself.
     """
     row = row or JobRow("", "unknown", None, None, None, "{}")
     state, age = row.state, count_seconds(row.heartbeat_at, now)
@@ -218,13 +224,13 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
 
 
 def count_seconds(at: int | None, now: int) -> int | None:
-    """Whole seconds since a time, both in ms; 0 for one in the future, None for None."""
+    """Return whole seconds since a time, both in ms; 0 for one in the future, None for None."""
     return None if at is None else max(0, now - at) // 1000
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """What is observed and how far behind it is: the wallet polled longest ago, null while one was
-    never polled; transactions nothing could be derived from.
+    """Show what is observed and how far behind it is: the wallet polled longest ago (null while one
+    was never polled), and transactions nothing could be derived from.
     """
     observed = select(ObservedRow, WALLETS, (IS_PROGRAM,))[0]
     return {
@@ -252,7 +258,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _show_trouble(error: str | None) -> dict[str, Any]:
-    """The wallets that observing fails for at present, longest first, and what was said last."""
+    """Show the wallets that observing fails for at present, longest first, and the last error."""
     rows = select(TroubledRow, TROUBLED, (MAX_WALLETS,))
     if error is None and rows:
         error = f"{rows[-1].address}: {rows[-1].reason}"
@@ -273,8 +279,8 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_requests(row: JobRow | None) -> dict[str, Any]:
-    """What the last pass said of the nodes: requests in a minute, endpoints that rest, what is
-    being waited for.
+    """Show what the last pass noted of the nodes: requests in a minute, endpoints that rest, what
+    is being waited for.
     """
     details = orjson.loads(row.details) if row else {}
     return {

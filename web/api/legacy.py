@@ -4,17 +4,21 @@ asks nobody.
 
 import hashlib
 import time
+from typing import Any
 
 import orjson
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, request
+from flask import Response as FlaskResponse
+from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
 from web.api import market, paging, paper
 from web.api.serialize import show_time
+from web.server.application import find_app
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 SCOPE = ("paper feed",)
-# what moves with the clock alone
+# What moves with the clock alone.
 PASSING = {
     "asOf",
     "markAgeSeconds",
@@ -24,39 +28,40 @@ PASSING = {
 }
 
 
-def respond(shown, status=200):
-    """JSON with an ETag over what does not merely grow older; weak, for `asOf` differs behind an
-    equal one.
+def respond(shown: dict[str, Any], status: int = 200) -> Response:
+    """Answer JSON, or 304. The ETag is over what does not merely grow older; it is weak, for `asOf`
+    differs behind an equal one.
     """
-    response = Response(
+    response = FlaskResponse(
         orjson.dumps(shown),
         status,
         content_type="application/json",
         headers={"Cache-Control": "public, no-cache"},
     )
-    response.set_etag(
-        hashlib.blake2b(orjson.dumps(_lasting(shown)), digest_size=16).hexdigest(), weak=True
-    )
+    lasting = orjson.dumps(_drop_passing(shown))
+    response.set_etag(hashlib.blake2b(lasting, digest_size=16).hexdigest(), weak=True)
     return response.make_conditional(request)
 
 
-def _lasting(value):
+def _drop_passing(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _lasting(one) for name, one in value.items() if name not in PASSING}
-    return [_lasting(one) for one in value] if isinstance(value, list) else value
+        return {name: _drop_passing(one) for name, one in value.items() if name not in PASSING}
+    return [_drop_passing(one) for one in value] if isinstance(value, list) else value
 
 
-def _now():
+def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
 @blueprint.get("/traders")
-def list_traders():
+def list_traders() -> Response:
+    """Answer all paper traders that play."""
     return respond({"data": paper.list_traders(), "asOf": show_time(_now()), "simulated": True})
 
 
 @blueprint.get("/traders/<uid>")
-def show_one_trader(uid):
+def show_one_trader(uid: str) -> Response:
+    """Answer one paper trader with everything it noted and did."""
     now = _now()
     trader = paper.find_trader(uid, now)
     if trader is None:
@@ -65,16 +70,16 @@ def show_one_trader(uid):
 
 
 @blueprint.get("/feed")
-def list_feed():
+def list_feed() -> Response:
+    """Answer a page of the posts of paper traders, newest first."""
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
-    before = (
-        paging.read_cursor(current_app.secret_key, SCOPE, cursor)[0] if cursor is not None else None
-    )
-    rows, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
-    following = paging.write_cursor(current_app.secret_key, SCOPE, (rows[-1][0],)) if more else None
+    secret = find_app().secret
+    before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
+    posts, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
+    following = paging.write_cursor(secret, SCOPE, (posts[-1].number,)) if more else None
     return respond(
         {
-            "data": [post for _, post in rows],
+            "data": [post.shown for post in posts],
             "nextCursor": following,
             "limit": limit,
             "asOf": show_time(_now()),
@@ -84,8 +89,8 @@ def list_feed():
 
 
 @blueprint.get("/market")
-def list_market():
-    """All tracked tokens at once, as the scout's cache has them."""
+def list_market() -> Response:
+    """Answer all tracked tokens at once, as the scout's cache has them."""
     now = _now()
     entries, _ = market.list_market(now, limit=1_000)
     return respond(
@@ -99,6 +104,7 @@ def list_market():
 
 
 @blueprint.get("/strategies")
-def show_strategies():
+def show_strategies() -> Response:
+    """Answer the comparison of strategy families."""
     now = _now()
     return respond({**paper.compare_families(now), "asOf": show_time(now)})

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.mints import CHECKS
-from web.api.rows import select, select_one, select_value, write_marks
 from web.api.serialize import show_time
+from web.server.rows import select, select_one, select_value, write_marks
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -18,7 +18,9 @@ NOT_CHECKED = [
     "lp_ownership",
     "sell_simulation",
 ]
-MINUTE = 60_000
+MINUTE_MS = 60_000
+# Discovered at in ms, and id: of a token in the market's list.
+Position = tuple[int, ...]
 
 
 class TokenRow(NamedTuple):
@@ -64,8 +66,8 @@ SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
 def list_market(
-    now_ms: int, limit: int = 100, after: tuple[int, int] | None = None
-) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
+    now_ms: int, limit: int = 100, after: Position | None = None
+) -> tuple[list[dict[str, Any]], Position | None]:
     """Return the market entries of the tracked tokens, newest discovery first, and the position of
     the last one, None where the list ends.
 
@@ -103,7 +105,7 @@ def find_current(now_ms: int) -> int:
     have renewed it failed.
     """
     details = _read_details()
-    oldest = now_ms - max(MINUTE, int(3000 * details.get("intervalSeconds", 0)))
+    oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
     prices = details.get("discovery", {}).get("feeds", {}).get("dexscreenerPrices", {})
     return max(oldest, prices["lastAttemptAt"]) if prices.get("lastError") else oldest
 

@@ -1,24 +1,50 @@
-"""/metrics for Prometheus, where METRICS is on. Everything is read from the database and the disk
-at the scrape, so it is true whichever worker answers.
+"""GET /metrics for Prometheus, where METRICS is on. Everything is read from the database and the
+disk at the scrape, so it is true whichever worker answers.
 
-Requests are not counted here: the access log and the proxy have each of them.
+Requests are not counted: the access log and the proxy have each of them.
 """
 
 import os
 import shutil
 import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-from config import VERSION
+from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
 from storage.trouble import TROUBLES
 from web.server import connections
+from web.server.application import find_app
+from web.server.rows import select, select_value
 
 blueprint = Blueprint("metrics", __name__)
+
+
+class JobBeat(NamedTuple):
+    """A background job and when it last ended a run, and a successful one; times in ms."""
+
+    name: str
+    state: str
+    heartbeat_at: int | None
+    last_success_at: int | None
+
+
+class StatusCount(NamedTuple):
+    """How many posts observation has given a status."""
+
+    status: str
+    posts: int
+
+
+# Name, help, statement.
 COUNTS = (
     (
         "bots",
@@ -66,22 +92,25 @@ COUNTS = (
         "SELECT COUNT(*) FROM review WHERE state = 'under_review'",
     ),
 )
-POSTS = "SELECT status, COUNT(*) FROM post GROUP BY status"
+POSTS = "SELECT status, COUNT(*) AS posts FROM post GROUP BY status"
 JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
-OLDEST_LOOK = (
+OLDEST_POLL = (
     "SELECT MIN(w.looked_at) FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND"
     " a.detached_at IS NULL WHERE w.trouble IS NULL OR w.trouble <> ?"
 )
 JOB_STATES = ("ok", "failing", "off")
 
 
+# The values of a metric's labels, and its number.
+Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
 @blueprint.get("/metrics")
-def show_metrics():
-    registry = CollectorRegistry()
-    counting = counters.find_problem(current_app.allowance.store, time.time()) is None
-    registry.register(
-        Instance(current_app.config["CANDOR"], time.time(), counting, current_app.busy)
-    )
+def show_metrics() -> Response:
+    """Answer a scrape."""
+    app, registry, now = find_app(), CollectorRegistry(), time.time()
+    is_counting = counters.find_problem(app.allowance.store, now) is None
+    registry.register(Instance(app.settings, now, is_counting, app.busy_answers))
     return Response(
         generate_latest(registry),
         content_type=CONTENT_TYPE_LATEST,
@@ -89,70 +118,49 @@ def show_metrics():
     )
 
 
-class Instance:
-    """A collector over the whole instance; `now` in seconds, `busy` {word of TROUBLES: refusals of
-    this process}.
+class Instance(Collector):
+    """A collector over the whole instance. `now` in seconds; `is_counting`: the allowance can be
+    counted; `busy_answers`: {word of TROUBLES: refusals of this process}.
     """
 
-    def __init__(self, config, now, counting, busy):
-        self.config, self.now, self.counting, self.busy = config, now, counting, busy
+    def __init__(
+        self, config: Config, now: float, is_counting: bool, busy_answers: Counter[str]
+    ) -> None:
+        self.config, self.now = config, now
+        self.is_counting, self.busy_answers = is_counting, busy_answers
         self.intervals = {
             "observer": config.observer_interval_seconds,
             "scout": config.scout_interval_seconds,
             "paper": config.paper_interval_seconds,
         }
 
-    def collect(self):
-        yield gauge(
-            "info",
-            "Always 1; the labels tell",
-            [((VERSION, database.version()), 1)],
-            ("version", database.engine),
-        )
-        for name, help, sql in COUNTS:
-            yield gauge(name, help, _one(sql))
+    def collect(self) -> Iterator[Metric]:
+        """Read all metrics."""
+        info = ((VERSION, database.version()), 1)
+        yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
+        for name, text, sql in COUNTS:
+            yield number(name, text, select_value(sql))
         yield gauge(
             "posts",
             "Posts of wallet mode by what observation made of them",
-            [((status,), count) for status, count in _all(POSTS)],
+            [((row.status,), row.posts) for row in select(StatusCount, POSTS)],
             ("verification",),
         )
-        yield from self._jobs(_all(JOBS))
-        oldest = _one(OLDEST_LOOK, (IS_PROGRAM,))
+        yield from self._collect_jobs(select(JobBeat, JOBS))
+        oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
-            yield gauge(
-                "observer_lag_seconds",
-                "Since the wallet looked at longest ago was looked at",
-                max(0, self.now - oldest / 1000),
+            lag = max(0, self.now - oldest / 1000)
+            yield number(
+                "observer_lag_seconds", "Since the wallet that waits longest was polled", lag
             )
-        yield from self._disk()
-        yield gauge(
-            "database_writable",
-            "0 where the last write failed or one would",
-            int(database.find_trouble() is None),
-        )
-        yield gauge(
-            "allowance_ok",
-            "0 where no request can be counted, so that the keyed interface is busy",
-            int(self.counting),
-        )
-        refused = CounterMetricFamily(
-            "candor_busy_answers",
-            "Answers `busy` of one process by what was in the way",
-            labels=("reason", "process"),
-        )
-        for reason in TROUBLES:
-            refused.add_metric((reason, str(os.getpid())), self.busy[reason])
-        yield refused
+        yield from self._collect_disk()
+        yield from self._collect_refusals()
 
-    def _jobs(self, rows):
-        """`task` and not `job`, which is Prometheus' own label. Of what is switched off only that
-        is told: its heartbeat stands still.
-        """
-        states = {
-            name: state if self.intervals.get(name, 1) else "off" for name, state, _, _ in rows
-        }
-        running = [row for row in rows if states[row[0]] != "off"]
+    def _collect_jobs(self, jobs: Collection[JobBeat]) -> Iterator[Metric]:
+        # Labeled `task`: `job` is Prometheus' own label. The heartbeat of a job that is switched
+        # off stands still, so only its state is told.
+        states = {job.name: job.state if self.intervals.get(job.name, 1) else "off" for job in jobs}
+        running = [job for job in jobs if states[job.name] != "off"]
         yield gauge(
             "job_state",
             "1 for the state a background job is in",
@@ -166,47 +174,61 @@ class Instance:
         yield gauge(
             "job_heartbeat_timestamp_seconds",
             "When a job last ended a run, Unix time",
-            [((name,), at / 1000) for name, _, at, _ in running if at],
+            [((job.name,), job.heartbeat_at / 1000) for job in running if job.heartbeat_at],
             ("task",),
         )
         yield gauge(
             "job_success_timestamp_seconds",
             "When a job last went well, Unix time",
-            [((name,), at / 1000) for name, _, _, at in running if at],
+            [((job.name,), job.last_success_at / 1000) for job in running if job.last_success_at],
             ("task",),
         )
 
-    def _disk(self):
+    def _collect_disk(self) -> Iterator[Metric]:
         sizes = [((name,), size) for name, size in database.list_sizes()]
         yield gauge(
             "database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",)
         )
-        yield gauge(
-            "connections_closed",
-            "Connections closed since the start, for an address that had too many",
-            connections.closed.total(),
-        )
-        yield gauge(
+        yield number(
             "disk_free_bytes",
             "Free on the disk of DATA_DIR",
             shutil.disk_usage(self.config.data_dir).free,
         )
+        yield number(
+            "database_writable",
+            "0 where the last write failed or one would",
+            int(database.find_trouble() is None),
+        )
+
+    def _collect_refusals(self) -> Iterator[Metric]:
+        yield number(
+            "allowance_ok",
+            "0 where no request can be counted, so that the keyed interface is busy",
+            int(self.is_counting),
+        )
+        yield number(
+            "connections_closed",
+            "Connections closed since the start, for an address that had too many",
+            connections.closed.total(),
+        )
+        refused = CounterMetricFamily(
+            "candor_busy_answers",
+            "Answers `busy` of one process by what was in the way",
+            labels=("reason", "process"),
+        )
+        for reason in TROUBLES:
+            refused.add_metric((reason, str(os.getpid())), self.busy_answers[reason])
+        yield refused
 
 
-def gauge(name, help, samples, labels=()):
-    """A gauge `candor_NAME`; `samples`: (values of its labels, number), or one number for a gauge
-    without labels.
-    """
-    samples = samples if labels else [((), samples)]
-    made = GaugeMetricFamily(f"candor_{name}", help, labels=labels)
-    for values, number in samples:
-        made.add_metric(values, number)
+def gauge(name: str, text: str, samples: Samples, labels: tuple[str, ...]) -> GaugeMetricFamily:
+    """Make a gauge `candor_NAME` with labels."""
+    made = GaugeMetricFamily(f"candor_{name}", text, labels=labels)
+    for values, value in samples:
+        made.add_metric(values, value)
     return made
 
 
-def _one(sql, values=()):
-    return database.execute_sql(sql, values).fetchone()[0]
-
-
-def _all(sql):
-    return database.execute_sql(sql).fetchall()
+def number(name: str, text: str, value: float) -> GaugeMetricFamily:
+    """Make a gauge `candor_NAME` without labels."""
+    return gauge(name, text, [((), value)], ())

@@ -1,18 +1,23 @@
-"""/openapi.json: OpenAPI 3.1, built from the models that validate what comes in and the shapes of
-what goes out.
+"""GET /openapi.json: OpenAPI 3.1, built from the models that validate bodies and the shapes of
+answers.
 """
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
-from flask import Blueprint, Response, current_app, request
-from pydantic.json_schema import models_json_schema
+from flask import Blueprint, Response, request
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from werkzeug.wrappers import Response as AnyResponse
 
 from accounts.problem import CODES
 from config import VERSION
-from web.api.operations import OPERATIONS
+from web.api.operations import OPERATIONS, Json, Operation
 from web.api.schemas.health import Health
 from web.api.schemas.problems import Problem
+from web.server.application import find_app
 
 blueprint = Blueprint("openapi", __name__)
 INTRODUCTION = (
@@ -50,8 +55,9 @@ TAGS = {
 
 
 @blueprint.get("/openapi.json")
-def show_document():
-    config = current_app.config["CANDOR"]
+def show_document() -> AnyResponse:
+    """Answer with the document, or 304."""
+    config = find_app().settings
     response = Response(
         write_document(config.base_url, config.demonstration),
         content_type="application/json",
@@ -63,14 +69,14 @@ def show_document():
 
 @functools.lru_cache(2)
 def write_document(base_url: str, demonstration: bool) -> bytes:
-    """The document as JSON, built once: nothing in it changes while the program runs."""
+    """Write the document, once: nothing in it changes while the program runs."""
     return orjson.dumps(build_document(base_url, demonstration))
 
 
 @functools.lru_cache(4)
-def build_document(base_url, demonstration=False):
+def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
     """Build the OpenAPI document of this instance: a dict that all share and nobody may change."""
-    paths = {}
+    paths: dict[str, Json] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)
     return {
@@ -92,26 +98,26 @@ def build_document(base_url, demonstration=False):
     }
 
 
-def build_schemas(demonstration):
-    """{name: schema} of all that is asked and answered."""
+def build_schemas(demonstration: bool) -> Json:
+    """Build {name: schema} of all bodies and answers."""
     bodies = {operation.body for operation in OPERATIONS if operation.body}
     shapes = {operation.answer for operation in OPERATIONS if operation.answer}
     named = sorted(shapes | bodies | {Problem}, key=lambda shape: shape.__name__)
-    kinds = [(shape, "validation") for shape in named]
+    kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = [(one, "validation") for one in named]
     definitions = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
-    asked = {shape.__name__ for shape in bodies}
+    body_names = {shape.__name__ for shape in bodies}
     for name, schema in definitions.items():
-        if demonstration and name not in asked:
+        if demonstration and name not in body_names:
             schema["properties"]["demonstration"] = DEMONSTRATED
     return {name: suit_generators(schema) for name, schema in definitions.items()}
 
 
-def suit_generators(schema):
-    """The same schema as generators of clients understand it.
+def suit_generators(schema: Any) -> Any:
+    """Return the same schema as generators of clients understand it.
 
-    A default of null makes a member required in TypeScript (what has a default is always there) and
-    says nothing; one allowed value is written as a list of one, for `const` is unknown to many; a
-    title that only repeats the name of its member becomes the name of a type.
+    Left out are a default of null, which says nothing and makes a member required in TypeScript
+    (what has a default is always there), and titles, which repeat the name of their member and
+    become names of types. One allowed value becomes a list of one: many do not know `const`.
     """
     if isinstance(schema, list):
         return [suit_generators(one) for one in schema]
@@ -127,8 +133,9 @@ def suit_generators(schema):
     return kept
 
 
-def show_operation(operation):
-    shown = {
+def show_operation(operation: Operation) -> Json:
+    """Make the Operation Object."""
+    shown: Json = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -143,11 +150,13 @@ def show_operation(operation):
     return shown
 
 
-def show_responses(operation):
-    """Success, every documented refusal by status, and a default of the same shape for the rest."""
+def show_responses(operation: Operation) -> Json:
+    """Make the Responses Object: success, every documented refusal by status, and a default of the
+    same shape for the rest.
+    """
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
-    by_status = {}
+    by_status: dict[str, list[str]] = {}
     for code in list_refusals(operation):
         by_status.setdefault(str(CODES[code][0]), []).append(code)
     for status, codes in sorted(by_status.items()):
@@ -157,23 +166,27 @@ def show_responses(operation):
     return {**responses, "default": show_refusal("any other refusal")}
 
 
-def list_refusals(operation):
+def list_refusals(operation: Operation) -> Sequence[str]:
+    """List the codes of all refusals that an operation may answer."""
     keyed = ("missing_key", "invalid_key") if operation.keyed else ()
     return *operation.refusals, *keyed, "rate_limited", "busy"
 
 
-def show_answer(operation):
-    content = {"text/event-stream": {"schema": {"type": "string"}}}
+def show_answer(operation: Operation) -> Json:
+    """Make the Response Object of success."""
+    content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
     headers = {"headers": HEADERS} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 
 
-def show_refusal(description):
+def show_refusal(description: str) -> Json:
+    """Make the Response Object of a refusal."""
     content = {"application/problem+json": {"schema": reference(Problem)}}
     return {"description": description, "content": content}
 
 
-def reference(shape):
+def reference(shape: type[BaseModel]) -> Json:
+    """Point to the schema of a shape."""
     return {"$ref": f"#/components/schemas/{shape.__name__}"}

@@ -1,12 +1,17 @@
 """The operations of the interface: what each takes, answers and refuses."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
 
 from accounts.posts import PostBody
 from web.api.leaderboard import SORTS, WINDOWS
 from web.api.schemas import bots, health, market, paper, posts, trades
 
-ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
+# A part of the OpenAPI document.
+Json = dict[str, Any]
+ADDRESS: Json = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
 LIMIT = {
     "name": "limit",
     "in": "query",
@@ -50,14 +55,15 @@ class Operation:
     tag: str
     summary: str
     description: str
-    answer: type | None
-    parameters: tuple = ()
-    refusals: tuple = ()
-    body: type | None = None
+    answer: type[BaseModel] | None
+    parameters: tuple[Json, ...] = ()
+    refusals: tuple[str, ...] = ()
+    body: type[BaseModel] | None = None
     keyed: bool = True
 
 
-def query(name, schema, description, required=False):
+def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
+    """Describe a parameter of the query."""
     return {
         "name": name,
         "in": "query",
@@ -67,7 +73,8 @@ def query(name, schema, description, required=False):
     }
 
 
-def identifier(noun):
+def identifier(noun: str) -> Json:
+    """Describe the id in a path."""
     return {
         "name": "id",
         "in": "path",
@@ -82,7 +89,7 @@ PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: matched realised result; volume: SOL moved by buys and sells; trades: their number",
+    "pnl: matched realized result; volume: SOL moved by buys and sells; trades: their number",
 )
 WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
 IDEMPOTENCY_KEY = {
@@ -181,7 +188,7 @@ OPERATIONS = [
         "listTrades",
         "Trades",
         "Finalized wallet activity, newest first",
-        "Raw token quantities, what changed in SOL, and matched realised results. " + FOLLOWING,
+        "Raw token quantities, what changed in SOL, and matched realized results. " + FOLLOWING,
         trades.TradePage,
         (
             query("wallet", ADDRESS, "of this wallet"),
@@ -209,7 +216,7 @@ OPERATIONS = [
         "/api/v1/leaderboard",
         "getLeaderboard",
         "Trades",
-        "The best by matched realised result, volume or observed trades",
+        "The best by matched realized result, volume or observed trades",
         "Who is not ranked comes last, with the reason.",
         trades.Leaderboard,
         (SORT, WINDOW, LIMIT),

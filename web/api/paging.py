@@ -2,7 +2,7 @@
 
 A cursor is base64url of a short MAC and the key of the last row (`slot.place.id`). The MAC covers
 the list and its filters, so a cursor works only where it came from and cannot be made up. It names
-a place in an immutable order: rows that arrive meanwhile shift nothing.
+a position in an immutable order: rows that arrive meanwhile shift nothing.
 """
 
 import base64
@@ -10,16 +10,22 @@ import binascii
 import hashlib
 import hmac
 import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from accounts.problem import Problem
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES = 9
+Row = TypeVar("Row")
+# The name of a list and its filters, None for one that is not given.
+Scope = tuple[str | None, ...]
+Position = tuple[int, ...]
 
 
-def read_limit(args):
-    """`limit` of a query: 20 without one, at most 100 (clamped); Problem where it is no whole
-    number from 1.
+def read_limit(args: Mapping[str, str]) -> int:
+    """Return `limit` of a query: 20 without one, at most 100 (clamped); Problem where it is no
+    whole number from 1.
     """
     text = args.get("limit", str(DEFAULT_LIMIT))
     if not re.fullmatch(r"[0-9]{1,40}", text) or int(text) < 1:
@@ -30,16 +36,16 @@ def read_limit(args):
     return min(int(text), MAX_LIMIT)
 
 
-def write_cursor(secret, scope, position):
-    """The cursor of `position`, a tuple of whole numbers, in the list `scope`, a tuple of texts or
-    None (name and filters).
-    """
+def write_cursor(secret: str, scope: Scope, position: Position) -> str:
+    """Return the cursor of a position in the list `scope`."""
     payload = ".".join(map(str, position)).encode()
     return base64.urlsafe_b64encode(_mac(secret, scope, payload) + payload).decode().rstrip("=")
 
 
-def read_cursor(secret, scope, text):
-    """The position a cursor was written for, or Problem: forged, cut, or of another list."""
+def read_cursor(secret: str, scope: Scope, text: str) -> Position:
+    """Return the position a cursor was written for; Problem where it is forged, cut short or of
+    another list.
+    """
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
         position = tuple(map(int, raw[MAC_BYTES:].decode("ascii").split(".")))
@@ -50,19 +56,21 @@ def read_cursor(secret, scope, text):
     return position
 
 
-def cut_page(rows, limit):
-    """(rows of this page, is there another): ask a query for one row more than the page shows."""
+def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
+    """Return (rows of this page, whether there is another), of a query for one row more than the
+    page shows.
+    """
     return rows[:limit], len(rows) > limit
 
 
-def _mac(secret, scope, payload):
+def _mac(secret: str, scope: Scope, payload: bytes) -> bytes:
     bound = "\0".join(part or "" for part in scope).encode() + b"\0" + payload
     return hashlib.blake2b(
         bound, key=hashlib.sha256(secret.encode()).digest(), digest_size=MAC_BYTES, person=b"cursor"
     ).digest()
 
 
-def _invalid():
+def _invalid() -> Problem:
     return Problem(
         "invalid_cursor", "this cursor was not given out by this list with these filters"
     )

@@ -1,5 +1,4 @@
-"""Paper mode as it is shown, to the interface and to the pages alike: rows in, JSON out.
-Everything here is simulated and says so.
+"""Paper mode as JSON, for the interface and the pages alike. Everything is simulated and says so.
 
 While the account is under review, or a review of it was upheld, every figure that could be read as
 performance is null; cash and records stay.
@@ -49,9 +48,9 @@ from web.api.paper_statements import (
     PositionRow,
     TraderRow,
 )
-from web.api.rows import select, select_one
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored, show_each
+from web.server.rows import select, select_one
 
 Json = dict[str, Any]
 MAX_CLOSES, MAX_LINES, MAX_POSTS, MAX_EQUITY_POINTS = 200, 200, 50, 400
@@ -230,18 +229,27 @@ def list_equity(uid: str) -> list[EquityPoint]:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
+class NumberedPost(NamedTuple):
+    """A post as JSON, and its number in the order of arrival."""
+
+    number: int
+    shown: Json
+
+
 def list_posts(
     limit: int, before: int | None = None, mint: str | None = None
-) -> list[tuple[int, Json]]:
-    """Return [(number, post)] of all traders, newest first, older than the number `before`."""
-    # Above all numbers where nothing is said: the first page is searched for as all others are.
+) -> list[NumberedPost]:
+    """Return posts of all traders, newest first, older than the number `before`."""
+    # Without `before` a number above all: the first page is searched for as all others are.
     values: list[Any] = [2**62 if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
         where += " AND o.mint = ?"
         values.append(mint)
     sql = f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?"
-    return [(row.id, show_post(row)) for row in select(PaperPostRow, sql, (*values, limit))]
+    return [
+        NumberedPost(row.id, show_post(row)) for row in select(PaperPostRow, sql, (*values, limit))
+    ]
 
 
 def find_post(uid: str) -> Json | None:

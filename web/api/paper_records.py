@@ -18,9 +18,9 @@ from web.api.paper_statements import (
     PeriodRow,
     PositionRow,
 )
-from web.api.rows import select
 from web.api.serialize import show_time
 from web.api.stored import parse_stored
+from web.server.rows import select
 
 Json = dict[str, Any]
 # states of a review in which nothing of the account counts

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from web.api.rows import select, select_one, select_value, write_marks
 from web.api.statements import (
     ACTIVITY,
     ARRIVALS,
@@ -48,13 +47,13 @@ from web.api.statements import (
     TotalsRow,
     TradeRow,
 )
+from web.server.rows import select, select_one, select_value, write_marks
 
 # (slot, place, id) of a trade
-Position = tuple[int, int, int]
+Position = tuple[int, ...]
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
-# the state of a post, of a PostRow: equal to the PostStateRow of the same post
-state_of_post = attrgetter(*PostStateRow._fields)
+_read_state = attrgetter(*PostStateRow._fields)
 NO_TOTALS, END_OF_TIME = (0,) * 7, 2**31
 # A position above every trade's, so that a first page is searched for as all others are.
 ABOVE_ALL = (2**62,) * 3
@@ -90,6 +89,11 @@ def list_post_states(limit: int, before: int) -> list[PostStateRow]:
     """
     sql = f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?"
     return select(PostStateRow, sql, (before, limit))
+
+
+def state_of_post(row: PostRow) -> PostStateRow:
+    """Return the state that list_post_states gives for the same post."""
+    return PostStateRow(*_read_state(row))
 
 
 def _post_filters(bot: str | None, mint: str | None, source: str | None) -> Sequence[Condition]:
@@ -286,18 +290,32 @@ def list_arrivals(limit: int, after: int) -> list[ArrivalRow]:
     return select(ArrivalRow, ARRIVALS, (after, limit))
 
 
-def list_posts_since(limit: int, after: int) -> list[tuple[int, PostRow]]:
-    """Return [(arrival, post), ...] after this arrival, in order."""
+class ArrivedPost(NamedTuple):
+    """A post and the number of its arrival."""
+
+    arrival: int
+    row: PostRow
+
+
+class ArrivedTrade(NamedTuple):
+    """A trade and the number of its arrival."""
+
+    arrival: int
+    row: TradeRow
+
+
+def list_posts_since(limit: int, after: int) -> list[ArrivedPost]:
+    """Return the posts after this arrival, in order of arrival."""
     arrived = select(ArrivedRow, ARRIVED_POSTS, (after, limit))
     rows = find_posts([one.row_id for one in arrived])
-    return [(one.arrival, rows[one.row_id]) for one in arrived]
+    return [ArrivedPost(one.arrival, rows[one.row_id]) for one in arrived]
 
 
 def list_trades_since(
     limit: int, after: int, shares: Sequence[Share] | None = None, mint: str | None = None
-) -> list[tuple[int, TradeRow]]:
-    """Return [(arrival, trade), ...] after this arrival, in order of arrival: as quick whatever the
-    filter and however far back.
+) -> list[ArrivedTrade]:
+    """Return the trades after this arrival, in order of arrival: as quick whatever the filter and
+    however far back.
 
     Trades are numbered in the order in which they arrive, so one look-up turns the arrival into a
     trade's id, above which each filter has an index. Clients only ever see the arrival's number.
@@ -309,7 +327,7 @@ def list_trades_since(
     ]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([one.row_id for one in arrived])
-    return [(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
+    return [ArrivedTrade(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
 
 
 def _list_arrived(limit: int, last: int, share: Share | None, mint: str | None) -> list[ArrivedRow]:

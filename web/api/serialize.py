@@ -4,7 +4,7 @@ float appears.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 import orjson
 
@@ -17,6 +17,10 @@ Json = dict[str, Any]
 TokenChange = tuple[str, str, int]
 
 
+@overload
+def show_time(ms: int) -> str: ...
+@overload
+def show_time(ms: int | None) -> str | None: ...
 def show_time(ms: int | None) -> str | None:
     """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`, whole seconds without the fraction.
     None stays None.
@@ -81,9 +85,7 @@ def show_post(row: PostRow) -> Json:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trade(
-    row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[str | None, str]
-) -> Json:
+def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[str, str]) -> Json:
     """Make the Trade. `changes`: its parsed token changes; `symbols`: {mint: symbol}, as far as
     they are known.
     """
@@ -100,7 +102,7 @@ def show_trade(
         "kind": row.kind,
         "venue": row.venue,
         "mint": row.mint,
-        "symbol": symbols.get(row.mint),
+        "symbol": symbols.get(row.mint or ""),
         "tokenChanges": [_show_change(change, symbols) for change in changes],
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
@@ -115,7 +117,7 @@ def show_trade(
     }
 
 
-def _show_change(change: TokenChange, symbols: Mapping[str | None, str]) -> Json:
+def _show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
     mint, raw, decimals = change
     return {
         "mint": mint,

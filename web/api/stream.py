@@ -1,9 +1,9 @@
 """GET /api/v1/stream: what arrives here, as server-sent events.
 
-One thread of the process looks for arrivals, only while somebody listens, and writes each once for
-all streams; a stream that is further behind than what is kept reads its own way up. A waiting
-stream holds a thread of the server and nothing else: no place of web.admission, no database
-connection.
+One thread of the process polls for arrivals, only while somebody subscribes, and writes each event
+once for all streams; a stream that is further behind than the buffer reaches reads its own way up.
+A waiting stream holds a thread of the server and nothing else: no slot of web.server.admission, no
+database connection.
 """
 
 import itertools
@@ -11,54 +11,56 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
-from flask import Response, current_app, g, request
+from flask import Response, request
 from peewee import PeeweeException
 
 from accounts.problem import Problem
 from storage import database
 from web.api import paging, queries, v1
 from web.api.serialize import show_post
+from web.server import gate
+from web.server.application import find_app
+from web.server.auth import ApiCaller
 
-# the cursors of GET /feed?since= and of the stream are the same
+# The cursors of GET /feed?since= and of the stream are the same.
 SCOPE = ("feed",)
-# of one process
-PLACES = 32
-# events read at once, events kept for all
-BATCH, KEPT = 100, 1_000
-LOOK_SECONDS, COMMENT_SECONDS, RETRY_SECONDS = 0.2, 15, 5
+# Of one process.
+MAX_STREAMS = 32
+# Events read at once, events buffered for all.
+BATCH, MAX_BUFFERED = 100, 1_000
+POLL_SECONDS, COMMENT_SECONDS, RETRY_SECONDS = 0.2, 15, 5
 # One line: an empty one after it would end an event, and some clients yield that one, without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
 
 @v1.blueprint.get("/stream")
-def open_stream():
+def open_stream() -> Response:
+    """Answer with events until the client hangs up or its subscription ends."""
+    app = find_app()
     after = v1.read_since(
-        v1.Asked.by(current_app, request, g.now),
-        SCOPE,
-        queries.find_post_arrival,
-        request.headers.get("Last-Event-ID"),
+        request.args, SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
     )
-    newest = queries.find_last_id("arrival")
-    tail = current_app.tail
-    listener = tail.join(g.visit.caller, newest, current_app.config["CANDOR"].max_streams_per_owner)
-    frames = tail.follow(listener, newest if after is None else after)
+    newest, hub = queries.find_last_id("arrival"), app.stream_hub
+    subscriber = hub.subscribe(gate.find_caller(), newest, app.settings.max_streams_per_owner)
     response = Response(
-        frames,
+        hub.read_events(subscriber, newest if after is None else after),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
-    response.call_on_close(lambda: tail.leave(listener))
+    response.call_on_close(lambda: hub.unsubscribe(subscriber))
     return response
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One event as it is sent, and the arrival it tells. `hidden`: of a post whose words were taken
-    down.
+class Event:
+    """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back;
+    `hidden`: of a post whose words were taken down.
     """
 
     arrival: int
@@ -66,20 +68,18 @@ class Frame:
     hidden: bool
 
 
-def read_frames(secret, after, limit):
-    """[Frame, ...] of what arrived after this; one without content where a refold took the trade
-    back.
-    """
+def read_events(secret: str, after: int, limit: int) -> list[Event]:
+    """Return the events of what arrived after this arrival, in order."""
     arrivals = queries.list_arrivals(limit, after)
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
     shown = [
-        show_post(posts[one.post_id]) if one.post_id else trades.get(one.trade_id)
+        show_post(posts[one.post_id]) if one.post_id else trades.get(one.trade_id or 0)
         for one in arrivals
     ]
     return [
-        Frame(
+        Event(
             arrival.id,
             write_event(secret, arrival.id, arrival.kind, one) if one else b"",
             bool(one and one.get("hiddenAt")),
@@ -88,8 +88,8 @@ def read_frames(secret, after, limit):
     ]
 
 
-def write_event(secret, arrival, kind, shown):
-    """JSON has no line breaks of its own, so it is one `data` line."""
+def write_event(secret: str, arrival: int, kind: str, shown: dict[str, Any]) -> bytes:
+    """Write one event. JSON has no line breaks of its own, so it is one `data` line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         write_id(secret, arrival),
         kind.encode(),
@@ -97,154 +97,162 @@ def write_event(secret, arrival, kind, shown):
     )
 
 
-def write_id(secret, arrival):
+def write_id(secret: str, arrival: int) -> bytes:
+    """Write the id of an event: a cursor for `since`."""
     return paging.write_cursor(secret, ("since", *SCOPE), (arrival,)).encode()
 
 
 @dataclass(eq=False)
-class Listener:
-    """One open stream; not `welcome` once its key is revoked or expired, its owner opens too many,
-    or the process stops.
+class Subscriber:
+    """One open stream. `is_active` ends when its key is revoked or expires, its owner opens too
+    many, or the process stops.
     """
 
     key_id: int
     owner_id: int
-    welcome: bool = True
+    is_active: bool = True
 
 
-class Tail:
-    """The end of the order of arrival, shared by all streams of this process. `_frames` holds what
-    arrived after `_floor`, up to `_reach`.
+class StreamHub:
+    """What all streams of this process share: the newest events, and the thread that reads them.
+
+    `_events` holds what arrived after `_floor`, up to `_reach`.
     """
 
-    def __init__(self, secret):
+    def __init__(self, secret: str) -> None:
         self.secret, self.stopping = secret, False
-        # The listeners are the keys of a dict: in the order in which they came.
-        self._news, self._listeners, self._watched = threading.Condition(), {}, False
-        self._frames, self._floor, self._reach = deque(), 0, 0
+        # Guards all that follows; notified of new events and of subscriptions that end.
+        self._news = threading.Condition()
+        # The keys of a dict: in the order in which they came.
+        self._subscribers: dict[Subscriber, None] = {}
+        self._is_polled, self._floor, self._reach = False, 0, 0
+        self._events: deque[Event] = deque()
 
     # ---- for streams -----------------------------------------------------------------------------
-    def join(self, caller, newest, most):
-        """A Listener, or Problem where all places are taken. `newest`: the last arrival there is,
-        where looking begins if nobody does yet.
+    def subscribe(self, caller: ApiCaller, newest: int, most: int) -> Subscriber:
+        """Open a stream; Problem where this process has no room for another one.
 
-        An owner has at most so many: one more ends its oldest, which a bot that was started anew
-        has forgotten.
+        `newest`: the last arrival there is, from which on the hub polls if it does not yet. An
+        owner has at most `most`: one more ends its oldest, which a bot that was restarted has
+        forgotten.
         """
         with self._news:
-            welcome = [listener for listener in self._listeners if listener.welcome]
-            own = [listener for listener in welcome if listener.owner_id == caller.owner_id]
+            active = [one for one in self._subscribers if one.is_active]
+            own = [one for one in active if one.owner_id == caller.owner_id]
             oldest = own[: max(0, len(own) - most + 1)]
-            if len(welcome) - len(oldest) >= PLACES:
+            if len(active) - len(oldest) >= MAX_STREAMS:
                 raise Problem(
                     "busy",
-                    f"all {PLACES} streams are taken; try again later, or poll with since",
+                    f"all {MAX_STREAMS} streams are taken; try again later, or poll with since",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
-            for ended in oldest:
-                ended.welcome = False
-            if oldest:
-                self._news.notify_all()
-            listener = Listener(caller.key_id, caller.owner_id)
-            self._listeners[listener] = None
-            if not self._watched:
-                self._watched, self._floor, self._reach = True, newest, newest
-                self._frames.clear()
-                threading.Thread(target=self._watch, name="stream", daemon=True).start()
-            return listener
+            self._end(oldest)
+            subscriber = Subscriber(caller.key_id, caller.owner_id)
+            self._subscribers[subscriber] = None
+            if not self._is_polled:
+                self._start_polling(newest)
+            return subscriber
 
-    def leave(self, listener):
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Close a stream."""
         with self._news:
-            self._listeners.pop(listener, None)
+            self._subscribers.pop(subscriber, None)
 
-    def follow(self, listener, after):
-        """The bytes of a stream from this arrival on, for as long as the listener is welcome.
+    def read_events(self, subscriber: Subscriber, after: int) -> Iterator[bytes]:
+        """Yield the bytes of a stream from this arrival on, for as long as the subscriber is
+        active.
 
-        The first event, `hello`, tells nothing but an id, so that no cut comes too early to resume.
+        The first event, `hello`, holds nothing but an id, so that no cut comes too early to resume.
         It has data like any other: clients yield an event without data as an empty message, or not
         at all.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
-        while listener.welcome:
-            frames = self._wait(listener, after)
-            if frames is None:
+        while subscriber.is_active:
+            events = self._wait(subscriber, after)
+            if events is None:
                 with database.connection_context():
-                    frames = read_frames(self.secret, after, BATCH)
-            after = frames[-1].arrival if frames else after
-            if listener.welcome:
-                yield b"".join(frame.raw for frame in frames) or COMMENT
+                    events = read_events(self.secret, after, BATCH)
+            after = events[-1].arrival if events else after
+            if subscriber.is_active:
+                yield b"".join(event.raw for event in events) or COMMENT
 
-    def _wait(self, listener, after):
-        """The frames after this arrival once there are some; none after a while without; None where
-        they are not kept any more.
+    def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
+        """Return the events after this arrival once there are some, none after a while without;
+        None where they are not buffered any more.
         """
         with self._news:
             if after < self._floor:
                 return None
             self._news.wait_for(
-                lambda: self._reach > after or not listener.welcome, COMMENT_SECONDS
+                lambda: self._reach > after or not subscriber.is_active, COMMENT_SECONDS
             )
             if after < self._floor:
                 return None
-            return list(
-                itertools.takewhile(lambda frame: frame.arrival > after, reversed(self._frames))
-            )[::-1]
+            newer = itertools.takewhile(lambda one: one.arrival > after, reversed(self._events))
+            return list(newer)[::-1]
 
-    # ---- the one that looks ----------------------------------------------------------------------
-    def stop(self):
+    # ---- the thread that polls -------------------------------------------------------------------
+    def stop(self) -> None:
         """End all streams soon. Takes no lock: a signal handler may call it."""
         self.stopping = True
 
-    def _watch(self):
+    def _start_polling(self, newest: int) -> None:
+        self._is_polled, self._floor, self._reach = True, newest, newest
+        self._events.clear()
+        threading.Thread(target=self._poll_on, name="stream", daemon=True).start()
+
+    def _poll_on(self) -> None:
         try:
-            while (found := self._look()) is not None:
-                time.sleep(0 if found == BATCH else LOOK_SECONDS)
+            while (found := self._poll()) is not None:
+                time.sleep(0 if found == BATCH else POLL_SECONDS)
         except Exception:
-            # a fault of ours: the streams end, the next one begins anew
+            # A fault of this program: the streams end, and the next one begins anew.
             with self._news:
-                self._watched = False
-            self._close(lambda listener: True)
+                self._is_polled = False
+            self._end_where(lambda subscriber: True)
             raise
 
-    def _look(self):
-        """Once: what arrived, and whose key still works (asked last, so that nothing is told that
-        came after a revocation). How many; None at the end.
+    def _poll(self) -> int | None:
+        """Read once what arrived, and whose key still works (last, so that nothing is sent that
+        came after a revocation). Return how many events; None at the end.
         """
         with self._news:
-            keys = {listener.key_id for listener in self._listeners}
-            self._watched = bool(keys) and not self.stopping
-        if not self._watched:
-            self._close(lambda listener: self.stopping)
+            keys = {subscriber.key_id for subscriber in self._subscribers}
+            self._is_polled = bool(keys) and not self.stopping
+        if not self._is_polled:
+            self._end_where(lambda subscriber: self.stopping)
             return None
         try:
             with database.connection_context():
-                frames = read_frames(self.secret, self._reach, BATCH)
+                events = read_events(self.secret, self._reach, BATCH)
                 working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
         except PeeweeException as error:
             log.warning("the stream could not read", exc_info=error)
             return 0
-        self._close(lambda listener: listener.key_id in keys - working)
-        self._keep(frames)
-        return len(frames)
+        self._end_where(lambda subscriber: subscriber.key_id in keys - working)
+        self._buffer(events)
+        return len(events)
 
-    def _keep(self, frames):
-        if not frames:
+    def _buffer(self, events: list[Event]) -> None:
+        if not events:
             return
         with self._news:
-            # what is kept may hold its words
-            if any(frame.hidden for frame in frames):
-                self._frames.clear()
+            # The buffer may hold the words of a post that was hidden.
+            if any(event.hidden for event in events):
+                self._events.clear()
                 self._floor = self._reach
-            self._frames.extend(frames)
-            self._reach = frames[-1].arrival
-            while len(self._frames) > KEPT:
-                self._floor = self._frames.popleft().arrival
+            self._events.extend(events)
+            self._reach = events[-1].arrival
+            while len(self._events) > MAX_BUFFERED:
+                self._floor = self._events.popleft().arrival
             self._news.notify_all()
 
-    def _close(self, is_unwelcome):
+    def _end_where(self, is_ended: Callable[[Subscriber], bool]) -> None:
         with self._news:
-            unwelcome = [listener for listener in self._listeners if is_unwelcome(listener)]
-            for listener in unwelcome:
-                listener.welcome = False
-            if unwelcome:
-                self._news.notify_all()
+            self._end([one for one in self._subscribers if is_ended(one)])
+
+    def _end(self, subscribers: list[Subscriber]) -> None:
+        for subscriber in subscribers:
+            subscriber.is_active = False
+        if subscribers:
+            self._news.notify_all()

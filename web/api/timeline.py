@@ -1,67 +1,72 @@
-"""The feed of the pages: posts of wallet bots and of paper traders in one list, newest first. Each
-keeps its own order of arrival.
-"""
+"""The feed of the pages: posts of wallet bots and of paper traders in one list, newest first."""
 
 import heapq
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from web.api import paper, queries
 from web.api.serialize import show_post
 
 SOURCES = {"": "everyone", "bot": "bots", "observer": "automatic posts", "paper": "paper traders"}
+Json = dict[str, Any]
+
+
+class Start(NamedTuple):
+    """Where a page begins: below these numbers of a bot's and of a paper trader's post. Each kind
+    keeps its own order of arrival.
+    """
+
+    post: int
+    paper_post: int
 
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as the interface shows them, and the place where the next page begins; None where
+    """Posts as the interface shows them, and the position at which the next page begins; None where
     nothing is older.
     """
 
-    posts: list
-    next: tuple | None
+    posts: list[Json]
+    next: tuple[int, ...] | None
 
 
-def list_page(size, position=None, source="", mint=None):
-    """A Page. `position`: (post, paper post), the numbers all that is shown lies below; None for
-    the newest.
-    """
-    post, paper_post = position or (
-        queries.find_last_id("post") + 1,
-        queries.find_last_id("paper_post") + 1,
+def list_page(
+    size: int, position: tuple[int, ...] | None = None, source: str = "", mint: str | None = None
+) -> Page:
+    """Return at most `size` posts. `position`: of an earlier Page, None for the newest."""
+    start = Start(*position) if position else find_newest()
+    wallet_posts = [] if source == "paper" else _list_wallet_posts(size + 1, start, source, mint)
+    paper_posts = (
+        paper.list_posts(size + 1, start.paper_post, mint) if source in ("", "paper") else []
     )
-    said = (
-        []
-        if source == "paper"
-        else [
-            (row.id, show_post(row))
-            for row in queries.list_posts(size + 1, post, mint=mint, source=source)
-        ]
-    )
-    played = paper.list_posts(size + 1, paper_post, mint) if source in ("", "paper") else []
-    both = list(
-        heapq.merge(
-            *(
-                [(*one, simulated) for one in posts]
-                for posts, simulated in ((said, False), (played, True))
-            ),
-            key=find_time,
-            reverse=True,
-        )
-    )
+    both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))
     shown = both[:size]
-    following = (
-        min([post, *(n for n, _, simulated in shown if not simulated)]),
-        min([paper_post, *(n for n, _, simulated in shown if simulated)]),
+    following = Start(
+        min([start.post, *(one.number for one in shown if not one.shown["simulated"])]),
+        min([start.paper_post, *(one.number for one in shown if one.shown["simulated"])]),
     )
-    return Page([one for _, one, _ in shown], following if len(both) > size else None)
+    return Page([one.shown for one in shown], following if len(both) > size else None)
 
 
-def find_time(one):
-    return datetime.fromisoformat(one[1]["createdAt"])
+def find_newest() -> Start:
+    """Return the start above everything that has arrived."""
+    return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
 
 
-def find_post(uid):
-    """A post of either kind, or None."""
+def _list_wallet_posts(
+    limit: int, start: Start, source: str, mint: str | None
+) -> list[paper.NumberedPost]:
+    rows = queries.list_posts(limit, start.post, mint=mint, source=source)
+    return [paper.NumberedPost(row.id, show_post(row)) for row in rows]
+
+
+def find_time(post: paper.NumberedPost) -> datetime:
+    """Return when a post was created."""
+    return datetime.fromisoformat(post.shown["createdAt"])
+
+
+def find_post(uid: str) -> Json | None:
+    """Return a post of either kind, or None."""
     row = queries.find_post(uid)
     return show_post(row) if row else paper.find_post(uid)

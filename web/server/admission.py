@@ -1,131 +1,157 @@
-"""In front of Flask: at most THREADS requests are worked on at once, and none of them waits for a
-slow client.
+"""Admission in front of Flask: at most THREADS requests are worked on at once, and none of them
+waits for a slow client.
 """
 
 import io
 import queue
 import secrets
 import time
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
+from typing import NamedTuple
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import orjson
 
 from ratelimit import network_of
 from web.server.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
-docs = "/docs/errors"
-PLACE_SECONDS, BUSY_SECONDS = 10, 2
-# Addresses share so many queues by chance: which ones meet nobody can know.
-QUEUES = 1024
+# A semaphore: a queue of tokens. threading's own are written in Python and cost twice as much.
+Slots = queue.SimpleQueue[None]
+MAX_WAIT_SECONDS, RETRY_SECONDS = 10, 2
+# Addresses share these by chance, so that nobody can know whom he shares one with.
+ADDRESS_GROUPS = 1024
+_documentation = "/docs/errors"
 
 
 class Admission:
-    """WSGI middleware over `app` with so many places; who finds none within ten seconds hears 503.
+    """WSGI middleware that lets `slots` requests into `app` at once and answers 503 to one that has
+    waited ten seconds.
 
-    One address has three quarters of them at most, so that others need not wait behind all it
+    One address gets three quarters of the slots at most, so that others need not wait behind all it
     asked; not where `shared`, for then all come from a proxy.
 
-    The body is read before a place is taken, up to one byte more than is allowed (the application
-    then says so). What the application streams after it has answered holds no place.
-    `arrived(environ)` is told when the request is here whole. Every answer gets the headers that
-    all answers carry here, once for Flask and whoever answers in front of it, unless it brought its
-    own.
+    The body is read before a slot is taken, up to one byte more than `max_body_bytes` (the
+    application then refuses it). What the application streams after it has answered holds no slot.
+    `note_arrival(environ)` is called when the request is here whole. Every answer gets the headers
+    that all answers carry, unless it brings its own.
     """
 
-    def __init__(self, app, places, longest_body, arrived, https, shared=False):
-        self.constant = {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
-        self.app, self.longest_body, self.arrived = app, longest_body, arrived
-        self.places = make_places(places)
-        self.shares = (
-            None if shared or places < 2 else [make_places(places * 3 // 4) for _ in range(QUEUES)]
+    def __init__(
+        self,
+        app: WSGIApplication,
+        slots: int,
+        max_body_bytes: int,
+        note_arrival: Callable[[WSGIEnvironment], None],
+        https: bool,
+        shared: bool = False,
+    ) -> None:
+        self.headers = {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
+        self.app, self.max_body_bytes, self.note_arrival = app, max_body_bytes, note_arrival
+        self.slots = make_slots(slots)
+        self.group_slots = (
+            []
+            if shared or slots < 2
+            else [make_slots(slots * 3 // 4) for _ in range(ADDRESS_GROUPS)]
         )
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request: read its body, wait for a slot, call the application."""
         try:
             environ["wsgi.input"] = io.BytesIO(
-                environ["wsgi.input"].read(self.longest_body + 1) if has_body(environ) else b""
+                environ["wsgi.input"].read(self.max_body_bytes + 1) if has_body(environ) else b""
             )
         except OSError:
-            # the client went away, or its chunks are malformed
-            return refuse(
-                start_response,
-                400,
-                "bad_request",
-                "the body did not arrive whole",
-                {"Connection": "close"},
-            )
-        self.arrived(environ)
-        taken = self.take_place(environ.get("REMOTE_ADDR"))
+            # The client went away, or its chunks are malformed.
+            refusal = make_refusal(400, "bad_request", "the body did not arrive whole")
+            return refuse(start_response, refusal, {"Connection": "close"})
+        self.note_arrival(environ)
+        taken = self.acquire(str(environ.get("REMOTE_ADDR", "")))
         if not taken:
-            return refuse(
-                start_response,
-                503,
-                "busy",
-                "too many requests are being worked on",
-                {"Retry-After": str(BUSY_SECONDS)},
-            )
+            refusal = make_refusal(503, "busy", "too many requests are being worked on")
+            return refuse(start_response, refusal, {"Retry-After": str(RETRY_SECONDS)})
         try:
-            return self.app(
-                environ,
-                lambda status, headers, problem=None: start_response(
-                    status, add_missing(headers, self.constant), problem
-                ),
-            )
+            return self.app(environ, self._add_headers(start_response))
         finally:
-            for queued in taken:
-                queued.put(None)
+            release(taken)
 
-    def take_place(self, address):
-        """The queues a place was taken from, to be given back; () where none was free in time."""
-        share = self.shares and self.shares[hash(network_of(address)) % QUEUES]
-        end, taken = time.monotonic() + PLACE_SECONDS, []
+    def _add_headers(self, start_response: StartResponse) -> StartResponse:
+        return lambda status, headers, exc_info=None: start_response(
+            status, add_missing(headers, self.headers), exc_info
+        )
+
+    def acquire(self, address: str) -> Sequence[Slots]:
+        """Take a slot for a request of this address. Return what to `release`; nothing where none
+        was free in time.
+        """
+        end = time.monotonic() + MAX_WAIT_SECONDS
+        taken: list[Slots] = []
         try:
-            for wanted in filter(None, (share, self.places)):
-                wanted.get(timeout=max(0, end - time.monotonic()))
-                taken.append(wanted)
+            for slots in (*self._find_group(address), self.slots):
+                slots.get(timeout=max(0, end - time.monotonic()))
+                taken.append(slots)
         except queue.Empty:
-            for given in taken:
-                given.put(None)
+            release(taken)
             return ()
         return taken
 
+    def _find_group(self, address: str) -> Sequence[Slots]:
+        if not self.group_slots:
+            return ()
+        return (self.group_slots[hash(network_of(address)) % ADDRESS_GROUPS],)
 
-def make_places(count):
-    """A queue of so many tokens; unlike threading's semaphores it is written in C, and half of what
-    they cost was theirs.
-    """
-    places = queue.SimpleQueue()
+
+def make_slots(count: int) -> Slots:
+    """Make `count` free slots."""
+    slots = Slots()
     for _ in range(count):
-        places.put(None)
-    return places
+        slots.put(None)
+    return slots
 
 
-def has_body(environ):
-    return environ.get("CONTENT_LENGTH", "0") not in ("", "0") or environ.get(
-        "wsgi.input_terminated", False
+def release(taken: Sequence[Slots]) -> None:
+    """Give back what `Admission.acquire` took."""
+    for slots in taken:
+        slots.put(None)
+
+
+def has_body(environ: WSGIEnvironment) -> bool:
+    """Tell whether a request announces a body."""
+    return environ.get("CONTENT_LENGTH", "0") not in ("", "0") or bool(
+        environ.get("wsgi.input_terminated", False)
     )
 
 
-def refuse(start_response, status, code, detail, headers):
-    reason, shown, body = show_refusal(status, code, detail)
-    start_response(f"{status} {reason}", list({**shown, **headers}.items()))
-    return [body]
+class Refusal(NamedTuple):
+    """A complete answer to a request that the application never sees."""
+
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes
 
 
-def serve_below(path: str) -> None:
-    """Refusals explain themselves below the path of BASE_URL; the server makes some without an
-    application.
+def refuse(start_response: StartResponse, refusal: Refusal, headers: dict[str, str]) -> list[bytes]:
+    """Answer a refusal, with these headers beside its own."""
+    given = list({**refusal.headers, **headers}.items())
+    start_response(f"{refusal.status} {refusal.reason}", given)
+    return [refusal.body]
+
+
+def document_errors_below(path: str) -> None:
+    """Name the path of BASE_URL below which /docs/errors is found: the server refuses some requests
+    without the application, which knows it.
     """
-    global docs
-    docs = f"{path}/docs/errors"
+    global _documentation
+    _documentation = f"{path}/docs/errors"
 
 
-def show_refusal(status, code, detail):
-    """(reason, headers, body) of a problem document for a request the application never sees."""
+def make_refusal(status: int, code: str, detail: str) -> Refusal:
+    """Make a problem document and the headers that belong to it."""
     reason, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
     body = orjson.dumps(
         {
-            "type": f"{docs}#{code}",
+            "type": f"{_documentation}#{code}",
             "title": reason,
             "status": status,
             "detail": detail,
@@ -133,13 +159,10 @@ def show_refusal(status, code, detail):
             "requestId": request_id,
         }
     )
-    return (
-        reason,
-        {
-            "Content-Type": "application/problem+json",
-            "Content-Length": str(len(body)),
-            "X-Request-Id": request_id,
-            **SECURITY_HEADERS,
-        },
-        body,
-    )
+    headers = {
+        "Content-Type": "application/problem+json",
+        "Content-Length": str(len(body)),
+        "X-Request-Id": request_id,
+        **SECURITY_HEADERS,
+    }
+    return Refusal(status, reason, headers, body)

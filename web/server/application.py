@@ -1,45 +1,75 @@
-"""Flask, without the work that this application has no use for."""
+"""Flask as this program uses it: one application class, and JSON answers that cost little."""
 
+from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flask import Flask, Response
+from flask.globals import app_ctx
 
 if TYPE_CHECKING:
-    from web.api.stream import Tail
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from config import Config
+    from ratelimit import Allowance
+    from web.api.rendered_posts import RenderedPosts
+    from web.api.stream import StreamHub
+    from web.server.auth import ApiCaller
     from web.server.cache import ListCache
 
-UNKEPT = {"Cache-Control": "no-store"}
+NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Application(Flask):
-    """A Flask whose functions are all synchronous, and what its requests share (app.py)."""
+    """The Flask application, with what its requests share."""
 
-    list_cache: "ListCache"
-    caller_cache: "ListCache"
-    health_cache: "ListCache"
-    tail: "Tail"
+    allowance: Allowance
+    list_cache: ListCache[bytes]
+    caller_cache: ListCache[ApiCaller | None]
+    health_cache: ListCache[tuple[dict[str, Any], int]]
+    rendered_posts: RenderedPosts
+    stream_hub: StreamHub
+    # Answers `busy` of this process, by what was in the way.
+    busy_answers: Counter[str]
+
+    @property
+    def settings(self) -> Config:
+        """The settings it was made with."""
+        return cast("Config", self.config["CANDOR"])
+
+    @property
+    def secret(self) -> str:
+        """The key that cursors and cookies are signed with."""
+        return cast("str", self.config["SECRET_KEY"])
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        # Flask asks each function at each request whether it is a coroutine: a tenth of its time.
+        """Return `func` as it is: no view is a coroutine, and asking took a tenth of Flask's time
+        at each request.
+        """
         return func
 
 
+def find_app() -> Application:
+    """Return the application that answers the present request."""
+    return cast("Application", app_ctx.app)
+
+
 class JsonResponse(Response):
-    """JSON bytes that are complete: no cache may keep them."""
+    """JSON bytes that are complete; no cache may store them."""
 
     def __init__(
         self, body: bytes, status: int = 200, headers: dict[str, str] | None = None
     ) -> None:
-        told = [*UNKEPT.items(), *(headers or {}).items()]
-        super().__init__(body, status, told, content_type="application/json")
+        given = [*NO_STORE.items(), *(headers or {}).items()]
+        super().__init__(body, status, given, content_type="application/json")
 
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        # Werkzeug copies and checks all headers again, for a Location and a length that the
-        # answer to HEAD alone needs or that stands already.
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer without copying and checking all headers again, as Werkzeug does for a Location
+        and for the length of an answer to HEAD.
+        """
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
         start_response(self.status, self.headers.to_wsgi_list())
-        return self.response
+        return cast("Iterable[bytes]", self.response)

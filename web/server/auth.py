@@ -1,25 +1,31 @@
-"""Whose key came with a request: `Authorization: Bearer` alone is read, and one statement
-answers.
-"""
+"""Authentication by API key: `Authorization: Bearer` alone is read, and one statement decides."""
 
 import hmac
+from collections.abc import Callable
 from typing import NamedTuple
 
 from accounts.keys import hash_secret, is_well_formed
 from accounts.problem import Problem
-from storage import database
+from web.server.rows import select_one
 
-FIND_CALLER = """
-SELECT k.hash, k.expires_at, k.id, k.uid, k.scope, o.id, o.uid, b.id, b.uid
+FIND_KEY = """
+SELECT k.hash AS key_hash, k.expires_at AS key_expires_at, k.id AS key_id, k.uid AS key_uid,
+       k.scope, o.id AS owner_id, o.uid AS owner_uid, b.id AS bot_id, b.uid AS bot_uid
 FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
 WHERE k.hash = ? AND k.revoked_at IS NULL"""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
-INVALID = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
+INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
 
 
 class ApiCaller(NamedTuple):
-    """The owner of a working key. `bot_*` is None for a read key."""
+    """The owner of a key that is not revoked. `key_expires_at` in ms, None for never; `bot_*` is
+    None for a read key.
 
+    `key_hash` is of the key's text, which is stored nowhere.
+    """
+
+    key_hash: str
+    key_expires_at: int | None
     key_id: int
     key_uid: str
     scope: str
@@ -29,17 +35,13 @@ class ApiCaller(NamedTuple):
     bot_uid: str | None
 
 
-class StoredKey(NamedTuple):
-    """A key that was not revoked: its hash, its end in ms, whose it is."""
-
-    hash: bytes
-    expires_at: int | None
-    caller: ApiCaller
+FindKey = Callable[[str, str], ApiCaller | None]
 
 
-def authenticate(header, now, find):
-    """The ApiCaller whose key the header `Authorization` holds; Problem 401 without a working one.
-    `find`: find_key, or what it gave for this state of the database.
+def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
+    """Return whose key the header `Authorization` holds; Problem 401 where it holds no working one.
+
+    `now` in ms. `find`: find_key, or a cache of what it gives.
     """
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
@@ -48,29 +50,28 @@ def authenticate(header, now, find):
         )
     caller = find_caller(text.strip(), now, find)
     if caller is None:
-        raise Problem("invalid_key", "this key is unknown, revoked or expired", headers=INVALID)
+        raise Problem(
+            "invalid_key", "this key is unknown, revoked or expired", headers=INVALID_TOKEN
+        )
     return caller
 
 
-def find_caller(text, now, find):
-    """The ApiCaller of a working key, or None."""
+def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
+    """Return the owner of a working key, or None."""
     digest = hash_secret(text)
-    stored = find(text, digest)
-    if not stored or not hmac.compare_digest(stored.hash, digest):
+    caller = find(text, digest)
+    if not caller or not hmac.compare_digest(caller.key_hash, digest):
         return None
-    if stored.expires_at is not None and stored.expires_at <= now:
+    if caller.key_expires_at is not None and caller.key_expires_at <= now:
         return None
-    return stored.caller
+    return caller
 
 
-def find_key(text, digest):
-    """The StoredKey of a key that was not revoked, or None. A text that cannot be a key costs no
-    look-up.
+def find_key(text: str, digest: str) -> ApiCaller | None:
+    """Return the owner of a key that is not revoked, expired or not; None for an unknown one.
+
+    `digest`: hash_secret(text). A text that cannot be a key costs no query.
     """
     if not is_well_formed(text):
         return None
-    row = database.execute_sql(FIND_CALLER, (digest,)).fetchone()
-    if row is None:
-        return None
-    stored_hash, expires_at, *caller = row
-    return StoredKey(stored_hash, expires_at, ApiCaller(*caller))
+    return select_one(ApiCaller, FIND_KEY, (digest,))

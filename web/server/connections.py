@@ -1,5 +1,5 @@
-"""Connections of clients: how much of a request has come, how fast an answer is taken, and how many
-one address may hold.
+"""Connections of clients: how much of a request has come, how fast an answer is read, and how many
+connections one address may hold.
 
 Nothing here knows HTTP beyond where a request ends, and nothing waits but `PacedSocket.sendall`.
 """
@@ -11,14 +11,14 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
-# A reader that takes nothing for so long is cut off, and so is one that takes fewer bytes a second
-# than this over the time it keeps us waiting.
+# A client that reads nothing for so long is cut off, and so is one that reads fewer bytes a second
+# than this over the time that sending waits for it.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 # A connection that has waited so long may be closed to make room for another one. In a burst that
-# is
-# faster the newest are closed: the others have not had the time to say anything yet.
+# is faster the newest are closed: the others have not had the time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
 MAX_HEAD = 32 * 1024
 MAX_CHUNK_LINE = 1024
@@ -29,31 +29,33 @@ EXPECTS = re.compile(rb"\r\nexpect:[ \t]*100-continue[ \t]*\r\n", re.I)
 
 
 class PacedSocket(socket.socket):
-    """A client's socket that no reader can hold for as long as it likes.
+    """A client's socket whose sending no client can hold up for as long as it likes.
 
-    `waited`: seconds this answer waited for its reader, `sent`: bytes it took (see `begin_answer`);
-    `waits_since`: by time.monotonic(), while sending waits for the reader, else None.
+    `waited`: seconds this answer waited for its client, `sent`: bytes of it that went out;
+    `waits_since`: by time.monotonic(), while sending waits for the client, else None.
     """
 
     waited, sent = 0.0, 0
     waits_since: float | None = None
 
     def begin_answer(self) -> None:
+        """Count anew, for another answer."""
         self.waited, self.sent = 0.0, 0
 
-    def sendall(self, data: bytes, flags: int = 0) -> None:
-        """Send all of it; ConnectionResetError where the reader takes it too slowly."""
+    # Any buffer by its type, which Python 3.11 cannot name; gunicorn sends bytes.
+    def sendall(self, data: bytes, flags: int = 0) -> None:  # type: ignore[override]
+        """Send all of it; ConnectionResetError where the client reads too slowly."""
         rest = memoryview(data)
         while rest:
             try:
                 count = self.send(rest, flags | socket.MSG_DONTWAIT)
             except BlockingIOError:
-                self._wait_for_reader()
+                self._wait_for_client()
                 continue
             self.sent += count
             rest = rest[count:]
 
-    def _wait_for_reader(self) -> None:
+    def _wait_for_client(self) -> None:
         allowed = STALL_SECONDS + self.sent / MIN_BYTES_PER_SECOND - self.waited
         poll = select.poll()
         poll.register(self, select.POLLOUT)
@@ -67,33 +69,41 @@ class PacedSocket(socket.socket):
             raise ConnectionResetError(errno.ECONNRESET, "the client does not read")
 
 
-class Arrival:
-    """How far one request has come. `is_whole` is asked with all of its bytes so far, each time
+class RequestProgress:
+    """How far one request has come. `is_whole` is called with all of its bytes so far, each time
     more have come.
     """
 
-    def __init__(self, max_body: int) -> None:
-        self.max_body, self.head, self._needs, self._chunk_at = max_body, b"", None, None
-        self._looked, self._body, self.continued = 0, 0, False
+    def __init__(self, max_body_bytes: int) -> None:
+        self.max_body_bytes, self.head = max_body_bytes, b""
+        # `100 Continue` was sent.
+        self.is_continued = False
+        # Positions in the data: where the search for the head's end goes on, where the body begins
+        # and ends, where the next chunk begins (None where the body is not chunked).
+        self._searched, self._body_at, self._end_at = 0, 0, 0
+        self._chunk_at: int | None = None
 
     def is_whole(self, data: bytes) -> bool:
-        """Has all come that answering needs? Also True for what no more bytes will make right."""
+        """Tell whether all has come that answering needs. True also for what is malformed in a way
+        that no more bytes can mend.
+        """
         if not self.head and not self._find_head(data):
             return False
         if self._chunk_at is not None:
-            return self._has_last_chunk(data)
-        return len(data) >= self._needs
+            return self._has_last_chunk(data, self._chunk_at)
+        return len(data) >= self._end_at
 
     def is_too_long(self, data: bytes) -> bool:
+        """Tell whether the head goes on for longer than any may."""
         return not self.head and len(data) > MAX_HEAD
 
     def expects_continue(self) -> bool:
-        """Does the client wait for our `100 Continue` before it sends the body?"""
+        """Tell whether the client waits for `100 Continue` before it sends the body."""
         return EXPECTS.search(self.head) is not None
 
     def _find_head(self, data: bytes) -> bool:
-        end = data.find(HEAD_END, max(0, self._looked - len(HEAD_END)))
-        self._looked = len(data)
+        end = data.find(HEAD_END, max(0, self._searched - len(HEAD_END)))
+        self._searched = len(data)
         if end < 0:
             return False
         self.head, body = data[: end + 2], end + len(HEAD_END)
@@ -101,84 +111,106 @@ class Arrival:
             self._chunk_at = body
         length = BODY_LENGTH.search(self.head)
         # What is too long is refused after one byte more than is allowed.
-        self._needs = body + (min(int(length[1]), self.max_body + 1) if length else 0)
-        self._body = body
+        self._end_at = body + (min(int(length[1]), self.max_body_bytes + 1) if length else 0)
+        self._body_at = body
         return True
 
-    def _has_last_chunk(self, data: bytes) -> bool:
-        """Walk from chunk to chunk (RFC 9112 7.1), on from where the last look ended."""
-        while len(data) - self._body <= self.max_body:
-            line_end = data.find(b"\r\n", self._chunk_at)
+    def _has_last_chunk(self, data: bytes, at: int) -> bool:
+        """Go from chunk to chunk (RFC 9112 7.1), beginning with the one at this position."""
+        while len(data) - self._body_at <= self.max_body_bytes:
+            self._chunk_at = at
+            line_end = data.find(b"\r\n", at)
             if line_end < 0:
-                return len(data) - self._chunk_at > MAX_CHUNK_LINE
-            size = data[self._chunk_at : line_end].partition(b";")[0].strip()
+                return len(data) - at > MAX_CHUNK_LINE
+            size = data[at:line_end].partition(b";")[0].strip()
             if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", size):
                 return True
             if int(size, 16) == 0:
                 return data.find(HEAD_END, line_end) >= 0
-            following = line_end + 2 + int(size, 16) + 2
-            if following > len(data):
+            at = line_end + 2 + int(size, 16) + 2
+            if at > len(data):
                 return False
-            self._chunk_at = following
         return True
 
 
-class Addresses:
-    """Who holds how many connections. A connection is anything with `waits_since`."""
+class Waiting(Protocol):
+    """A connection. `waits_since`: by time.monotonic(), since when it waits for its client; None
+    while it does not.
+    """
+
+    @property
+    def waits_since(self) -> float | None: ...
+
+
+Held = TypeVar("Held", bound=Waiting)
+
+
+class Addresses(Generic[Held]):
+    """Which address holds which connections."""
 
     def __init__(self, most: int | None) -> None:
         """`most` of one address, or None where all come from a proxy."""
-        self.most, self._by_address = most, {}
+        self.most = most
+        self._by_address: dict[str, dict[Held, None]] = {}
 
-    def add(self, address: Hashable, connection: object) -> None:
+    def add(self, address: str, connection: Held) -> None:
+        """Note a connection of this address."""
         self._by_address.setdefault(address, {})[connection] = None
 
-    def remove(self, address: Hashable, connection: object) -> None:
+    def remove(self, address: str, connection: Held) -> None:
+        """Forget a connection, known or not."""
         held = self._by_address.get(address, {})
         held.pop(connection, None)
         if not held:
             self._by_address.pop(address, None)
 
-    def has_room(self, address: Hashable) -> bool:
+    def has_room(self, address: str) -> bool:
+        """Tell whether this address may hold one more."""
         return self.most is None or len(self._by_address.get(address, ())) < self.most
 
-    def find_idle(self, address: Hashable, now: float) -> object | None:
-        """The connection of an address that has waited longest for its client, if long enough."""
+    def find_idle(self, address: str, now: float) -> Held | None:
+        """Return the connection of an address that has waited longest for its client, if long
+        enough.
+        """
         return find_longest(self._by_address.get(address, ()), now)
 
-    def find_idle_of_most(self, now: float) -> object | None:
-        """The same for the address that holds most."""
+    def find_idle_of_most(self, now: float) -> Held | None:
+        """Return the same of the address that holds most."""
         if not self._by_address:
             return None
-        return find_longest(max(self._by_address.values(), key=len), now)
+        most = max(self._by_address, key=lambda address: len(self._by_address[address]))
+        return self.find_idle(most, now)
 
 
-def find_longest(connections: Iterable, now: float) -> object | None:
+def find_longest(connections: Iterable[Held], now: float) -> Held | None:
+    """Return the connection that has waited longest, or None where none has waited enough."""
     waiting = [(since, one) for one in connections if (since := one.waits_since) is not None]
-    since, longest = min(waiting, key=lambda pair: pair[0], default=(now, None))
+    if not waiting:
+        return None
+    since, longest = min(waiting, key=lambda pair: pair[0])
     return longest if now - since >= MIN_WAIT_SECONDS else None
 
 
 class SharedCount:
-    """A number that all worker processes forked after it was made add to, each in a place of its
-    own.
-    """
+    """A count that worker processes share, forked after it was made; each adds to its own part."""
 
-    PLACES = 64
+    PARTS = 64
 
     def __init__(self) -> None:
-        self._memory, self._place = mmap.mmap(-1, 8 * self.PLACES), 0
+        self._memory, self._part = mmap.mmap(-1, 8 * self.PARTS), 0
 
-    def choose_place(self, number: int) -> None:
-        self._place = number % self.PLACES
+    def choose_part(self, number: int) -> None:
+        """Give this process its part."""
+        self._part = number % self.PARTS
 
     def add(self) -> None:
-        """Of one process only one thread may."""
-        at = 8 * self._place
+        """Add one. In each process one thread only may call it."""
+        at = 8 * self._part
         struct.pack_into("q", self._memory, at, struct.unpack_from("q", self._memory, at)[0] + 1)
 
     def total(self) -> int:
-        return sum(struct.unpack(f"{self.PLACES}q", self._memory[:]))
+        """Return what all processes have added."""
+        return sum(struct.unpack(f"{self.PARTS}q", self._memory[:]))
 
 
 # Connections closed because their address, or the whole instance, had too many.

@@ -1,24 +1,25 @@
-"""Every refusal as the interface promises it: problem+json on JSON routes, a page elsewhere, a
-request id on both.
+"""Refusals and faults as the interface promises them: problem+json on JSON routes, a page
+elsewhere, a request id on both.
 """
 
 import logging
 from collections import Counter
 
 import orjson
-from flask import Response, current_app, g, render_template, request
+from flask import Response, g, render_template, request
 from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as AnyResponse
 
 import storage
 from accounts.problem import CODES, Problem
 from storage import trouble
+from web.server.application import Application, find_app
 
-BY_STATUS = {
-    status: code
-    for code, (status, _) in CODES.items()
-    if code
-    in (
+# What Flask refuses by itself, by status.
+FLASK_CODES = {
+    CODES[code][0]: code
+    for code in (
         "bad_request",
         "not_found",
         "method_not_allowed",
@@ -27,13 +28,18 @@ BY_STATUS = {
         "internal_error",
     )
 }
-BUSY_SECONDS = 2
+DETAILS = {
+    "not_found": "nothing is here",
+    "method_not_allowed": "this path takes other methods, see the header Allow",
+    "body_too_large": "a request body may have 64 KiB",
+}
+RETRY_SECONDS = 2
 log = logging.getLogger("candor")
 
 
-def init_app(app):
-    """`app.busy` counts the answers `busy` of this process by what was in the way."""
-    app.busy = Counter()
+def init_app(app: Application) -> None:
+    """Register a handler for everything that can be raised."""
+    app.busy_answers = Counter()
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
@@ -42,22 +48,22 @@ def init_app(app):
     app.register_error_handler(Exception, answer_unexpected)
 
 
-def wants_json():
-    """JSON routes are those under /api and the documents that end in .json."""
-    return (
-        request.path == "/api" or request.path.startswith("/api/") or request.path.endswith(".json")
-    )
+def wants_json() -> bool:
+    """Tell whether a JSON route is asked for: one under /api, or one that ends in .json."""
+    path = request.path
+    return path == "/api" or path.startswith("/api/") or path.endswith(".json")
 
 
-def answer(problem):
+def answer(problem: Problem) -> Response:
+    """Answer a Problem in the form its route promises."""
     status, title = CODES[problem.code]
     shown = {
-        "type": f"{current_app.config['CANDOR'].base_path}/docs/errors#{problem.code}",
+        "type": f"{find_app().settings.base_path}/docs/errors#{problem.code}",
         "title": title,
         "status": status,
         "detail": problem.detail,
         "code": problem.code,
-        "requestId": g.visit.request_id,
+        "requestId": g.context.request_id,
         **({"errors": problem.errors} if problem.errors else {}),
         **problem.more,
     }
@@ -70,12 +76,14 @@ def answer(problem):
     return response
 
 
-def answer_http(error):
-    """What Flask refuses by itself: unknown paths and methods, bodies that are too large or cut."""
+def answer_http(error: HTTPException) -> AnyResponse:
+    """Answer what Flask refuses by itself: unknown paths and methods, bodies that are too large or
+    cut short. A redirect stays one.
+    """
     if error.code is None or error.code < 400:
         return error.get_response()
     allowed = getattr(error, "valid_methods", None)
-    code = BY_STATUS.get(error.code, "bad_request" if error.code < 500 else "internal_error")
+    code = FLASK_CODES.get(error.code, "bad_request" if error.code < 500 else "internal_error")
     return answer(
         Problem(
             code,
@@ -85,42 +93,33 @@ def answer_http(error):
     )
 
 
-DETAILS = {
-    "not_found": "nothing is here",
-    "method_not_allowed": "this path takes other methods, see the header Allow",
-    "body_too_large": "a request body may have 64 KiB",
-}
-
-
-def answer_database(error):
-    """Locked or full: the transaction was rolled back, so the caller may send the same again."""
+def answer_database(error: PeeweeException) -> Response:
+    """Answer `busy` where the database is locked or full: the transaction was rolled back, so the
+    caller may send the same again.
+    """
     return answer_busy(error) if storage.is_busy(error) else answer_unexpected(error)
 
 
-def answer_busy(error):
-    """One short line for the log, which web.logs does not repeat: on a full disk every word of it
-    counts.
+def answer_busy(error: Exception) -> Response:
+    """Answer `busy`, and log one short line that web.server.logs does not repeat: on a full disk
+    every word of it counts.
     """
-    word = trouble.name_trouble(error, current_app.config["CANDOR"].data_dir)
-    current_app.busy[word] += 1
-    log.error(
-        "busy",
-        extra={
-            "often": True,
-            "shown": {"problem": trouble.TROUBLES[word], "error": type(error).__name__},
-        },
-    )
+    word = trouble.name_trouble(error, find_app().settings.data_dir)
+    find_app().busy_answers[word] += 1
+    shown = {"problem": trouble.TROUBLES[word], "error": type(error).__name__}
+    log.error("busy", extra={"often": True, "shown": shown})
     return answer(
         Problem(
             "busy",
             f"{trouble.TROUBLES[word]}; nothing was stored",
-            headers={"Retry-After": str(BUSY_SECONDS)},
+            headers={"Retry-After": str(RETRY_SECONDS)},
         )
     )
 
 
-def answer_unexpected(error):
-    log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.visit.request_id}})
+def answer_unexpected(error: Exception) -> Response:
+    """Answer 500 for a fault of this program, and log it with the request's id."""
+    log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem("internal_error", "something went wrong here; the request id finds it in the log")
     )

@@ -1,54 +1,59 @@
-"""The door: what every request passes (host, address, key, allowance: in this order) and what every
-answer tells of it.
+"""The gate that every request passes: host, address, key, allowance, in this order; and what every
+answer says of its request.
 """
 
+import functools
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn, cast
 
-from flask import current_app, g, request
-from flask_limiter import Limiter
+from flask import Response, g, request
+from flask.globals import request_ctx
+from flask_limiter import Limiter, RequestLimit
 
 import ratelimit
 from accounts.problem import Problem
+from config import Config
 from ratelimit import Limit
 from storage import counters, database
 from web.server import auth
+from web.server.application import Application, find_app
 
-# the blueprint whose routes ask for a key
+# The blueprint whose routes ask for a key.
 KEYED = "v1"
 access_log = logging.getLogger("candor.access")
 
 
-def settings():
-    return current_app.config["CANDOR"]
+def settings() -> Config:
+    """Return the settings of the application that answers."""
+    return find_app().settings
 
 
-# ---- what addresses may do: flask-limiter, counting where the allowance does ---------------------
-def find_network():
-    return ratelimit.network_of(request.remote_addr)
+# ---- limits of addresses: flask-limiter, counting where the allowance does -----------------------
+def find_network() -> str:
+    """Return what the present request's address is counted as."""
+    return ratelimit.network_of(request.remote_addr or "")
 
 
-def refuse(whose, window):
-    """What happens when such a limit is used up. What this request was counted for is given back: a
-    refused one uses nothing up.
+def refuse(whose: str, window: str) -> Callable[[RequestLimit], NoReturn]:
+    """Make the `on_breach` of a limit: it raises Problem 429. What this request was counted for is
+    given back first: a refused one uses nothing up.
     """
 
-    def give_back_and_raise(breached):
+    def give_back_and_raise(breached: RequestLimit) -> NoReturn:
         for counted in limiter.current_limits:
             limiter.storage.incr(counted.key, counted.limit.get_expiry(), -1)
-        raise limited(
-            ratelimit.Window(
-                window, breached.limit.amount, 0, int(breached.window.reset_time - g.now // 1000)
-            ),
-            whose,
-        )
+        reset = int(breached.window.reset_time - g.now // 1000)
+        raise limited(ratelimit.Window(window, breached.limit.amount, 0, reset), whose)
 
     return give_back_and_raise
 
 
-def limited(window, whose):
+def limited(window: ratelimit.Window, whose: str) -> Problem:
+    """Return Problem 429 of a window that is used up."""
     return Problem(
         "rate_limited",
         f"the limit of {window.most} for {whose} is used up ({window.name}); try again in"
@@ -62,210 +67,204 @@ limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 
 @limiter.shared_limit(
-    lambda: f"{settings().ip_limit_per_minute}/minute",
+    lambda: f"{find_app().settings.ip_limit_per_minute}/minute",
     "address",
     on_breach=refuse("your address", "address"),
 )
-def count_address():
-    """Count a request of this address; Problem 429 once there were too many."""
+def count_address() -> None:
+    """Count a request of this address; Problem 429 once there are too many."""
 
 
 @limiter.shared_limit(
-    lambda: f"{settings().failed_auth_per_minute}/minute",
+    lambda: f"{find_app().settings.failed_auth_per_minute}/minute",
     "failed",
     on_breach=refuse("failed attempts from your address", "address"),
 )
-def note_failure():
+def note_failure() -> None:
     """Count a failed authentication of this address; Problem 429 instead of the caller's own
-    refusal once there were too many.
+    refusal once there are too many.
     """
 
 
 # ---- what every request passes -------------------------------------------------------------------
-def init_app(app, config):
-    """`app.allowance` counts for every route; the hooks run for paths that do not exist, too."""
+def init_app(app: Application, config: Config) -> None:
+    """Install the gate. Its hooks run for paths that do not exist, too."""
     app.allowance = ratelimit.Allowance(counters.open_store(config))
     app.config.update(
         RATELIMIT_STORAGE_URI="allowance:",
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
         RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere",
     )
-    app.before_request(lambda: enter(config))
-    # as if its hooks were there: they look for limits of every request, and ours are asked by name
+    app.before_request(functools.partial(enter, config))
+    # flask-limiter's own hooks look for limits at every request; ours are asked for by name. It
+    # installs none where it finds itself installed.
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
-    app.after_request(lambda response: finish(config, response))
+    app.after_request(functools.partial(finish, config))
 
 
 @dataclass(slots=True)
 class RequestContext:
     """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the gate
-    found out.
+    found out. `g.context` is the present one.
     """
 
     method: str = ""
-    # of the rule that matched, never the path, which may hold whatever somebody pasted
+    # Of the rule that matched, never the path, which may hold whatever somebody pasted.
     route: str | None = None
-    # unique, not secret: the system's randomness would cost a system call
+    # Unique, not secret: the system's randomness would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
-    # of the database
+    # Of the database.
     version: object = None
     caller: auth.ApiCaller | None = None
-    # the owner's
-    standing: ratelimit.RateLimitState | None = None
+    # Of the owner's allowance.
+    rate_limit: ratelimit.RateLimitState | None = None
 
 
-def enter(config):
-    # One look through the proxy: each costs as much as the attribute behind it.
-    asked = request._get_current_object()
-    begin(asked.method, asked.url_rule and asked.url_rule.rule)
-    if not is_served(config, asked.host):
+def enter(config: Config) -> None:
+    """Begin a request: its context, its host, and for routes without a key its address."""
+    # The object behind Flask's proxy, looked up once: each look costs as much as the attribute.
+    this = request_ctx.request
+    begin(this.method, this.url_rule.rule if this.url_rule else None)
+    if not is_served(config, this.host):
         raise Problem(
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    if asked.blueprint != KEYED:
+    if this.blueprint != KEYED:
         count_address()
 
 
-def begin(method="", route=None):
-    g.visit = visit = RequestContext(method, route)
-    g.now = visit.now
+def begin(method: str = "", route: str | None = None) -> None:
+    """Give the present request its context."""
+    g.context = context = RequestContext(method, route)
+    g.now = context.now
 
 
-def is_served(config, host):
-    """A page of another site that made its name point here (DNS rebinding) still sends its own
-    name.
+def is_served(config: Config, host: str) -> bool:
+    """Tell whether the header `Host` names this instance. A page of another site that made its name
+    point here (DNS rebinding) still sends its own.
     """
     host = host.lower()
-    return (
-        host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    ) in config.allowed_hosts
+    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return name in config.allowed_hosts
 
 
-def check_key():
-    """The gate of /api/v1: a working key with allowance left. /me costs nothing."""
-    visit, app, asked = g.visit, current_app._get_current_object(), request._get_current_object()
+def check_key() -> None:
+    """Admit a request to /api/v1: a working key with allowance left. /me costs nothing."""
+    app, context, this = find_app(), find_context(), request_ctx.request
     try:
-        identify(app, visit, asked.headers.get("Authorization", ""))
+        caller = identify(app, context, this.headers.get("Authorization", ""))
     except Problem:
         count_address()
         note_failure()
         raise
-    limits = ratelimit.list_limits(
-        app.config["CANDOR"], visit.caller.owner_id, posting=asked.method == "POST"
-    )
-    if asked.endpoint == "v1.show_me":
+    limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=this.method == "POST")
+    if this.endpoint == "v1.show_me":
         count_address()
-        visit.standing = app.allowance.look(limits, visit.now / 1000)
+        context.rate_limit = app.allowance.look(limits, context.now / 1000)
         return
-    address = count_keyed(app, visit, asked.remote_addr, limits)
-    if not visit.standing.admitted:
-        raise (
-            limited(visit.standing.tightest, "this account")
-            if address.remaining
-            else limited(address, "your address")
-        )
+    by_address = ratelimit.find_address_limit(app.settings, find_network())
+    # One transaction counts for the address and the owner, in all windows or in none; flask-limiter
+    # would take longer than all the rest.
+    state = app.allowance.take([by_address, *limits], context.now / 1000)
+    address, *windows = state.windows
+    context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
+    if not state.admitted and not address.remaining:
+        raise limited(address, "your address")
+    if not state.admitted:
+        raise limited(context.rate_limit.tightest, "this account")
 
 
-def identify(app, visit, header):
-    """Find the caller of the header `Authorization`; Problem 401 without a working key. Keys are
-    read once for every version of the database.
+def find_context() -> RequestContext:
+    """Return what is known of the present request."""
+    context: RequestContext = g.context
+    return context
+
+
+def find_caller() -> auth.ApiCaller:
+    """Return the caller of the present request, once check_key has admitted it."""
+    return cast(auth.ApiCaller, find_context().caller)
+
+
+def identify(app: Application, context: RequestContext, header: str) -> auth.ApiCaller:
+    """Return the caller of the header `Authorization`, and note it; Problem 401 without a working
+    key. A key is read once for every version of the database.
     """
-    visit.version = database.data_version()
-    visit.caller = auth.authenticate(
+    context.version = version = database.data_version()
+    context.caller = caller = auth.authenticate(
         header,
-        visit.now,
+        context.now,
         lambda text, digest: app.caller_cache.find(
-            digest, visit.version, lambda: auth.find_key(text, digest)
+            digest, version, lambda: auth.find_key(text, digest)
         ),
     )
-    app.allowance.note_use(visit.caller.key_uid, visit.now)
+    app.allowance.note_use(caller.key_uid, context.now)
+    return caller
 
 
-def count_keyed(app, visit, address, limits):
-    """Count the visit for its address and in its owner's `limits`, in all or in none; flask-limiter
-    would take longer than all the rest. The address's Window.
+def check_creation(owner_id: int | None = None) -> None:
+    """Count the creation of an influencer for this address (and this owner, if there is one);
+    Problem where there are too many, or where registration is closed.
     """
-    by_address = ratelimit.find_address_limit(app.config["CANDOR"], ratelimit.network_of(address))
-    standing = app.allowance.take([by_address, *limits], visit.now / 1000)
-    visit.standing = ratelimit.RateLimitState(standing.admitted, standing.windows[1:])
-    return standing.windows[0]
-
-
-def check_creation(owner_id=None):
-    """May this address (and this owner, if there is one) create another influencer here and now?"""
-    if settings().registration == "closed":
+    settings = find_app().settings
+    if settings.registration == "closed":
         raise Problem(
             "registration_closed", "new influencers are made by the operator of this instance only"
         )
-    subjects = [
-        f"creations:{find_network()}",
-        *([f"creations:owner:{owner_id}"] if owner_id else []),
-    ]
-    standing = current_app.allowance.take(
-        [
-            Limit(subject, "creations_minute", 60, settings().creations_per_minute)
-            for subject in subjects
-        ],
-        g.now / 1000,
-    )
-    if not standing.admitted:
-        raise limited(standing.tightest, "new influencers")
+    subjects = [f"creations:{find_network()}"]
+    if owner_id:
+        subjects.append(f"creations:owner:{owner_id}")
+    most = settings.creations_per_minute
+    limits = [Limit(subject, "creations_minute", 60, most) for subject in subjects]
+    state = find_app().allowance.take(limits, g.now / 1000)
+    if not state.admitted:
+        raise limited(state.tightest, "new influencers")
 
 
-def check_posting(owner_id):
-    """May this owner post another time by hand? It shares the minute's posts with the keys."""
-    standing = current_app.allowance.take(
-        [
-            limit
-            for limit in ratelimit.list_limits(settings(), owner_id, posting=True)
-            if limit.name == "posts_minute"
-        ],
-        g.now / 1000,
-    )
-    if not standing.admitted:
-        raise limited(standing.tightest, "posts")
+def check_posting(owner_id: int) -> None:
+    """Count a post that this owner sends by a form; Problem 429 where there are too many. The
+    minute's posts are shared with the owner's keys.
+    """
+    limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
+    posts = [limit for limit in limits if limit.name == "posts_minute"]
+    state = find_app().allowance.take(posts, g.now / 1000)
+    if not state.admitted:
+        raise limited(state.tightest, "posts")
 
 
-def finish(config, response):
-    visit = g.visit
-    # as pairs: Werkzeug looks into each value of a dict
-    response.headers.extend(list(list_headers(config, visit).items()))
-    note_answer(visit, response.status_code)
+def finish(config: Config, response: Response) -> Response:
+    """Add the gate's headers to an answer, and log the request."""
+    context = find_context()
+    # As pairs: Werkzeug looks into each value of a dict.
+    response.headers.extend(list(list_headers(config, context).items()))
+    log_request(context, response.status_code)
     return response
 
 
-def list_headers(config, visit):
-    """What an answer tells of its request: its id and, to who came with a key, how the allowance
-    stands.
+def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
+    """Return the request's id as headers and, where it came with a key, the state of the owner's
+    allowance.
     """
-    told = {"X-Request-Id": visit.request_id}
-    return (
-        {
-            **told,
-            **ratelimit.show_headers(visit.standing),
-            "RateLimit-Policy": ratelimit.show_policy(config.allowance),
-        }
-        if visit.standing
-        else told
-    )
+    if context.rate_limit is None:
+        return {"X-Request-Id": context.request_id}
+    return {
+        "X-Request-Id": context.request_id,
+        **ratelimit.show_headers(context.rate_limit),
+        "RateLimit-Policy": ratelimit.show_policy(config.allowance),
+    }
 
 
-def note_answer(visit, status):
-    """Log one line a request."""
-    access_log.info(
-        "request",
-        extra={
-            "shown": {
-                "requestId": visit.request_id,
-                "method": visit.method,
-                "route": visit.route,
-                "status": status,
-                "ms": round((time.perf_counter() - visit.began) * 1000, 1),
-                "key": visit.caller and visit.caller.key_uid,
-            }
-        },
-    )
+def log_request(context: RequestContext, status: int) -> None:
+    """Log one line for a request."""
+    shown = {
+        "requestId": context.request_id,
+        "method": context.method,
+        "route": context.route,
+        "status": status,
+        "ms": round((time.perf_counter() - context.began) * 1000, 1),
+        "key": context.caller and context.caller.key_uid,
+    }
+    access_log.info("request", extra={"shown": shown})

@@ -1,6 +1,8 @@
-"""What every answer carries, whoever gives it: the application, its front, or the server for what
-never became a request.
+"""Headers that every answer carries, whoever gives it: the application, the admission in front of
+it, or the server for what never became a request.
 """
+
+from collections.abc import Mapping
 
 from flask import Response, request
 
@@ -17,9 +19,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-# What is public and the same for everybody, for pages of other sites. Never on what a key or a
-# cookie
-# decides: those blueprints are not among these.
+# Public and the same for everybody, so pages of other sites may read it. What a key or a cookie
+# decides must never be among these.
 SHARED_BLUEPRINTS = ("legacy", "health", "openapi", "feeds")
 SHARED_HEADERS = {
     "Access-Control-Allow-Origin": "*",
@@ -28,18 +29,20 @@ SHARED_HEADERS = {
 HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
 
 
-def add_missing(headers, constant):
-    """`headers`, a list of pairs as WSGI has it, with those of `constant` it does not name. A
-    content policy of its own decides about frames itself.
+def add_missing(
+    headers: list[tuple[str, str]], defaults: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return WSGI `headers` with those of `defaults` that they do not name. An answer with a
+    content policy of its own also decides about frames itself.
     """
-    given = {name for name, _ in headers}
-    if "Content-Security-Policy" in given:
-        given.add("X-Frame-Options")
-    return headers + [pair for pair in constant.items() if pair[0] not in given]
+    named = {name for name, _ in headers}
+    if "Content-Security-Policy" in named:
+        named.add("X-Frame-Options")
+    return headers + [pair for pair in defaults.items() if pair[0] not in named]
 
 
 def share_answer(response: Response) -> Response:
-    """For Flask's after_request: a page of another site may read what is the same for everybody."""
+    """Let pages of other sites read what is the same for everybody; for Flask's after_request."""
     if request.blueprint in SHARED_BLUEPRINTS:
         response.headers.update(SHARED_HEADERS)
     return response

@@ -1,25 +1,26 @@
-"""Logs as JSON lines on stderr: one object a line, with the request's id where there is a request.
-Secrets are never handed to a logger.
+"""Logs as JSON lines on stderr, with the request's id where there is a request. Secrets are never
+handed to a logger.
 """
 
 import json
 import logging
 import threading
 import time
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-# Nothing here shows where a line was logged from, by which thread or process (Logging HOWTO,
-# "Optimization"): finding it out takes as long as writing the line.
-logging._srcfile = None  # type: ignore[attr-defined]
+# No line shows where it was logged from, by which thread or process (Logging HOWTO,
+# "Optimization"): finding that out takes as long as writing the line.
+logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 escape_all = json.JSONEncoder(ensure_ascii=True, default=str).encode
 
 
 def encode(line: dict[str, Any]) -> str:
-    """One line of ASCII: what somebody sent cannot pretend to be another line of the log."""
+    """Write one line of ASCII: what somebody sent cannot pretend to be another line of the log."""
     try:
         text = orjson.dumps(line, default=str).decode()
     except TypeError:
@@ -28,11 +29,12 @@ def encode(line: dict[str, Any]) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """{"at", "level", "logger", "message", ...what the record carries as `shown`, "trace" for an
-    exception}.
+    """A formatter of {"at", "level", "logger", "message"}, then what the record carries as `shown`,
+    "repeated" where `Repeats` counted, and "trace" for an exception.
     """
 
-    def format(self, record):
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record as one line."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -40,53 +42,66 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
             **getattr(record, "shown", {}),
         }
-        if getattr(record, "repeated", 0):
-            line["repeated"] = record.repeated
+        repeated = getattr(record, "repeated", 0)
+        if repeated:
+            line["repeated"] = repeated
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return encode(line)
 
 
-class Repeats(logging.Filter):
-    """Errors that come again and again, such as those of a full disk, are counted instead of
-    repeated.
+class Repetition(NamedTuple):
+    """A message that came before: when it is written again (by the clock), how long the pause until
+    then is, and how many were left out meanwhile.
+    """
 
-    The first is said at once, the next after a minute with how many there were (`repeated`), then
-    after two, four and at most sixty minutes. What is told with a request's id is said each time,
-    for somebody may look for it.
+    due: float = 0.0
+    pause_seconds: float = 0.0
+    missed: int = 0
+
+
+class Repeats(logging.Filter):
+    """A filter that counts errors that come again and again, such as those of a full disk.
+
+    The first is written at once, the next after a minute with how many there were (`repeated`),
+    then after two, four and at most sixty minutes. What carries a request's id is written each
+    time, for somebody may look for it.
     """
 
     FIRST_SECONDS, LAST_SECONDS, MAX_KINDS = 60, 3_600, 200
 
-    def __init__(self, clock=time.monotonic):
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self.clock, self._lock, self._kinds = clock, threading.Lock(), {}
+        self.clock, self._lock = clock, threading.Lock()
+        self._kinds: dict[Hashable, Repetition] = {}
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether this record is written."""
         shown = getattr(record, "shown", {})
         named = "requestId" in shown
         if record.levelno < logging.WARNING or (named and not getattr(record, "often", False)):
             return True
-        kind = (
-            record.name,
-            record.getMessage(),
-            shown.get("problem"),
-            record.exc_info and record.exc_info[0],
-        )
+        error_type = record.exc_info and record.exc_info[0]
+        kind = record.name, record.getMessage(), shown.get("problem"), error_type
         with self._lock:
-            due, pause, missed = self._kinds.pop(kind, (0.0, 0.0, 0))
-            now = self.clock()
-            said = not pause or now >= due
-            if said:
-                quiet = now > due + self.LAST_SECONDS
-                pause = (
-                    self.FIRST_SECONDS if quiet or not pause else min(2 * pause, self.LAST_SECONDS)
-                )
-                record.repeated, due, missed = missed, now + pause, -1
-            self._kinds[kind] = due, pause, missed + 1
+            # Taken out and put back: the longest silent kinds come first and are forgotten first.
+            before = self._kinds.pop(kind, Repetition())
+            after = self._count(before, self.clock())
+            self._kinds[kind] = after
             while len(self._kinds) > self.MAX_KINDS:
                 self._kinds.pop(next(iter(self._kinds)))
-        return said
+        if after.missed:
+            return False
+        record.repeated = before.missed
+        return True
+
+    def _count(self, before: Repetition, now: float) -> Repetition:
+        """Return what is known after one more; `missed` is 0 where it is to be written."""
+        if before.pause_seconds and now < before.due:
+            return before._replace(missed=before.missed + 1)
+        silent = not before.pause_seconds or now > before.due + self.LAST_SECONDS
+        pause = self.FIRST_SECONDS if silent else min(2 * before.pause_seconds, self.LAST_SECONDS)
+        return Repetition(now + pause, pause, 0)
 
 
 CONFIG = {

@@ -1,7 +1,8 @@
-"""The creator's session, without a password: a random id in a signed cookie, its hash in a table.
+"""Sessions of owners' browsers, without a password: a random id in a signed cookie, its hash in a
+table.
 
-The row decides: whoever deletes it ends the session, and its `seen_at` tells when it has expired.
-The cookie says nothing about time, so clocks that differ between servers end no session.
+The row decides: deleting it ends the session, and its `seen_at` tells when it has expired. The
+cookie says nothing about time, so clocks that differ between servers end no session.
 """
 
 import contextlib
@@ -9,8 +10,8 @@ import datetime
 import secrets
 from urllib.parse import urlsplit
 
-from flask import current_app, g, request, session
-from flask.sessions import SecureCookieSessionInterface
+from flask import Flask, Request, Response, g, request, session
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from itsdangerous import BadSignature
 from peewee import OperationalError
@@ -19,10 +20,12 @@ from accounts.keys import hash_secret
 from accounts.problem import Problem
 from models import Owner, Session
 from storage import database
+from web.server.application import Application, find_app
 
-# without a visit
+# Without a request.
 LIFETIME_MS = 180 * 86_400_000
-COARSE_MS = 3_600_000
+# How exact `seen_at` is.
+SEEN_EVERY_MS = 3_600_000
 # Browsers keep a cookie for as long as they like to (Chrome: 400 days), whatever our clock says.
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # A browser takes a cookie of the second name over https from this host alone, for all its paths.
@@ -36,11 +39,12 @@ csrf = CSRFProtect()
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's own, but for time and name. For those who send no cookie, as bots do, no signer is
-    made.
+    """Flask's own sessions, but for lifetime and name. For clients that send no cookie, as bots do,
+    no signer is made.
     """
 
-    def open_session(self, app, request):
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
+        """Read the cookie of a request; an empty session without a valid one."""
         if "Cookie" not in request.headers:
             return self.session_class()
         name = self.get_cookie_name(app)
@@ -52,26 +56,28 @@ class Cookies(SecureCookieSessionInterface):
         former.modified = bool(former)
         return former
 
-    def _read(self, app, value):
+    def _read(self, app: Flask, value: str | None) -> SecureCookieSession:
+        signer = self.get_signing_serializer(app)
+        if signer is None:
+            return self.session_class()
         try:
-            # Without max_age the second in the signature is not looked at.
-            return self.session_class(self.get_signing_serializer(app).loads(value or ""))
+            # Without max_age the second in the signature is not checked.
+            return self.session_class(signer.loads(value or ""))
         except BadSignature:
             return self.session_class()
 
-    def get_expiration_time(self, app, session):
+    def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
+        """Return when the browser may drop the cookie."""
         return NEVER if session.permanent else None
 
-    def save_session(self, app, session, response):
-        # Nobody looked at it and there is nothing in it: no attribute of a cookie is worked out.
+    def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
+        """Set the cookie where the session changed."""
+        # Where nobody read it and nothing is in it, no attribute of a cookie is worked out.
         if not (session.accessed or session.modified or session):
             return
         super().save_session(app, session, response)
-        if (
-            session.modified
-            and self.get_cookie_name(app) != PLAIN_NAME
-            and PLAIN_NAME in request.cookies
-        ):
+        is_renamed = self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies
+        if session.modified and is_renamed:
             response.delete_cookie(
                 PLAIN_NAME,
                 path=self.get_cookie_path(app),
@@ -81,9 +87,11 @@ class Cookies(SecureCookieSessionInterface):
             )
 
 
-def init_app(app):
-    """The checks run where forms are taken (`check_sender`), not on the keyed interface."""
-    config = app.config["CANDOR"]
+def init_app(app: Application) -> None:
+    """Set up cookies and form tokens. Tokens are checked where forms are taken (`check_sender`),
+    not on the keyed interface.
+    """
+    config = app.settings
     https = config.base_url.startswith("https:")
     secure_name = SECURE_NAME if config.base_path else HOST_NAME
     app.config.update(
@@ -98,14 +106,12 @@ def init_app(app):
     app.session_interface = Cookies()
 
 
-def check_sender():
-    """A form counts only if it was sent from a page of this site and carries that page's token."""
+def check_sender() -> None:
+    """Refuse a form that was not sent from a page of this site, with that page's token."""
     if request.method != "POST":
         return
-    if request.headers.get("Sec-Fetch-Site", "same-origin") not in (
-        "same-origin",
-        "none",
-    ) or not _is_own(request.headers.get("Origin")):
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    if site not in ("same-origin", "none") or not _is_own(request.headers.get("Origin")):
         raise Problem(
             "foreign_origin",
             "this form was sent from another site, so nothing was done; open the page here and send"
@@ -116,34 +122,42 @@ def check_sender():
     csrf.protect()
 
 
-def _is_own(origin):
-    return origin is None or origin in (
-        _origin(request.host_url),
-        _origin(current_app.config["CANDOR"].base_url),
-    )
+def _is_own(origin: str | None) -> bool:
+    own = _origin(request.host_url), _origin(find_app().settings.base_url)
+    return origin is None or origin in own
 
 
-def _origin(url):
+def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
-# ---- who is here ---------------------------------------------------------------------------------
-def find_session():
-    """The Session of this browser with its owner, or None. Read once a request."""
+# ---- the browser's session -----------------------------------------------------------------------
+def find_session() -> Session | None:
+    """Return the Session of this browser with its owner, or None. It is read once a request."""
     if "creator_session" not in g:
         g.creator_session = _load(session["creator"], g.now) if "creator" in session else None
-    return g.creator_session
+    found: Session | None = g.creator_session
+    return found
 
 
-def find_owner():
+def require_session() -> Session:
+    """Return the Session of a browser that is signed in; Problem for another one."""
     found = find_session()
-    return found and found.owner
+    if found is None:
+        raise Problem("not_creator", "this browser is not signed in")
+    return found
 
 
-def begin_session(owner, now):
-    """This browser manages what is `owner`'s from now on. Everything the cookie held before is
-    dropped, the form token too.
+def find_owner() -> Owner | None:
+    """Return the owner whose browser this is, or None."""
+    found = find_session()
+    return found.owner if found else None
+
+
+def begin_session(owner: Owner, now: int) -> None:
+    """Sign this browser in as `owner`. Everything the cookie held before is dropped, the form token
+    too.
     """
     name = secrets.token_urlsafe(32)
     g.creator_session = Session.create(
@@ -154,7 +168,8 @@ def begin_session(owner, now):
     session.permanent = True
 
 
-def end_session():
+def end_session() -> None:
+    """Sign this browser out."""
     found = find_session()
     if found:
         found.delete_instance()
@@ -162,24 +177,24 @@ def end_session():
     g.creator_session = None
 
 
-def end_sessions_of(owner):
-    """Every browser of the owner is signed out."""
+def end_sessions_of(owner: Owner) -> None:
+    """Sign every browser of the owner out."""
     Session.delete().where(Session.owner == owner).execute()
 
 
-def _load(name, now):
-    found = (
+def _load(name: str, now: int) -> Session | None:
+    found: Session | None = (
         Session.select(Session, Owner)
         .join(Owner)
         .where(Session.hash == hash_secret(name), Session.seen_at > now - LIFETIME_MS)
         .first()
     )
-    if found and now - found.seen_at > COARSE_MS:
-        _note_visit(found, now)
+    if found and now - found.seen_at > SEEN_EVERY_MS:
+        _note_seen(found, now)
     return found
 
 
-def _note_visit(found, now):
-    """At most one write an hour; where nothing can be written just now, reading goes on."""
+def _note_seen(found: Session, now: int) -> None:
+    # Where nothing can be written just now, reading goes on.
     with contextlib.suppress(OperationalError), database.impatient():
         Session.update(seen_at=now).where(Session.id == found.id).execute()

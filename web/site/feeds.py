@@ -12,13 +12,14 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 import orjson
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from config import VERSION
 from web.api import paging, queries, timeline
 from web.api.serialize import Json, explorer_url, show_post
+from web.server.application import find_app
 from web.site import words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
 from web.site.forms import settings
@@ -145,7 +146,7 @@ def find_page(
     `size`: how many numbers a cursor of this feed has.
     """
     text = request.args.get("before")
-    before = paging.read_cursor(current_app.secret_key, scope, text) if text is not None else None
+    before = paging.read_cursor(find_app().secret, scope, text) if text is not None else None
     if before is not None and len(before) != size:
         raise Problem("invalid_cursor", "this cursor belongs to another list")
     page = list_page(MAX_ITEMS, before)
@@ -157,9 +158,7 @@ def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Sco
     config = settings()
     if config.demonstration:
         title = f"{title} (demonstration)"
-    following = (
-        paging.write_cursor(current_app.secret_key, scope, found.next) if found.next else None
-    )
+    following = paging.write_cursor(find_app().secret, scope, found.next) if found.next else None
     return Feed(
         config.base_url, title, page, path, found.posts, following, request.args.get("before")
     )

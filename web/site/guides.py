@@ -14,7 +14,7 @@ from accounts.problem import Problem
 from config import Config
 from web.api import queries
 from web.api.operations import OPERATIONS
-from web.api.stream import PLACES
+from web.api.stream import MAX_STREAMS
 from web.site.forms import settings
 
 blueprint = Blueprint("guides", __name__)
@@ -64,6 +64,6 @@ def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
         allowance=", ".join(f"{limit:,} per {window}" for window, limit in config.allowance),
         url=config.base_url,
         operations=OPERATIONS,
-        streams=PLACES,
+        streams=MAX_STREAMS,
         bot=bot,
     )

@@ -80,7 +80,7 @@ def begin_proof(bot: Bot) -> ResponseReturnValue:
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
     stored = orjson.dumps(_write_challenge(bot, wallet)).decode()
-    Session.update(challenge=stored).where(Session.id == sessions.find_session().id).execute()
+    Session.update(challenge=stored).where(Session.id == sessions.require_session().id).execute()
     return redirect(url_for("studio.show_proof", uid=bot.uid))
 
 
@@ -133,7 +133,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
 
 def find_challenge(bot: Bot) -> Challenge | None:
     """Return this browser's challenge if it is for this bot and still valid."""
-    stored = sessions.find_session().challenge
+    stored = sessions.require_session().challenge
     challenge = Challenge(**orjson.loads(stored)) if stored else None
     if challenge is None or challenge.bot != bot.uid or challenge.endsAt <= g.now:
         return None
@@ -142,7 +142,7 @@ def find_challenge(bot: Bot) -> Challenge | None:
 
 def spend_challenge() -> bool:
     """Use up the challenge. Of two equal proofs sent at once, one succeeds."""
-    found = sessions.find_session()
+    found = sessions.require_session()
     unspent = (Session.id == found.id) & (Session.challenge == found.challenge)
     changed: int = Session.update(challenge=None).where(unspent).execute()
     return changed == 1

@@ -11,7 +11,6 @@ from flask import (
     Blueprint,
     Flask,
     Response,
-    current_app,
     g,
     render_template,
     request,
@@ -36,6 +35,7 @@ from web.api.serialize import (
 )
 from web.api.statements import ActivityRow
 from web.server import sessions
+from web.server.application import find_app
 from web.server.gate import settings
 from web.site import charts, pieces, words
 from web.site.pieces import draw_posts, draw_trades, find_symbols
@@ -106,9 +106,7 @@ def add_etag(response: Response) -> Response:
 def read_cursor(name: str, scope: Scope, size: int) -> Position | None:
     """Return the position that the parameter `name` gives, of `size` numbers; None without one."""
     text = request.args.get(name)
-    position: Position | None = (
-        paging.read_cursor(current_app.secret_key, scope, text) if text else None
-    )
+    position: Position | None = paging.read_cursor(find_app().secret, scope, text) if text else None
     if position is not None and len(position) != size:
         raise Problem("invalid_cursor", "this link to older entries belongs to another page")
     return position
@@ -122,7 +120,7 @@ def cut_page(
     if not more:
         return ListPage(shown, None)
     position = find_position(shown[-1])
-    return ListPage(shown, paging.write_cursor(current_app.secret_key, scope, position))
+    return ListPage(shown, paging.write_cursor(find_app().secret, scope, position))
 
 
 def read_choice(name: str, allowed: Sequence[str], default: str) -> str:
@@ -147,7 +145,7 @@ def show_feed() -> ResponseReturnValue:
     scope = ("feed page", source, mint)
     position = read_cursor("before", scope, 2)
     page = timeline.list_page(PAGE_SIZE, position, source, mint)
-    cursor = page.next and paging.write_cursor(current_app.secret_key, scope, page.next)
+    cursor = page.next and paging.write_cursor(find_app().secret, scope, page.next)
     return render_template(
         "feed.html",
         posts=draw_posts(page.posts),
@@ -310,7 +308,7 @@ def show_market() -> ResponseReturnValue:
     position = read_cursor("before", scope, 2)
     after = (position[0], position[1]) if position else None
     entries, last = market.list_market(g.now, PAGE_SIZE, after)
-    cursor = paging.write_cursor(current_app.secret_key, scope, last) if last else None
+    cursor = paging.write_cursor(find_app().secret, scope, last) if last else None
     return render_template(
         "market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now)
     )

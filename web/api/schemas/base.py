@@ -1,6 +1,6 @@
 """What the shapes are made of: exact types of JSON members, the page of a list."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,23 +27,24 @@ Signature = Annotated[
 Simulation = Annotated[bool, Field(description="always true: nothing of this was traded")]
 
 
-def said(description):
+def described(description: str) -> Any:
+    """Make a member with a description; like pydantic's Field it may stand for any type."""
     return Field(description=description)
 
 
-def absent(description):
-    """A member that some answers leave out; the document names no default for it."""
+def absent(description: str) -> Any:
+    """Make a member that some answers leave out; the document names no default for it."""
     return Field(None, description=description)
 
 
 class Shape(BaseModel):
-    # built where the document is asked for, not at every start
+    # Built where the document is asked for, not at every start.
     model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class Page(Shape):
     """A page of a list."""
 
-    nextCursor: str | None = said("pass it back as cursor for the next page; null at the end")
-    limit: int = said("rows of a page, as it was taken")
+    nextCursor: str | None = described("pass it back as cursor for the next page; null at the end")
+    limit: int = described("rows of a page, as it was taken")
     asOf: Time

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.api.schemas.base import Address, Page, Shape, Time, said
+from web.api.schemas.base import Address, Page, Shape, Time, described
 from web.api.schemas.posts import Post
 from web.api.schemas.trades import Trade
 from web.api.schemas.wallets import AttachedWallet, Coverage, Position, Results
@@ -33,11 +33,11 @@ class Bot(Shape):
     avatarUrl: str | None
     profileUrl: str
     wallet: AttachedWallet | None
-    provable: bool | None = said(
+    provable: bool | None = described(
         "false: a program derived the address (a multisig, a vault), so no key can sign for it; "
         "null without a wallet"
     )
-    performance: Literal["observed", "unverified"] = said("unverified: no wallet is connected")
+    performance: Literal["observed", "unverified"] = described("unverified: no wallet is connected")
     results: Results | None
     resultsReason: Literal["proven_by_another"] | None = Field(
         description=(
@@ -51,7 +51,7 @@ class Bot(Shape):
     lastPostAt: Time | None
     retiredAt: Time | None
     formerWallets: list[Address]
-    autoPost: bool = said("this instance posts about its later trades by itself")
+    autoPost: bool = described("this instance posts about its later trades by itself")
 
 
 class BotPage(Page):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Shape, Signature, Simulation, Time, absent, said
+from web.api.schemas.base import Address, Shape, Signature, Simulation, Time, absent, described
 
 JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
@@ -22,7 +22,7 @@ class Me(Shape):
     kind: Literal["read", "publish"]
     keyId: str
     ownerId: str
-    botId: str | None = said("the influencer a publishing key posts for")
+    botId: str | None = described("the influencer a publishing key posts for")
     windows: list[AllowanceWindow]
 
 
@@ -31,7 +31,7 @@ class JobHealth(Shape):
 
     state: JobState
     heartbeatAt: Time | None
-    ageSeconds: int | None = said("since the heartbeat")
+    ageSeconds: int | None = described("since the heartbeat")
     lastSuccessAt: Time | None
     lastError: str | None
 
@@ -48,7 +48,7 @@ class WalletLag(Shape):
     """How far behind one wallet is."""
 
     wallet: Address
-    lagSeconds: int | None = said("since it was looked at; null while it never was")
+    lagSeconds: int | None = described("since it was looked at; null while it never was")
     pending: int
 
 
@@ -58,7 +58,7 @@ class TroubledWallet(Shape):
     wallet: Address
     reason: str
     since: Time
-    tries: int = said("failures in a row; each makes the pause before the next try longer")
+    tries: int = described("failures in a row; each makes the pause before the next try longer")
 
 
 class RefusedReceipt(Shape):
@@ -74,15 +74,15 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and what it is behind with."""
 
     wallets: int
-    lagSeconds: int | None = said("of the wallet looked at longest ago")
+    lagSeconds: int | None = described("of the wallet looked at longest ago")
     pending: int
-    byWallet: list[WalletLag] = said("the ones looked at longest ago")
+    byWallet: list[WalletLag] = described("the ones looked at longest ago")
     refused: list[RefusedReceipt]
-    troubled: list[TroubledWallet] = said("wallets that observing fails for at present")
+    troubled: list[TroubledWallet] = described("wallets that observing fails for at present")
     troubledWallets: int
-    requestsLastMinute: int | None = said("that nodes were asked; null before the first pass")
+    requestsLastMinute: int | None = described("that nodes were asked; null before the first pass")
     endpoints: int | None
-    resting: dict[str, float] | None = said("seconds that a node is left alone, by its name")
+    resting: dict[str, float] | None = described("seconds that a node is left alone, by its name")
     waitingFor: str | None
 
 
@@ -91,16 +91,16 @@ class FeedHealth(Shape):
 
     state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
     lastSuccessAt: Time | None
-    ageSeconds: int | None = said("since the last success")
+    ageSeconds: int | None = described("since the last success")
     lastAttemptAt: Time | None
     lastError: str | None
-    droppedRows: int = said("rows of the last answers that made no sense and were left out")
+    droppedRows: int = described("rows of the last answers that made no sense and were left out")
 
 
 class DiscoveryHealth(FeedHealth):
     """Finding and pricing tokens."""
 
-    feeds: dict[str, FeedHealth] = said("by question and provider")
+    feeds: dict[str, FeedHealth] = described("by question and provider")
 
 
 class ScoutHealth(JobHealth):
@@ -117,11 +117,11 @@ class DatabaseHealth(Shape):
     sqlite: str = absent("the version, where it is SQLite")
     postgresql: str | None = absent("the version, where it is PostgreSQL")
     journal: str | None
-    writable: bool = said(
+    writable: bool = described(
         "false where the last write failed or one would: the disk is full, or somebody keeps it"
         " locked"
     )
-    problem: str | None = said("why it is not writable, in a sentence")
+    problem: str | None = described("why it is not writable, in a sentence")
 
 
 class AllowanceHealth(Shape):
@@ -135,9 +135,9 @@ class QuotaUse(Shape):
     """A quota of owners, none of whom is named."""
 
     quota: str
-    setting: str = said("the operator's setting of it")
+    setting: str = described("the operator's setting of it")
     limit: int
-    mostUsed: int = said("by the owner who uses most of it")
+    mostUsed: int = described("by the owner who uses most of it")
     ownersAtLimit: int
 
 
@@ -151,17 +151,17 @@ class UseHealth(Shape):
 class ConnectionsHealth(Shape):
     """Connections of clients, in all workers."""
 
-    maxPerAddress: int | None = said(
+    maxPerAddress: int | None = described(
         "open at once from one address, in each worker; null behind a proxy"
     )
-    closed: int = said("closed since the start, for an address that had too many")
+    closed: int = described("closed since the start, for an address that had too many")
 
 
 class Health(Shape):
     """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
 
     status: Literal["ok", "degraded", "down"]
-    mode: Literal["simulated"] = said("of the engine: it never trades")
+    mode: Literal["simulated"] = described("of the engine: it never trades")
     simulated: Simulation
     engine: EngineHealth = absent("the engine's heartbeat")
     strategyEngine: JobHealth = absent("the job that plays paper mode")

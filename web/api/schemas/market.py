@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Exact, Page, Shape, Time, absent, said
+from web.api.schemas.base import Address, Exact, Page, Shape, Time, absent, described
 
 
 class MarketCheck(Shape):
@@ -19,20 +19,20 @@ class MarketEntry(Shape):
     """A token the scout discovered. Symbol and name are its maker's words: untrusted."""
 
     mint: Address
-    symbol: str | None = said("untrusted")
-    name: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
+    name: str | None = described("untrusted")
     source: str
     discoveredAt: Time
     priceSol: Exact | None
     priceUsd: Exact | None
-    priceDoubt: str | None = said("why the last price was not taken over")
+    priceDoubt: str | None = described("why the last price was not taken over")
     liquidityUsd: Exact | None
     volume24hUsd: Exact | None
-    pairUrl: str | None = said("null in a demonstration")
+    pairUrl: str | None = described("null in a demonstration")
     checks: list[MarketCheck]
-    notChecked: list[str] = said("what nobody looked at, whatever the checks say")
-    asOf: Time = said("when the prices were taken")
-    stale: bool = said("the prices are older than they should be")
+    notChecked: list[str] = described("what nobody looked at, whatever the checks say")
+    asOf: Time = described("when the prices were taken")
+    stale: bool = described("the prices are older than they should be")
 
 
 class Market(Page):

@@ -1,7 +1,7 @@
 """Paper mode: everything simulated."""
 
 from dataclasses import fields
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import create_model
 
@@ -16,7 +16,7 @@ from web.api.schemas.base import (
     Time,
     Whole,
     absent,
-    said,
+    described,
 )
 from web.api.schemas.bots import Voice
 from web.api.schemas.health import MarketHealth
@@ -51,39 +51,43 @@ class StrategyBase(Shape):
     startMode: Literal["guarded", "standard"]
     phase: Phase
     adaptive: Literal["off", "observe", "on"]
-    pipeline: str = said("version of what feeds the engine")
-    model: str = said("version of the model of fills")
+    pipeline: str = described("version of what feeds the engine")
+    model: str = described("version of the model of fills")
 
 
-def list_settings():
-    """{name: (type, field)} of the settings of all families; each trader has its family's."""
+def list_settings() -> dict[str, Any]:
+    """Return {name: (type, field)} of all families; each trader has the settings of its own."""
     names = dict.fromkeys(one.name for family in FAMILIES.values() for one in fields(family))
     return {public_name(name): (int, absent("a setting of the family")) for name in names}
 
 
-Strategy = create_model(
-    "Strategy",
-    __base__=StrategyBase,
-    __doc__=StrategyBase.__doc__,
-    __module__=__name__,
-    **list_settings(),
-)
+if TYPE_CHECKING:
+    # A type checker cannot know the members that are made at run time.
+    class Strategy(StrategyBase): ...
+else:
+    Strategy = create_model(
+        "Strategy",
+        __base__=StrategyBase,
+        __doc__=StrategyBase.__doc__,
+        __module__=__name__,
+        **list_settings(),
+    )
 
 
 class PaperPerformance(Shape):
     """Simulated results; null while they are withheld."""
 
-    headlineSuppressed: bool = said("the account is under review or was held up")
+    headlineSuppressed: bool = described("the account is under review or was held up")
     warning: str | None
-    returnPct: float | None = said("a percentage, no money")
+    returnPct: float | None = described("a percentage, no money")
     realizedSol: Exact | None
     cashSol: Exact
     equitySol: Exact | None
     closes: int
-    winRate: float | None = said("0 to 1")
+    winRate: float | None = described("0 to 1")
     startingCashSol: Exact
-    period: int = said("number of the account period; a reset begins another")
-    since: Time = said("when the period began")
+    period: int = described("number of the account period; a reset begins another")
+    since: Time = described("when the period began")
 
 
 class ReviewReason(Shape):
@@ -91,7 +95,7 @@ class ReviewReason(Shape):
 
     code: str
     detail: str
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     at: Time
 
 
@@ -130,7 +134,7 @@ class PaperFill(Simulated):
     decidedSnapshotId: str
     filledSnapshotId: str
     amountRaw: Whole
-    solLamports: Whole = said("into or out of the pool, before its fee")
+    solLamports: Whole = described("into or out of the pool, before its fee")
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
@@ -144,26 +148,26 @@ class PaperClose(Simulated):
 
     id: str
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     decimals: int
     period: int
     openedAt: Time
     closedAt: Time
     reason: str
-    grossLamports: Whole = said("what prices moved")
+    grossLamports: Whole = described("what prices moved")
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
     netLamports: Whole
-    returnPct: float | None = said("a percentage, no money; null where nothing was spent")
+    returnPct: float | None = described("a percentage, no money; null where nothing was spent")
     latencyMs: int
     model: str
     pipeline: str
     assumptions: list[str]
     fills: list[PaperFill]
-    eligible: bool = said("it counts in comparisons")
+    eligible: bool = described("it counts in comparisons")
     excludedReason: str | None
-    reviewOpenedAt: Time | None = said("while this is a time the close counts nowhere")
+    reviewOpenedAt: Time | None = described("while this is a time the close counts nowhere")
 
 
 class PaperPosition(Simulated):
@@ -171,7 +175,7 @@ class PaperPosition(Simulated):
 
     id: str
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     openedAt: Time
     amountRaw: Whole
     amount: Exact
@@ -193,7 +197,7 @@ class PaperOrder(Simulated):
 
     side: Literal["buy", "sell"]
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     decimals: int
     amountRaw: Whole = absent("of a sale")
     filledRaw: Whole = absent("of a sale")
@@ -212,7 +216,7 @@ class AccountPeriod(Simulated):
     cashLamports: Whole
     openedAt: Time
     closedAt: Time | None
-    reason: str | None = said("why it was closed")
+    reason: str | None = described("why it was closed")
 
 
 class DiaryLine(Simulated):
@@ -222,9 +226,9 @@ class DiaryLine(Simulated):
     at: Time
     kind: str
     mint: Address | None
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     text: str
-    facts: dict[str, object] = said("the figures the line is made from; they differ by kind")
+    facts: dict[str, object] = described("the figures the line is made from; they differ by kind")
     period: int
 
 
@@ -233,7 +237,7 @@ class Reviewed(Simulated):
 
     closes: int
     eligibleCloses: int
-    excluded: dict[str, int] = said("how many, by reason")
+    excluded: dict[str, int] = described("how many, by reason")
     wins: int | None
     netLamports: Whole | None
 
@@ -242,7 +246,7 @@ class Lesson(Simulated):
     """What a trader's own closes show, until it expires."""
 
     text: str
-    n: int = said("closes it rests on")
+    n: int = described("closes it rests on")
     window: str
     closeIds: list[str]
     createdAt: Time
@@ -255,7 +259,7 @@ class Pause(Simulated):
     rule: str
     effect: str
     mint: Address | None
-    applied: bool = said("false: it is only observed")
+    applied: bool = described("false: it is only observed")
     n: int
     window: str
     text: str
@@ -276,7 +280,7 @@ class Brain(Simulated):
 class PaperProvenance(Provenance):
     """Where a post of paper mode comes from."""
 
-    writer: str = said("who wrote the words")
+    writer: str = described("who wrote the words")
 
 
 class PaperPost(Simulated):
@@ -288,12 +292,12 @@ class PaperPost(Simulated):
     eventId: str
     body: str
     mint: Address | None
-    symbol: str | None = said("untrusted")
-    signature: Signature | None = said("always null: there is no transaction")
-    reason: str | None = said("always null")
-    kind: str = said("what it is about")
+    symbol: str | None = described("untrusted")
+    signature: Signature | None = described("always null: there is no transaction")
+    reason: str | None = described("always null")
+    kind: str = described("what it is about")
     source: Literal["paper"]
-    verified: bool = said("always false: no chain has seen any of it")
+    verified: bool = described("always false: no chain has seen any of it")
     verification: Verification
     eventAt: Time
     createdAt: Time
@@ -346,16 +350,16 @@ class Family(Simulated):
 
     family: FamilyName
     eligibleCloses: int
-    excluded: dict[str, int] = said("how many, by reason")
+    excluded: dict[str, int] = described("how many, by reason")
     traders: int
     tradersUnderReview: int
     daysCovered: int
     meanReturnPct: float | None
     medianReturnPct: float | None
     winRate: float | None
-    winRateInterval: list[float] | None = said("95 %, low and high")
+    winRateInterval: list[float] | None = described("95 %, low and high")
     worstCloseReturnPct: float | None
-    costShare: float | None = said("what costs took of what prices moved")
+    costShare: float | None = described("what costs took of what prices moved")
     sample: Literal["none", "thin", "some", "enough"]
 
 

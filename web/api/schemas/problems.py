@@ -1,6 +1,6 @@
 """Refusals."""
 
-from web.api.schemas.base import Shape, absent, said
+from web.api.schemas.base import Shape, absent, described
 
 
 class FieldError(Shape):
@@ -13,12 +13,12 @@ class FieldError(Shape):
 class Problem(Shape):
     """A refusal, RFC 9457."""
 
-    type: str = said("where this code is explained, below the instance's address")
+    type: str = described("where this code is explained, below the instance's address")
     title: str
     status: int
-    detail: str = said("what is wrong with this very request, in words")
-    code: str = said("what a program decides by")
-    requestId: str = said("as in the header X-Request-Id and in the server's log")
+    detail: str = described("what is wrong with this very request, in words")
+    code: str = described("what a program decides by")
+    requestId: str = described("as in the header X-Request-Id and in the server's log")
     errors: list[FieldError] = absent("422: fields that cannot be accepted")
     window: str = absent("429: the window that is used up")
     existingPostId: str = absent("409 event_conflict: the post this event id stands for")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.api.schemas.base import Address, Exact, Page, Shape, Signature, Time, Whole, said
+from web.api.schemas.base import Address, Exact, Page, Shape, Signature, Time, Whole, described
 from web.api.schemas.wallets import Coverage
 
 
@@ -12,7 +12,7 @@ class TokenChange(Shape):
     """What a transaction changed of one token in the wallet's own accounts."""
 
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     changeRaw: Whole
     change: Exact
     decimals: int
@@ -21,7 +21,7 @@ class TokenChange(Shape):
 class Lot(Shape):
     """A part of what was sold, and the trade it was bought in."""
 
-    tradeId: str | None = said("null: opening or unobserved inventory")
+    tradeId: str | None = described("null: opening or unobserved inventory")
     amountRaw: Whole
     costLamports: Whole | None
 
@@ -49,7 +49,7 @@ class Trade(Shape):
     signature: Signature
     slot: int
     transactionIndex: int | None
-    blockTime: int | None = said("Unix seconds, as the chain gives it")
+    blockTime: int | None = described("Unix seconds, as the chain gives it")
     eventAt: Time | None
     status: Literal["finalized"]
     kind: Literal[
@@ -75,7 +75,7 @@ class Trade(Shape):
     ]
     venue: str | None
     mint: Address | None
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     tokenChanges: list[TokenChange]
     solChangeLamports: Whole
     solChange: Exact
@@ -83,10 +83,10 @@ class Trade(Shape):
     tipLamports: Whole
     rentLamports: Whole
     realized: Realized
-    flags: list[str] = said("what to know before relying on its numbers")
+    flags: list[str] = described("what to know before relying on its numbers")
     source: Literal["chain"]
-    verified: bool = said("always true: it is finalized on the chain")
-    explorerUrl: str | None = said("null in a demonstration")
+    verified: bool = described("always true: it is finalized on the chain")
+    explorerUrl: str | None = described("null in a demonstration")
 
 
 class ActivityRow(Shape):
@@ -94,7 +94,7 @@ class ActivityRow(Shape):
 
     side: Literal["buy", "sell"]
     botId: str
-    botName: str = said("untrusted")
+    botName: str = described("untrusted")
     wallet: Address
     amountRaw: Whole
     amount: Exact
@@ -105,7 +105,7 @@ class ActivityRow(Shape):
     slot: int
     signature: Signature
     tradeId: str
-    explorerUrl: str | None = said("null in a demonstration")
+    explorerUrl: str | None = described("null in a demonstration")
 
 
 class LeaderboardRow(Shape):
@@ -113,7 +113,7 @@ class LeaderboardRow(Shape):
 
     rank: int | None
     botId: str
-    name: str = said("untrusted")
+    name: str = described("untrusted")
     handle: str
     wallet: Address | None
     ownership: Literal["claimed", "proven"] | None = Field(
@@ -129,7 +129,7 @@ class LeaderboardRow(Shape):
     matchedSells: int | None
     partialSells: int | None
     unmatchedSells: int | None
-    winRate: float | None = said("a share of the sells whose cost was observed, 0 to 1")
+    winRate: float | None = described("a share of the sells whose cost was observed, 0 to 1")
     ranked: bool
     unrankedReason: (
         Literal["no_wallet", "not_observed", "too_few_sells", "open_gap", "proven_by_another"]
@@ -142,19 +142,19 @@ class TradePage(Page):
     """Trades: newest first; with `since` those that arrived later, in order of arrival."""
 
     data: list[Trade]
-    newestCursor: str = said("pass it back as since for what arrives later")
-    coverage: Coverage | None = said("of the wallet, where the filters name one")
+    newestCursor: str = described("pass it back as since for what arrives later")
+    coverage: Coverage | None = described("of the wallet, where the filters name one")
 
 
 class Activity(Page):
     """Who of the observed wallets bought or sold one token."""
 
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     data: list[ActivityRow]
     buyers: int
     sellers: int
-    walletsTracked: int = said("how many wallets this instance observes")
+    walletsTracked: int = described("how many wallets this instance observes")
 
 
 class Leaderboard(Page):

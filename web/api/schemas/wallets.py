@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Exact, Shape, Time, Whole, said
+from web.api.schemas.base import Address, Exact, Shape, Time, Whole, described
 
 
 class AttachedWallet(Shape):
@@ -10,7 +10,7 @@ class AttachedWallet(Shape):
 
     address: Address
     attachedAt: Time
-    ownership: Literal["claimed", "proven"] = said("proven: its holder signed for it")
+    ownership: Literal["claimed", "proven"] = described("proven: its holder signed for it")
 
 
 class Gap(Shape):
@@ -30,11 +30,11 @@ class Coverage(Shape):
     firstSlot: int | None
     lastSlot: int | None
     checkedAt: Time | None
-    receipts: int = said("that were read")
-    pending: int = said("receipts that are known of and were not read yet")
+    receipts: int = described("that were read")
+    pending: int = described("receipts that are known of and were not read yet")
     gaps: list[Gap]
-    openingInventoryUnknown: list[Address] = said("mints held before anything was observed")
-    note: str | None = said("why it is not complete")
+    openingInventoryUnknown: list[Address] = described("mints held before anything was observed")
+    note: str | None = described("why it is not complete")
 
 
 class Results(Shape):
@@ -42,16 +42,16 @@ class Results(Shape):
 
     realizedLamports: Whole
     realizedSol: Exact
-    matchedSells: int = said("sales whose whole cost was observed")
-    partialSells: int = said("sales of which a part had an observed cost")
-    unmatchedSells: int = said("sales of unknown cost, which count for nothing")
+    matchedSells: int = described("sales whose whole cost was observed")
+    partialSells: int = described("sales of which a part had an observed cost")
+    unmatchedSells: int = described("sales of unknown cost, which count for nothing")
     winningSells: int
-    volumeLamports: Whole = said("SOL moved by buys and sells")
+    volumeLamports: Whole = described("SOL moved by buys and sells")
     volumeSol: Exact
-    observedTrades: int = said("buys, sells and swaps")
+    observedTrades: int = described("buys, sells and swaps")
     failedTransactions: int
     failedCostLamports: Whole
-    overheadLamports: Whole = said("fees and tips outside of trades")
+    overheadLamports: Whole = described("fees and tips outside of trades")
     openPositions: int
 
 
@@ -59,8 +59,8 @@ class Position(Shape):
     """What a wallet holds of a token by its observed trades."""
 
     mint: Address
-    symbol: str | None = said("untrusted")
+    symbol: str | None = described("untrusted")
     amountRaw: Whole
     decimals: int
-    costLamports: Whole | None = said("of the part whose cost is known")
-    unknownBasisRaw: Whole = said("the part whose cost is not known")
+    costLamports: Whole | None = described("of the part whose cost is known")
+    unknownBasisRaw: Whole = described("the part whose cost is not known")
