@@ -1,7 +1,8 @@
-"""What an instruction of the System, Token and Associated-Token programs does: decoded by the node,
-or read from its bytes. Pure.
+"""Decode what instructions of the System, Stake, Vote, Token and Associated-Token programs move,
+from the node's own decoding or from their bytes. Pure.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,19 @@ SYSTEM = "11111111111111111111111111111111"
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 ASSOCIATED = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
+STAKE = "Stake11111111111111111111111111111111111111"
+VOTE = "Vote111111111111111111111111111111111111111"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
-    """What a System, Token or Associated-Token instruction does, as far as accounting needs it.
+    """What an instruction of a native program does, as far as accounting needs it.
 
-    `name`: transfer, create (system) · send, mint, burn, close, initialize, approve (token) ·
-    associate.
+    `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
+    withdraw (lamports out of a nonce, stake or vote account) · send, mint, burn, close, initialize,
+    approve, assign (token; assign hands an account over to `authority`) · associate.
     """
 
     name: str
@@ -46,33 +50,52 @@ PARSED_TOKEN = {
     "approve": "approve",
     "approveChecked": "approve",
 }
+# (program, type) -> (name, field of the source, field of the target)
+PARSED_LAMPORTS = {
+    (SYSTEM, "transfer"): ("transfer", "source", "destination"),
+    (SYSTEM, "transferWithSeed"): ("transfer", "source", "destination"),
+    (SYSTEM, "createAccount"): ("create", "source", "newAccount"),
+    (SYSTEM, "createAccountWithSeed"): ("create", "source", "newAccount"),
+    (SYSTEM, "createAccountAllowPrefund"): ("create", "source", "newAccount"),
+    (SYSTEM, "withdrawFromNonce"): ("withdraw", "nonceAccount", "destination"),
+    (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
+    (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
+}
+AUTHORITIES = (
+    "authority",
+    "multisigAuthority",
+    "owner",
+    "multisigOwner",
+    "mintAuthority",
+    "multisigMintAuthority",
+)
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """The Operation of an instruction that the node decoded, or None."""
+    """The Operation of an instruction that the node decoded, or None.
+
+    Raises KeyError or TypeError where the node's decoding lacks what its type needs.
+    """
     kind, info = parsed.get("type"), parsed.get("info") or {}
-    if program == SYSTEM:
-        if kind == "transfer":
-            return Operation(
-                "transfer", info["source"], info["destination"], amount=int(info["lamports"])
-            )
-        if kind in ("createAccount", "createAccountWithSeed"):
-            return Operation(
-                "create", info["source"], info["newAccount"], amount=int(info["lamports"])
-            )
+    if (program, kind) in PARSED_LAMPORTS:
+        name, source, target = PARSED_LAMPORTS[program, kind]
+        if name == "create" and not info.get(source):
+            # an account that was paid for before is opened without a payer
+            return None
+        return Operation(name, info[source], info[target], amount=int(info["lamports"]))
     if program == ASSOCIATED and kind in ("create", "createIdempotent"):
         return Operation(
             "associate", info["source"], info["account"], info["wallet"], mint=info.get("mint")
         )
-    if program not in TOKEN_PROGRAMS or kind not in PARSED_TOKEN:
+    if program not in TOKEN_PROGRAMS:
         return None
-    name = PARSED_TOKEN[kind]
-    authority = (
-        info.get("authority")
-        or info.get("multisigAuthority")
-        or info.get("owner")
-        or info.get("multisigOwner")
-    )
+    if kind == "setAuthority" and info.get("authorityType") == "accountOwner":
+        return Operation("assign", info["account"], authority=info.get("newAuthority"))
+    return _read_parsed_token(PARSED_TOKEN[kind], info) if kind in PARSED_TOKEN else None
+
+
+def _read_parsed_token(name: str, info: Any) -> Operation:
+    authority = next((info[field] for field in AUTHORITIES if info.get(field)), None)
     amount = int(info.get("amount") or (info.get("tokenAmount") or {}).get("amount") or 0)
     source = info.get("source") or (info.get("account") if name in ("burn", "close") else None)
     target = info.get("destination") or (
@@ -82,12 +105,15 @@ def read_parsed(program: str, parsed: Any) -> Operation | None:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """The Operation of an instruction given as bytes (layouts: the System and SPL Token programs'
-    instruction enums), or None.
+    """The Operation of an instruction given as accounts `a` and bytes, or None.
+
+    Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs.
     """
     try:
         if program == SYSTEM:
             return _read_system(a, data)
+        if program in (STAKE, VOTE):
+            return _read_withdrawal(program, a, data)
         if program in TOKEN_PROGRAMS:
             return _read_token(a, data)
         if program == ASSOCIATED:
@@ -99,6 +125,19 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
     return None
 
 
+def read_batch(
+    program: str, a: tuple[str, ...], data: bytes
+) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """(accounts, data) of each instruction that one of the Token program (kind 255) bundles."""
+    if program not in TOKEN_PROGRAMS or data[:1] != b"\xff":
+        return
+    place, at = 0, 1
+    while at + 2 <= len(data):
+        accounts, size = data[at], data[at + 1]
+        yield a[place : place + accounts], data[at + 2 : at + 2 + size]
+        place, at = place + accounts, at + 2 + size
+
+
 def _u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
@@ -107,10 +146,25 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=_u64(data, 4))
+    # with a seed: the base account stands between
+    if kind == 11:
+        return Operation("transfer", a[0], a[2], amount=_u64(data, 4))
     if kind == 0:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
+    # on an account that may hold lamports already: the new account first, a payer if there is one
+    if kind == 13 and len(a) > 1:
+        return Operation("create", a[1], a[0], amount=_u64(data, 4))
+    if kind == 5:
+        return Operation("withdraw", a[0], a[1], amount=_u64(data, 4))
+    return None
+
+
+def _read_withdrawal(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
+    kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
+    if kind == (4 if program == STAKE else 3):
+        return Operation("withdraw", a[0], a[1], amount=_u64(data, 4))
     return None
 
 
@@ -150,4 +204,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
     if kind == 13:
         source, _, _, authority, *_ = a
         return Operation("approve", source, None, authority)
+    # authority type 2 is the account's owner
+    if kind == 6 and data[1] == 2:
+        return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
     return None

@@ -1,8 +1,7 @@
-"""From the JSON of `getTransaction` to frozen values. Both encodings, legacy, v0 with lookup
-tables, v1, and 2021 receipts without owners.
+"""Read the JSON of `getTransaction` into frozen values: both encodings, legacy, v0 with lookup
+tables, v1, and receipts of 2021 without owners.
 
-Rules: accounting.md section 1. All amounts are integers: lamports, or raw token units. Nothing here
-touches disk or network.
+All amounts are integers: lamports, or raw token units. Nothing here touches disk or network.
 """
 
 import re
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.base58 import b58decode
-from chain.instructions import WRAPPED_SOL, Operation, read_data, read_parsed
+from chain.instructions import WRAPPED_SOL, Operation, read_batch, read_data, read_parsed
 
 U64 = 2**64
 
@@ -28,6 +27,7 @@ LATEST_TIME = 253_402_300_800
 # base58 of 10 KiB, the most that one program may hand to another
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
+LAMPORT_MOVES = ("transfer", "create", "withdraw")
 
 
 class BadReceipt(ValueError):
@@ -36,11 +36,18 @@ class BadReceipt(ValueError):
 
 @dataclass(frozen=True)
 class Instruction:
+    """A call of a program and, in `inner`, the calls that it made.
+
+    `nested`: False where the node listed inner calls without telling which of them made which; they
+    all stand directly under the outermost one then.
+    """
+
     program: str
-    accounts: tuple
+    accounts: tuple[str, ...]
     operation: Operation | None
     data: bytes
-    inner: tuple = ()
+    inner: tuple["Instruction", ...] = ()
+    nested: bool = True
 
     def tree(self) -> "Iterator[Instruction]":
         """This instruction and all it calls, outermost first."""
@@ -57,10 +64,17 @@ class TokenBalance:
     decimals: int
 
 
+# A token account before and after; None where it was none.
+Sides = tuple[TokenBalance | None, TokenBalance | None]
+
+
 @dataclass(frozen=True)
 class Receipt:
-    """A finalized transaction. `tokens`: address -> (before, after), each a TokenBalance or
-    None.
+    """A finalized transaction.
+
+    `keys`: its accounts, in the order of the lamport balances `before` and `after`. `tokens`:
+    address -> (before, after), each a TokenBalance or None. `writable`: accounts that its
+    instructions may change. `inner_told`: did the node record what instructions called?
     """
 
     signature: str
@@ -69,12 +83,14 @@ class Receipt:
     block_time: int | None
     failed: bool
     fee: int
-    keys: tuple
-    signers: frozenset
-    before: tuple
-    after: tuple
-    tokens: dict
-    instructions: tuple
+    keys: tuple[str, ...]
+    signers: frozenset[str]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    tokens: dict[str, Sides]
+    instructions: tuple[Instruction, ...]
+    writable: frozenset[str] = frozenset()
+    inner_told: bool = True
 
     def lamports(self, address: str) -> tuple[int, int]:
         """(before, after) of any account of the receipt."""
@@ -84,6 +100,7 @@ class Receipt:
         return self.before[place], self.after[place]
 
     def operations(self) -> Iterator[Operation]:
+        """What native programs did, in order."""
         for top in self.instructions:
             for one in top.tree():
                 if one.operation:
@@ -133,6 +150,8 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
         after=after,
         tokens=_tokens(meta, keys),
         instructions=_instructions(message, meta, keys),
+        writable=_writable(message, meta, keys),
+        inner_told=meta.get("innerInstructions") is not None,
     )
     _check_amounts(receipt)
     return receipt
@@ -149,7 +168,7 @@ def _check_amounts(receipt: Receipt) -> None:
     # a failed one may have tried to send any amount
     if not receipt.failed:
         _within(
-            sum(o.amount for o in receipt.operations() if o.name in ("transfer", "create")),
+            sum(o.amount for o in receipt.operations() if o.name in LAMPORT_MOVES),
             2**63,
             "a sum of transfers",
         )
@@ -158,7 +177,7 @@ def _check_amounts(receipt: Receipt) -> None:
 def _integer(value: Any) -> int:
     if type(value) is not int or not 0 <= value < U64:
         raise BadReceipt("an amount is not an unsigned 64-bit integer")
-    return value
+    return int(value)
 
 
 def _within(value: Any, limit: int, what: str) -> int:
@@ -200,8 +219,23 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     )
 
 
-def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, tuple[TokenBalance | None, ...]]:
-    tokens = defaultdict(lambda: [None, None])
+def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
+    """Accounts that the message lets instructions change: of the signers and of the others, the
+    first ones; of those from lookup tables, the ones listed as such.
+    """
+    rows = message["accountKeys"]
+    if isinstance(rows[0], dict):
+        return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
+    header, static = message["header"], len(rows)
+    signing = _integer(header["numRequiredSignatures"])
+    free_signers = signing - _integer(header.get("numReadonlySignedAccounts", 0))
+    free = static - _integer(header.get("numReadonlyUnsignedAccounts", 0))
+    loaded = (meta.get("loadedAddresses") or {}).get("writable") or ()
+    return frozenset((*keys[: max(0, free_signers)], *keys[signing : max(signing, free)], *loaded))
+
+
+def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, Sides]:
+    tokens: dict[str, list[TokenBalance | None]] = defaultdict(lambda: [None, None])
     for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
         for row in meta.get(name) or ():
             ui, owner = row["uiTokenAmount"], row.get("owner")
@@ -215,7 +249,7 @@ def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, tuple[TokenBalance | 
                 _address(row["mint"]), None if owner is None else _address(owner), amount, decimals
             )
             tokens[keys[_integer(row["accountIndex"])]][side] = balance
-    return {address: tuple(sides) for address, sides in tokens.items()}
+    return {address: (before, after) for address, (before, after) in tokens.items()}
 
 
 def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instruction, ...]:
@@ -232,11 +266,12 @@ def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
     """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner
     ones are taken as called directly.
     """
-    stack = [(1, rows[0], [])]
+    stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
+    nested = all(row.get("stackHeight") for row in rows[1:])
 
     def close() -> Instruction:
         _, row, inner = stack.pop()
-        done = _instruction(row, keys, tuple(inner))
+        done = _instruction(row, keys, tuple(inner), nested)
         if stack:
             _, _, called = stack[-1]
             called.append(done)
@@ -254,7 +289,9 @@ def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
     return close()
 
 
-def _instruction(row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...]) -> Instruction:
+def _instruction(
+    row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...], nested: bool
+) -> Instruction:
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
@@ -266,7 +303,7 @@ def _instruction(row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...]
             if isinstance(parsed, dict)
             else ()
         )
-        return Instruction(program, accounts, operation, b"", inner)
+        return Instruction(program, accounts, operation, b"", inner, nested)
     accounts, text = (
         tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()),
         row.get("data") or "",
@@ -274,7 +311,12 @@ def _instruction(row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...]
     if len(text) > MAX_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)
-    return Instruction(program, accounts, read_data(program, accounts, data), data, inner)
+    bundled = tuple(
+        Instruction(program, part, read_data(program, part, one), one)
+        for part, one in read_batch(program, accounts, data)
+    )
+    operation = None if bundled else read_data(program, accounts, data)
+    return Instruction(program, accounts, operation, data, (*bundled, *inner), nested)
 
 
 def _check_operation(operation: Operation | None) -> Operation | None:

@@ -1,0 +1,291 @@
+"""What native instructions move: a node's decoding and the bytes give the same Operation."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from story import address
+
+from chain.base58 import b58decode
+from chain.instructions import (
+    ASSOCIATED,
+    STAKE,
+    SYSTEM,
+    TOKEN,
+    TOKEN_2022,
+    VOTE,
+    Operation,
+    read_batch,
+    read_data,
+    read_parsed,
+)
+
+A, B, C, D = (address(word) for word in "ABCD")
+N = 2**40 + 7
+
+
+def u32(number):
+    return struct.pack("<I", number)
+
+
+def u64(number):
+    return struct.pack("<Q", number)
+
+
+def text(word):
+    return u64(len(word)) + word
+
+
+def pubkey(one):
+    return b58decode(one)
+
+
+# what, program, the node's decoding, accounts, bytes, the Operation
+SAME = [
+    (
+        "transfer",
+        SYSTEM,
+        ("transfer", {"source": A, "destination": B, "lamports": N}),
+        (A, B),
+        u32(2) + u64(N),
+        Operation("transfer", A, B, amount=N),
+    ),
+    (
+        "transfer with seed",
+        SYSTEM,
+        (
+            "transferWithSeed",
+            {
+                "source": A,
+                "sourceBase": C,
+                "destination": B,
+                "lamports": N,
+                "sourceSeed": "s",
+                "sourceOwner": SYSTEM,
+            },
+        ),
+        (A, C, B),
+        u32(11) + u64(N) + text(b"s") + pubkey(SYSTEM),
+        Operation("transfer", A, B, amount=N),
+    ),
+    (
+        "create",
+        SYSTEM,
+        (
+            "createAccount",
+            {"source": A, "newAccount": B, "lamports": N, "space": 165, "owner": TOKEN},
+        ),
+        (A, B),
+        u32(0) + u64(N) + u64(165) + pubkey(TOKEN),
+        Operation("create", A, B, amount=N),
+    ),
+    (
+        "create with seed",
+        SYSTEM,
+        (
+            "createAccountWithSeed",
+            {
+                "source": A,
+                "newAccount": B,
+                "base": A,
+                "seed": "seed",
+                "lamports": N,
+                "space": 165,
+                "owner": TOKEN,
+            },
+        ),
+        (A, B),
+        u32(3) + pubkey(A) + text(b"seed") + u64(N) + u64(165) + pubkey(TOKEN),
+        Operation("create", A, B, amount=N),
+    ),
+    (
+        "create on lamports that lie there",
+        SYSTEM,
+        (
+            "createAccountAllowPrefund",
+            {"source": A, "newAccount": B, "lamports": N, "space": 165, "owner": TOKEN},
+        ),
+        (B, A),
+        u32(13) + u64(N) + u64(165) + pubkey(TOKEN),
+        Operation("create", A, B, amount=N),
+    ),
+    (
+        "create without a payer",
+        SYSTEM,
+        (
+            "createAccountAllowPrefund",
+            {"newAccount": B, "lamports": 0, "space": 165, "owner": TOKEN},
+        ),
+        (B,),
+        u32(13) + u64(0) + u64(165) + pubkey(TOKEN),
+        None,
+    ),
+    (
+        "withdraw from a nonce account",
+        SYSTEM,
+        ("withdrawFromNonce", {"nonceAccount": A, "destination": B, "lamports": N}),
+        (A, B, C, D),
+        u32(5) + u64(N),
+        Operation("withdraw", A, B, amount=N),
+    ),
+    (
+        "withdraw stake",
+        STAKE,
+        ("withdraw", {"stakeAccount": A, "destination": B, "lamports": N}),
+        (A, B, C, D),
+        u32(4) + u64(N),
+        Operation("withdraw", A, B, amount=N),
+    ),
+    (
+        "withdraw from a vote account",
+        VOTE,
+        ("withdraw", {"voteAccount": A, "destination": B, "lamports": N}),
+        (A, B, C),
+        u32(3) + u64(N),
+        Operation("withdraw", A, B, amount=N),
+    ),
+    (
+        "token transfer",
+        TOKEN,
+        ("transfer", {"source": A, "destination": B, "authority": C, "amount": str(N)}),
+        (A, B, C),
+        b"\x03" + u64(N),
+        Operation("send", A, B, C, N),
+    ),
+    (
+        "checked token transfer",
+        TOKEN_2022,
+        (
+            "transferChecked",
+            {
+                "source": A,
+                "mint": D,
+                "destination": B,
+                "authority": C,
+                "tokenAmount": {"amount": str(N), "decimals": 6},
+            },
+        ),
+        (A, D, B, C),
+        b"\x0c" + u64(N) + b"\x06",
+        Operation("send", A, B, C, N, D),
+    ),
+    (
+        "token transfer with its fee",
+        TOKEN_2022,
+        (
+            "transferCheckedWithFee",
+            {
+                "source": A,
+                "mint": D,
+                "destination": B,
+                "authority": C,
+                "tokenAmount": {"amount": str(N), "decimals": 6},
+                "feeAmount": {"amount": "5", "decimals": 6},
+            },
+        ),
+        (A, D, B, C),
+        b"\x1a\x01" + u64(N) + b"\x06" + u64(5),
+        Operation("send", A, B, C, N, D),
+    ),
+    (
+        "mint",
+        TOKEN,
+        ("mintTo", {"mint": D, "account": B, "mintAuthority": C, "amount": str(N)}),
+        (D, B, C),
+        b"\x07" + u64(N),
+        Operation("mint", None, B, C, N, D),
+    ),
+    (
+        "burn",
+        TOKEN,
+        ("burn", {"account": A, "mint": D, "authority": C, "amount": str(N)}),
+        (A, D, C),
+        b"\x08" + u64(N),
+        Operation("burn", A, None, C, N, D),
+    ),
+    (
+        "close",
+        TOKEN,
+        ("closeAccount", {"account": A, "destination": B, "owner": C}),
+        (A, B, C),
+        b"\x09",
+        Operation("close", A, B, C),
+    ),
+    (
+        "hand over an account",
+        TOKEN,
+        (
+            "setAuthority",
+            {
+                "account": A,
+                "authority": C,
+                "authorityType": "accountOwner",
+                "newAuthority": B,
+            },
+        ),
+        (A, C),
+        b"\x06\x02\x01" + pubkey(B),
+        Operation("assign", A, authority=B),
+    ),
+    (
+        "another authority of an account",
+        TOKEN,
+        (
+            "setAuthority",
+            {
+                "account": A,
+                "authority": C,
+                "authorityType": "closeAccount",
+                "newAuthority": B,
+            },
+        ),
+        (A, C),
+        b"\x06\x03\x01" + pubkey(B),
+        None,
+    ),
+    (
+        "associated account",
+        ASSOCIATED,
+        ("create", {"source": A, "account": B, "wallet": C, "mint": D}),
+        (A, B, C, D, SYSTEM, TOKEN),
+        b"",
+        Operation("associate", A, B, C, mint=D),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "program, parsed, accounts, data, operation",
+    [row[1:] for row in SAME],
+    ids=[row[0] for row in SAME],
+)
+def test_both_encodings_say_the_same(program, parsed, accounts, data, operation):
+    kind, info = parsed
+    assert read_data(program, accounts, data) == operation
+    assert read_parsed(program, {"type": kind, "info": info}) == operation
+
+
+@pytest.mark.parametrize("row", SAME, ids=[row[0] for row in SAME])
+def test_half_an_instruction_moves_nothing(row):
+    """Without its accounts nothing can be told of an instruction."""
+    assert read_data(row[1], (), row[4]) is None
+
+
+@given(st.sampled_from([SYSTEM, STAKE, VOTE, TOKEN, TOKEN_2022, ASSOCIATED]), st.binary())
+def test_whatever_the_bytes_say_is_an_operation_or_none(program, data):
+    found = read_data(program, (A, B, C, D, A, B), data)
+    assert found is None or (found.name and 0 <= found.amount < 2**64)
+
+
+def test_bundled_token_instructions_are_taken_apart():
+    """Kind 255 of the Token program: number of accounts and length before each one's data."""
+    send, close = b"\x03" + u64(N), b"\x09"
+    data = b"\xff" + bytes([3, len(send)]) + send + bytes([3, len(close)]) + close
+    parts = list(read_batch(TOKEN, (A, B, C, A, D, C), data))
+    assert parts == [((A, B, C), send), ((A, D, C), close)]
+    assert [read_data(TOKEN, *part) for part in parts] == [
+        Operation("send", A, B, C, N),
+        Operation("close", A, D, C),
+    ]
+    assert list(read_batch(SYSTEM, (A, B, C), data)) == []
