@@ -1,17 +1,20 @@
-"""What one receipt did to one wallet: its own accounts, its SOL, rent and tokens. Pure; amounts in
-lamports and raw token units.
+"""Tell what one receipt did to one wallet: its own accounts, its SOL, rent and tokens. Pure;
+amounts in lamports and raw token units.
 """
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Container, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from chain.addresses import is_on_curve
 from chain.base58 import b58decode, b58encode
 from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
-from chain.receipts import Receipt
+from chain.receipts import Receipt, Sides
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,15 @@ class Balance:
 
 @dataclass(frozen=True)
 class Effect:
-    """What one receipt did to one wallet: L, f, S, R and solChange of accounting.md section 1, in
-    lamports.
+    """What one receipt did to one wallet, in lamports and raw units (docs/results.md).
+
+    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes;
+    `sol` is L + S + R less `sponsored`, the rent that others put into own accounts. `fee` is 0
+    unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), non-zero, sorted by
+    mint, wrapped SOL left out. `own`: the wallet and its token accounts. `sponsors`: ((who or None
+    where the lamports lay there before, lamports), ...) of `sponsored`. `unowned`: token accounts
+    whose owner the receipt does not tell and nothing lets infer. `inferred`: some owner is missing
+    (2021).
     """
 
     wallet: str
@@ -45,16 +55,12 @@ class Effect:
     sponsored: int
     sol: int
     tip: int
-    tokens: (
-        # ((mint, raw change, decimals), ...) non-zero, sorted by mint, wrapped SOL left out
-        tuple
-    )
-    balances: tuple
-    # token accounts whose owner the receipt does not tell and nothing lets infer
-    unowned: tuple = ()
-    # some owner is missing (2021)
+    tokens: tuple[tuple[str, int, int], ...]
+    balances: tuple[Balance, ...]
+    unowned: tuple[str, ...] = ()
     inferred: bool = False
-    own: frozenset = field(default=frozenset())
+    own: frozenset[str] = frozenset()
+    sponsors: tuple[tuple[str | None, int], ...] = ()
 
 
 @lru_cache(4096)
@@ -85,13 +91,15 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
-) -> tuple[dict[str, tuple[bool, ...]], tuple[str, ...]]:
+) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
     """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
 
     An owner that the receipt leaves out is inferred from `known` accounts, the associated address
     and the instructions.
     """
-    own, unowned, named = {}, [], None
+    own: dict[str, tuple[bool, bool]] = {}
+    unowned: set[str] = set()
+    named: set[str | None] | None = None
     for address, sides in receipt.tokens.items():
         mine = []
         for side in sides:
@@ -105,10 +113,10 @@ def own_accounts(
                 or address == associated_address(wallet, side.mint)
             )
             if not mine[-1]:
-                unowned.append(address)
+                unowned.add(address)
         if any(mine):
-            own[address] = tuple(mine)
-    return own, tuple(sorted(set(unowned)))
+            own[address] = (mine[0], mine[1])
+    return own, tuple(sorted(unowned))
 
 
 def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> bool:
@@ -126,23 +134,17 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """Effect of a receipt on a wallet (accounting.md section 1). `known`: own token accounts seen
-    in other receipts.
-    """
+    """Effect of a receipt on a wallet. `known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = [_balance(receipt, address, mine) for address, mine in sorted(own.items())]
     before, after = receipt.lamports(wallet)
     lamports = after - before
     wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
     rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
-    sponsored = _sponsored(receipt, wallet, own, balances)
+    sponsors = _sponsors(receipt, wallet, own, balances)
+    sponsored = sum(sponsors.values())
     if wallet in receipt.keys:
         balances.insert(0, Balance(wallet, None, 9, 0, 0, before, after))
-    tips = sum(
-        one.amount
-        for one in receipt.operations()
-        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
-    )
     return Effect(
         wallet=wallet,
         lamports=lamports,
@@ -151,7 +153,7 @@ def read_effect(
         rent=rent,
         sponsored=sponsored,
         sol=lamports + wrapped + rent - sponsored,
-        tip=0 if receipt.failed else tips,
+        tip=0 if receipt.failed else _tips(receipt, wallet, tip_accounts),
         tokens=_changes(balances),
         balances=tuple(balances),
         unowned=unowned,
@@ -161,24 +163,38 @@ def read_effect(
             for side in sides
         ),
         own=frozenset(own) | {wallet},
+        sponsors=tuple(sponsors.items()),
     )
 
 
-def _balance(receipt: Receipt, address: str, mine: tuple[bool, ...]) -> Balance:
-    sides, lamports = receipt.tokens[address], receipt.lamports(address)
+def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) -> int:
+    return sum(
+        one.amount
+        for one in receipt.operations()
+        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
+    )
+
+
+def _balance(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Balance:
+    sides: Sides = receipt.tokens[address]
     some = sides[1] or sides[0]
-    amounts = [
-        side.amount if side and is_mine else 0 for side, is_mine in zip(sides, mine, strict=False)
-    ]
-    held = [amount if is_mine else 0 for amount, is_mine in zip(lamports, mine, strict=False)]
+    # an address is among the tokens because one of its sides was told
+    assert some is not None
+    held = [amount if is_mine else 0 for amount, is_mine in _pairs(receipt.lamports(address), mine)]
+    amounts = [side.amount if side and is_mine else 0 for side, is_mine in _pairs(sides, mine)]
     return Balance(address, some.mint, some.decimals, *amounts, *held)
+
+
+def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, bool]]:
+    return zip(sides, mine, strict=True)
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
     """Raw changes per mint over the own accounts; wrapped SOL is SOL, not a token."""
-    changes, decimals = defaultdict(int), {}
+    changes: dict[str, int] = defaultdict(int)
+    decimals = {}
     for one in balances:
-        if one.mint not in (None, WRAPPED_SOL):
+        if one.mint is not None and one.mint != WRAPPED_SOL:
             changes[one.mint] += one.after - one.before
             decimals[one.mint] = one.decimals
     return tuple(
@@ -186,36 +202,43 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
     )
 
 
-def _sponsored(receipt: Receipt, wallet: str, own: Container[str], balances: list[Balance]) -> int:
-    """Rent that others put into own accounts opened here, less what the wallet paid them back in
-    the same receipt.
+def _sponsors(
+    receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
+) -> dict[str | None, int]:
+    """{who: lamports} of the rent that others put into own accounts opened here, less what the
+    wallet paid them back in the same receipt.
 
     Lamports that lay at the address before it was opened were put there by somebody else too, in an
-    earlier receipt.
+    earlier receipt; they stand under None.
     """
-    paid_back = defaultdict(int)
+    paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations():
         if one.name == "transfer" and one.source == wallet:
             paid_back[one.target] += one.amount
-    total = 0
+    total: dict[str | None, int] = defaultdict(int)
     for balance in balances:
         deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
         if receipt.tokens[balance.address][0] is not None or deposit <= 0:
             continue
-        funded = defaultdict(int, {None: receipt.lamports(balance.address)[0]})
-        for one in receipt.operations():
-            if (
-                one.name in ("transfer", "create")
-                and one.target == balance.address
-                and one.source not in own
-                and one.source != wallet
-            ):
-                funded[one.source] += one.amount
-        for funder, amount in funded.items():
+        for funder, amount in _funders(receipt, wallet, own, balance.address).items():
             given = min(amount, deposit)
             returned = min(given, paid_back[funder]) if funder else 0
-            if funder:
-                paid_back[funder] -= returned
+            paid_back[funder] -= returned
             deposit -= given
-            total += given - returned
+            total[funder] += given - returned
     return total
+
+
+def _funders(
+    receipt: Receipt, wallet: str, own: Container[str | None], address: str
+) -> dict[str | None, int]:
+    """{who: lamports} that came to an account from others than the wallet; what lay there before
+    comes first, under None.
+    """
+    funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
+    for one in receipt.operations():
+        if one.name not in ("transfer", "create") or one.target != address:
+            continue
+        if one.source not in own and one.source != wallet:
+            funded[one.source] += one.amount
+    return funded

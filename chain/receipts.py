@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from chain.base58 import b58decode
@@ -94,17 +95,22 @@ class Receipt:
 
     def lamports(self, address: str) -> tuple[int, int]:
         """(before, after) of any account of the receipt."""
-        if address not in self.keys:
-            return 0, 0
-        place = self.keys.index(address)
-        return self.before[place], self.after[place]
+        return self.balances.get(address, (0, 0))
 
-    def operations(self) -> Iterator[Operation]:
+    @cached_property
+    def balances(self) -> dict[str, tuple[int, int]]:
+        """{address: lamports (before, after)}."""
+        rows = zip(self.keys, self.before, self.after, strict=True)
+        return {address: (before, after) for address, before, after in rows}
+
+    def operations(self) -> tuple[Operation, ...]:
         """What native programs did, in order."""
-        for top in self.instructions:
-            for one in top.tree():
-                if one.operation:
-                    yield one.operation
+        return self._operations
+
+    @cached_property
+    def _operations(self) -> tuple[Operation, ...]:
+        every = (one.operation for top in self.instructions for one in top.tree())
+        return tuple(operation for operation in every if operation)
 
 
 # ---- parsing -------------------------------------------------------------------------------------
@@ -181,9 +187,10 @@ def _integer(value: Any) -> int:
 
 
 def _within(value: Any, limit: int, what: str) -> int:
-    if _integer(value) >= limit:
+    number = _integer(value)
+    if number >= limit:
         raise BadReceipt(f"{what} is larger than any there is")
-    return value
+    return number
 
 
 def _optional(value: Any, limit: int, what: str) -> int | None:
