@@ -1,4 +1,4 @@
-"""What the rows of a database tell of its instance: clock, jobs, receipts, quotas."""
+"""Check what a database tells of its instance: clock, jobs, transactions, quotas."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
 
-# ms a job may fail before somebody has to do something
-PATIENCE = 3_600_000
-# ms; as health counts
-LATE_INTERVALS, LATE_AT_LEAST = 4, 120_000
-# tries
-STUCK_AFTER = 5
-# ms; this program did not exist before
-FIRST_DAY = 1_790_000_000_000
+# A job may fail for so long before somebody has to do something.
+MAX_FAILING_MS = 3_600_000
+# A job is late after so many intervals and so many ms, as in health.
+LATE_INTERVALS, LATE_MS = 4, 120_000
+# A transaction is stuck after so many tries.
+STUCK_TRIES = 5
+# Candor did not exist before: a clock that is earlier is wrong.
+FIRST_DAY_MS = 1_790_000_000_000
 
 
 def check_contents(
@@ -59,10 +59,10 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
         execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0
         for name, column in (one.split(".") for one in DATED)
     )
-    if now < max(FIRST_DAY, newest - CLOCK_MS):
+    if now < max(FIRST_DAY_MS, newest - CLOCK_MS):
         yield wrong(
             f"the clock says {show_time(now)}, and what is stored here says"
-            f" {show_time(max(newest, FIRST_DAY))}",
+            f" {show_time(max(newest, FIRST_DAY_MS))}",
             "set the clock: timedatectl set-ntp true",
         )
     else:
@@ -72,7 +72,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_jobs(
     execute: Callable[..., Any], config: Config, now: int, running: bool
 ) -> Iterator[Finding]:
-    # nothing can have gone well before
+    # Before the first owner no job can have succeeded.
     began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
     rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
     for name, seconds in (
@@ -92,12 +92,10 @@ def check_jobs(
 def check_job(
     name: str, seconds: float, row: JobRow | None, began: int, now: int, running: bool
 ) -> Finding:
-    """How one job does, that is due every so many `seconds`."""
+    """Check a job that is due every `seconds`."""
     if row is None:
         return look(f"the job {name} has not run yet")
-    if running and now - (row.heartbeat_at or 0) > max(
-        LATE_AT_LEAST, LATE_INTERVALS * 1000 * seconds
-    ):
+    if running and now - (row.heartbeat_at or 0) > max(LATE_MS, LATE_INTERVALS * 1000 * seconds):
         return wrong(
             f"the job {name} gave no sign since {show_time(row.heartbeat_at)}",
             "look into the server's log for it, and restart the server",
@@ -113,7 +111,7 @@ def check_job(
     )
     return (
         wrong(text, advice)
-        if now - (row.last_success_at or began) > PATIENCE
+        if now - (row.last_success_at or began) > MAX_FAILING_MS
         else look(text, advice)
     )
 
@@ -122,7 +120,7 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
     count, problem = execute(
         "SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR"
         " problem IS NOT NULL)",
-        (STUCK_AFTER,),
+        (STUCK_TRIES,),
     ).fetchone()
     if count:
         yield look(
@@ -135,7 +133,7 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
-    """How near the owners are to their quotas."""
+    """Check how near the owners are to their quotas."""
     uses = quotas.list_use(execute, config, now)
     for use in uses:
         if use.owners_at_limit:

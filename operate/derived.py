@@ -1,4 +1,4 @@
-"""A wallet's ledger, derived again from its stored transactions and compared with what is kept."""
+"""Rebuild a wallet's ledger from its stored transactions and compare it with the stored rows."""
 
 import contextlib
 from collections import defaultdict
@@ -20,7 +20,7 @@ from models import Trade
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
 
-# Differing trades of a wallet whose fields are named.
+# So many differing trades of a wallet are reported field by field.
 MAX_NAMED = 50
 # What is compared of a wallet's coverage.
 TOLD = (
@@ -31,18 +31,19 @@ TOLD = (
 
 @dataclass
 class Rebuilt:
-    """What a rebuild of a wallet's stored entries makes. `digests`: signature -> digest of its
-    trade row; `rows`: the rows that were wanted.
+    """A wallet's rebuilt ledger.
+
+    `digests`: signature -> digest of its trade row; `rows`: the trade rows that were wanted.
     """
 
-    kept: Any
+    pending: store.PendingLedger
     digests: dict[str, str] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_trade_at: int | None = None
 
 
 class Held(NamedTuple):
-    """What the node says of a token account that no receipt touched; amounts in raw units."""
+    """What the node says of a token account that no transaction touched; amount in raw units."""
 
     address: str
     held_mint: str
@@ -51,7 +52,7 @@ class Held(NamedTuple):
 
 
 class NamedTrade(NamedTuple):
-    """What a post that names a trade is judged by."""
+    """A trade that a post names: what verifying the post needs of it."""
 
     id: int
     kind: str
@@ -63,14 +64,16 @@ class NamedTrade(NamedTuple):
 def rebuild(
     reader: Reader, wallet: Any, reread: dict[str, Entry], wanted: frozenset[str] = frozenset()
 ) -> Rebuilt:
-    """The wallet's ledger from the start, holding no more than a digest of each trade and the rows
-    that are `wanted`.
+    """Rebuild the wallet's ledger from its first transaction.
+
+    `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
+    kept in memory, and the rows of the signatures in `wanted`.
     """
     ledger = Ledger(backfilled=bool(wallet.whole), untouched=_read_untouched(reader, wallet.id))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
     return (
-        _rebuild_once(reader, wallet, rebuilt.kept.ledger.restart(), reread, wanted)
-        if rebuilt.kept.ledger.stale
+        _rebuild_once(reader, wallet, rebuilt.pending.ledger.restart(), reread, wanted)
+        if rebuilt.pending.ledger.stale
         else rebuilt
     )
 
@@ -81,7 +84,7 @@ def _rebuild_once(
     rebuilt = Rebuilt(store.PendingLedger(ledger))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
         for entry in order_entries(group, ledger.seen):
-            row = store.apply_entry(wallet, rebuilt.kept, entry)
+            row = store.apply_entry(wallet, rebuilt.pending, entry)
             rebuilt.digests[entry.signature] = row["digest"]
             if entry.signature in wanted:
                 rebuilt.rows[entry.signature] = row
@@ -93,13 +96,14 @@ def _rebuild_once(
 
 
 def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
-    """What accounts hold that no receipt touched; what cannot be read was said to differ above."""
+    """The balances of accounts that no transaction touched, by address."""
     rows = reader.rows(
         "SELECT address, held_mint, held_amount, held_decimals FROM address WHERE wallet_id ="
         f" {number} AND held_amount IS NOT NULL"
     )
     found = {}
     for row in map(Held._make, rows):
+        # An unreadable row is reported by the inspection of forms.
         with contextlib.suppress(*UNREADABLE):
             found[row.address] = store.open_untouched(row)
     return found
@@ -114,8 +118,8 @@ def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iter
         if signature in reread:
             yield reread[signature]
             continue
+        # An unreadable entry is reported where receipts are checked.
         with contextlib.suppress(*UNREADABLE):
-            # one that cannot be read was said to differ above
             yield Entry.load(text, tx_index)
 
 
@@ -127,15 +131,14 @@ def check_trades(
     signed: set[str],
     trades: dict[str, NamedTrade],
 ) -> Iterator[Difference]:
-    """Trade rows against the rebuilt ledger. Those that posts name (`signed`) go into `trades`."""
+    """Compare the trade rows with the rebuilt ledger; trades in `signed` are put into `trades`."""
     mints = _list_moved(reader, wallet.id)
     differing: dict[str, dict[str, Any]] = {}
     missing = set(rebuilt.digests)
     names = list(Trade._meta.fields)
     columns = ", ".join(f'"{one.column_name}"' for one in Trade._meta.fields.values())
-    for values in reader.rows(
-        f"SELECT {columns} FROM trade WHERE wallet_id = {wallet.id} ORDER BY id"
-    ):
+    sql = f"SELECT {columns} FROM trade WHERE wallet_id = {wallet.id} ORDER BY id"
+    for values in reader.rows(sql):
         row = dict(zip(names, values, strict=True))
         signature = row["signature"]
         missing.discard(signature)
@@ -152,16 +155,20 @@ def check_trades(
         yield from _check_moved(wallet, row, mints.pop(row["id"], []))
         if signature in signed:
             with contextlib.suppress(*UNREADABLE):
-                trades[signature] = NamedTrade(
-                    row["id"],
-                    row["kind"],
-                    orjson.loads(row["flags"]),
-                    {mint for mint, _, _ in orjson.loads(row["token_changes"])},
-                    row["block_time"],
-                )
+                trades[signature] = _read_trade(row)
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
     yield from _name_fields(reader, wallet, reread, differing)
+
+
+def _read_trade(row: dict[str, Any]) -> NamedTrade:
+    return NamedTrade(
+        row["id"],
+        row["kind"],
+        orjson.loads(row["flags"]),
+        {mint for mint, _, _ in orjson.loads(row["token_changes"])},
+        row["block_time"],
+    )
 
 
 def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:
@@ -181,7 +188,7 @@ def _check_moved(
     try:
         right = [(wallet.id, *one) for one in store.list_moved(row)]
     except UNREADABLE:
-        # the row itself was said to differ
+        # The row itself is reported as a difference.
         return
     if stored != right:
         yield Difference(
@@ -195,6 +202,7 @@ def _check_moved(
 def _name_fields(
     reader: Reader, wallet: Any, reread: dict[str, Entry], differing: dict[str, dict[str, Any]]
 ) -> Iterator[Difference]:
+    """Report the fields of differing trades, for which a second rebuild keeps their rows."""
     wanted = frozenset(sorted(differing)[:MAX_NAMED])
     rows = rebuild(reader, wallet, reread, wanted).rows if wanted else {}
     for signature, stored in differing.items():
@@ -212,6 +220,7 @@ def _name_fields(
 
 
 def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the wallet's hourly totals with the rebuilt ones."""
     names = ", ".join(f'"{name}"' for name in store.RUNNING)
     stored = {
         hour: tuple(totals)
@@ -219,7 +228,7 @@ def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Diffe
             f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
         )
     }
-    right = rebuilt.kept.hours
+    right = rebuilt.pending.hours
     for hour in sorted(stored.keys() | right.keys()):
         if stored.get(hour) != right.get(hour):
             yield Difference(
@@ -231,8 +240,8 @@ def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Diffe
 
 
 def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
-    """The wallet's derived columns. Before its first publication nothing stands there."""
-    ledger = rebuilt.kept.ledger
+    """Compare the wallet's derived columns, which are empty before its first publication."""
+    ledger = rebuilt.pending.ledger
     if wallet.coverage is None and not ledger.count:
         return
     right = {
@@ -259,13 +268,13 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
 
 
 def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:
-    """What coverage says, as far as the ledger knows it: not whether the node agreed."""
-    ledger = rebuilt.kept.ledger
+    """Compare the coverage with what the ledger knows; whether the node agreed it cannot know."""
+    ledger = rebuilt.pending.ledger
     right = {
         "receipts": ledger.count,
         "firstSlot": ledger.first_slot,
         "lastSlot": ledger.last_slot,
-        "observedFrom": store.show_time(rebuilt.kept.first_time),
+        "observedFrom": store.show_time(rebuilt.pending.first_time),
         "openingInventoryUnknown": sorted(ledger.openings),
     }
     for name, value in right.items():
@@ -276,6 +285,12 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
                 wallet.address,
                 field=f"coverage.{name}",
             )
+    yield from _check_state(wallet, told, rebuilt)
+
+
+def _check_state(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the state and the gaps of the coverage with the rebuilt ledger."""
+    ledger = rebuilt.pending.ledger
     if told["state"] not in ("none", "backfilling", "partial", "complete"):
         yield Difference(
             "wallet", f"is {told['state']!r:.40}", wallet.address, field="coverage.state"

@@ -1,4 +1,4 @@
-"""What an inspection finds: one Difference a sentence."""
+"""A Difference: one sentence about stored data that is not as it should be."""
 
 import zlib
 from dataclasses import dataclass
@@ -8,16 +8,14 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, zlib.
 
 @dataclass(frozen=True)
 class Difference:
-    """`where` says table, wallet, signature and field as far as they apply; `what` is the rest of
-    the sentence.
-    """
+    """Where stored data differs, as far as each field applies, and how (`what`)."""
 
     table: str
     what: str
     wallet: str | None = None
     signature: str | None = None
     field: str | None = None
-    # "look": nothing is lost, and what is described ends by itself
+    # "wrong", or "look" where nothing is lost and the difference goes away by itself.
     level: str = "wrong"
 
     def __str__(self) -> str:

@@ -88,6 +88,7 @@ def check_settings(config: Config) -> Iterator[Finding]:
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
+    """Can this user write to DATA_DIR, and nobody else read it?"""
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield wrong(
@@ -106,6 +107,7 @@ def _is_open(path: Path) -> bool:
 
 
 def check_disk(config: Config) -> Iterator[Finding]:
+    """Is there room for a backup beside the database?"""
     free, size = (
         shutil.disk_usage(config.data_dir).free,
         sum(path.stat().st_size for path in config.data_dir.glob("app.db*")),
@@ -124,6 +126,7 @@ def check_disk(config: Config) -> Iterator[Finding]:
 
 
 def check_files(config: Config) -> Iterator[Finding]:
+    """Check what lies in DATA_DIR: files that others can read, leftovers, missing counterparts."""
     files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
     opened = [path.name for path in files if _is_open(path)]
     if opened and _is_open(config.data_dir):
@@ -131,30 +134,33 @@ def check_files(config: Config) -> Iterator[Finding]:
             f"other users of this machine can read {', '.join(opened)}",
             f"chmod 600 {config.data_dir}/*",
         )
-    partials = backups.list_partials(config.data_dir)
-    for path in files:
-        if path in partials:
-            yield look(
-                f"{path} ({path.stat().st_size / 1e6:.1f} MB) is what a killed copy left",
-                "the next start removes it",
-            )
-        elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
-            kind = next(
-                (kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)),
-                "a file Candor does not know",
-            )
-            yield look(
-                f"{path} ({path.stat().st_size / 1e6:.1f} MB) is {kind}",
-                "delete it when you are sure that you do not need it",
-            )
+    yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
             "app.db-wal lies there without its app.db",
             "put the app.db it belongs to back beside it, or restore a backup with --replace",
         )
+    yield from _check_key_file(config)
+
+
+def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
+    partials = backups.list_partials(config.data_dir)
+    for path in files:
+        size = f"{path.stat().st_size / 1e6:.1f} MB"
+        if path in partials:
+            yield look(f"{path} ({size}) is what a killed copy left", "the next start removes it")
+        elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
+            kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
+            yield look(
+                f"{path} ({size}) is {kinds[0] if kinds else 'a file Candor does not know'}",
+                "delete it when you are sure that you do not need it",
+            )
+
+
+def _check_key_file(config: Config) -> Iterator[Finding]:
     key = config.data_dir / "secret_key"
     if (
-        key in files
+        key.is_file()
         and not config.secret_key
         and os.access(key, os.R_OK)
         and len(key.read_text().strip()) < 32

@@ -1,15 +1,17 @@
-"""What the doctor says: findings, in sentences."""
+"""Findings of `app.py doctor`, in sentences."""
 
 import time
 from dataclasses import dataclass
 
-# a finalized block is some 15 s old
+# A clock may be behind the chain by so much: a finalized block is 15 s old.
 CLOCK_MS = 90_000
 
 
 @dataclass(frozen=True)
 class Finding:
-    # fine | look | wrong
+    """A sentence about the instance, and what to do about it."""
+
+    # fine | look (the operator should know) | wrong (something needs doing)
     level: str
     text: str
     advice: str = ""
@@ -28,4 +30,5 @@ def wrong(text: str, advice: str) -> Finding:
 
 
 def show_time(ms: int | None) -> str:
+    """Write UTC milliseconds for people; "never" for None."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000)) if ms else "never"

@@ -137,7 +137,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
 
 def _count_waiting(wallet: Any, rebuilt: Rebuilt) -> int:
     """Receipts that were stored and, for want of time or a server, not published yet."""
-    count: int = rebuilt.kept.ledger.count
+    count: int = rebuilt.pending.ledger.count
     with contextlib.suppress(*UNREADABLE):
         return max(0, count - int(orjson.loads(wallet.coverage)["receipts"]))
     return count if wallet.coverage is None else 0

@@ -1,4 +1,4 @@
-"""The folder of an instance: who uses it now, and being alone in it."""
+"""Who uses a DATA_DIR now; being alone in it."""
 
 import contextlib
 import fcntl
@@ -8,18 +8,19 @@ from typing import IO
 
 from storage import locks
 
-# of one SQLite database
+# Endings of the files of one SQLite database.
 SIDE_FILES = ("", "-wal", "-shm")
 
 
 class Refused(Exception):
-    """A sentence for the operator: what is in the way and what to do. Nothing was changed."""
+    """A command cannot be done: a sentence for the operator. Nothing was changed."""
 
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Nobody else may open the database of `data_dir` inside; Refused where somebody already may
-    (storage.locks).
+    """Hold DATA_DIR alone inside: no other process can open its database.
+
+    Refused where one already has (storage.locks).
     """
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:
@@ -38,7 +39,7 @@ def is_in_use(data_dir: Path) -> bool:
 
 
 def lock_alone(file: IO[str]) -> bool:
-    """Take the lock of an open file, if nobody else holds it."""
+    """Lock an open file unless another process holds it; return whether it is locked now."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -1,4 +1,4 @@
-"""Posts against the trades that they name."""
+"""Check the verification of posts against the trades that they name."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from operate.readers import Reader
 
 
 class JudgedPost(NamedTuple):
-    """A post that names a signature, and how it was judged."""
+    """A post that names a signature, with its stored verification."""
 
     uid: str
     signature: str
@@ -30,12 +30,13 @@ JUDGED = ("status", "status_reason", "trade_id")
 
 
 def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> Iterator[Difference]:
-    """Each post that names a signature stands where its trade puts it; without a trade nothing is
-    verified.
+    """Report posts whose verification is not what their trade says.
+
+    Without a trade no post may be verified.
     """
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # made since the last publication
+            # Made since the last publication.
             continue
         trade = trades.get(post.signature)
         right = _judge(post, trade)
@@ -52,7 +53,7 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
 
 
 def _judge(post: JudgedPost, trade: NamedTrade | None) -> tuple[str, str | None, int | None]:
-    """The three columns of JUDGED as they have to be."""
+    """What the columns JUDGED have to hold."""
     if trade is not None:
         status, reason = judge(trade.kind, trade.flags, trade.mints, post.mint)
         return status, reason, trade.id

@@ -1,4 +1,4 @@
-"""Reading what is stored while others write: one moment of a database, a few rows at a time."""
+"""Read one moment of a database, a few rows at a time, while others write."""
 
 import contextlib
 import itertools
@@ -13,7 +13,7 @@ ROWS_AT_ONCE = 200
 
 
 class Reader(Protocol):
-    """A connection of its own, of either engine."""
+    """A connection of its own to either engine."""
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
 
@@ -23,11 +23,12 @@ class Reader(Protocol):
 
 
 def open_reader(config: Config) -> Reader:
+    """Open a Reader of the instance's database."""
     return ServerReader(config) if config.database_url else FileReader(config)
 
 
 class FileReader:
-    """Reads a SQLite file; inside `snapshot` one moment of it."""
+    """A Reader of a SQLite file; inside `snapshot` it sees one moment."""
 
     def __init__(self, config: Config) -> None:
         self._db = backups.open_reading(config.database_path)
@@ -48,7 +49,7 @@ class FileReader:
 
 
 class ServerReader:
-    """The same of a PostgreSQL server, by a connection of its own; rows come a few at a time."""
+    """A Reader of a PostgreSQL server, whose rows come a few at a time."""
 
     def __init__(self, config: Config) -> None:
         self._connection, self._names = storage.make_database(config).open(), itertools.count()
