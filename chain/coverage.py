@@ -1,10 +1,9 @@
-"""The order of a wallet's receipts and what may be said of how whole its history is; accounting.md
-section 4. Pure.
-"""
+"""The order of a wallet's receipts, and what may be said of how whole its history is. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 
 from chain.entries import Entry
 from chain.ledger import Ledger
@@ -22,11 +21,11 @@ def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = No
     `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
     signature, and its entries carry the flag `order_unresolved`.
     """
-    ordered, held = [], dict(seen or {})
-    for _, group in groupby(
-        sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature)), key=lambda e: e.slot
-    ):
-        group = list(group)
+    ordered: list[Entry] = []
+    held = dict(seen or {})
+    by_place = sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
+    for _, one_slot in groupby(by_place, key=attrgetter("slot")):
+        group = list(one_slot)
         if len(group) > 1 and any(e.tx_index is None for e in group):
             group = _order_by_balances(group, held)
         for entry in group:
@@ -68,7 +67,7 @@ def _search(
     """
     if not rest:
         return [list(path)]
-    orders = []
+    orders: list[list[Entry]] = []
     for n, entry in enumerate(rest):
         if _joins(entry, held) and len(orders) < 2:
             orders += _search(rest[:n] + rest[n + 1 :], {**held, **_after(entry)}, (*path, entry))
@@ -107,8 +106,8 @@ class Progress:
     # of these, how many were asked for often without success, or refused
     stuck: int = 0
     # ((slot, why), ...)
-    refused: tuple = ()
-    unexplained: tuple = ()
+    refused: tuple[tuple[int, str], ...] = ()
+    unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     # More token accounts are known than are watched.
     accounts_capped: bool = False

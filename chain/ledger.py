@@ -5,14 +5,18 @@ A `Ledger` applies entries one after another; applying them again from the start
 ledger.
 """
 
-from bisect import insort
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
-from chain.kinds import TRADES
-from chain.lots import Booked, Gap, Lot, Opening, Seen, Slice, Totals, share
+from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
+from chain.lots import UNEXPLAINED, Booked, Gap, Lot, Opening, Seen, Slice, share
+from chain.reconciliation import Reconciliation, Totals
+
+# Raw changes by mint, all above 0.
+Amounts = dict[str, int]
 
 
 @dataclass
@@ -28,22 +32,18 @@ class Ledger:
     """
 
     backfilled: bool = True
-    untouched: dict = field(default_factory=dict)
-    expected: dict = field(default_factory=dict)
-    gap_starts: dict = field(default_factory=dict)
+    untouched: dict[str, Opening] = field(default_factory=dict)
+    expected: dict[str, Opening] = field(default_factory=dict)
+    gap_starts: dict[str | None, int] = field(default_factory=dict)
     # the same two, as these entries tell
-    found: dict = field(default_factory=dict)
-    found_gap_starts: dict = field(default_factory=dict)
-    # mint -> [Lot, ...] with something left, oldest first
-    lots: dict = field(default_factory=dict)
-    decimals: dict = field(default_factory=dict)
-    # escrow token account -> [Slice, ...]
-    escrows: dict = field(default_factory=dict)
+    found: dict[str, Opening] = field(default_factory=dict)
+    found_gap_starts: dict[str | None, int] = field(default_factory=dict)
+    inventory: Inventory = field(default_factory=Inventory)
     # own address -> Seen
-    seen: dict = field(default_factory=dict)
-    gaps: list = field(default_factory=list)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
     # mints with inventory older than what was observed
-    openings: set = field(default_factory=set)
+    openings: set[str] = field(default_factory=set)
     # some own account held something before its first receipt
     opened: bool = False
     totals: Totals = field(default_factory=Totals)
@@ -55,23 +55,20 @@ class Ledger:
     _born: bool = False
     _broken_all: bool = False
     # mints whose history has an open gap
-    _broken: set = field(default_factory=set)
-    # mints of which something was booked
-    _moved: set = field(default_factory=set)
-    # mint -> slot in which lots of it were taken last
-    _taken: dict = field(default_factory=dict)
+    _broken: set[str] = field(default_factory=set)
     # something was found that what is booked already lacks
     _late: bool = False
     # of the last receipt in its slot
     _place: int = 0
-    _lots: int = 0
+    # known cost of lots that left in a gap before the current entry
+    _lost: int = 0
 
     def __post_init__(self) -> None:
         self.found |= self.untouched
         self.opened = self.opened or bool(self.untouched)
         self.openings |= {opening.mint for opening in self.untouched.values()}
         for opening in (self.untouched | self.expected).values():
-            self._lay(opening)
+            self.inventory.lay(opening)
 
     def restart(self) -> "Ledger":
         """An empty Ledger for the same entries, which knows what this one found out about the
@@ -101,194 +98,172 @@ class Ledger:
             )
         )
 
+    @property
+    def lots(self) -> dict[str, list[Lot]]:
+        """Mint -> lots with something left, oldest first."""
+        return self.inventory.lots
+
+    @property
+    def decimals(self) -> dict[str, int]:
+        return self.inventory.decimals
+
+    def positions(self) -> list[Position]:
+        """What is held now, by mint."""
+        return self.inventory.list_positions()
+
+    def reconcile(self) -> Reconciliation:
+        """What became of the wallet's money, so far."""
+        return self.totals.reconcile(self.inventory.sum_open_cost())
+
     # ---- one entry -------------------------------------------------------------------------------
     def apply(self, entry: Entry) -> Booked:
         """Book one entry; entries must come in chain order. Returns Booked."""
+        slot = entry.slot
         if self.first_slot is None:
-            self.first_slot = entry.slot
+            self.first_slot = slot
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
-        self._place = self._place + 1 if entry.slot == self.last_slot else 0
-        self.last_slot, self.count = entry.slot, self.count + 1
-        for mint, slot in self.gap_starts.items():
-            if slot < entry.slot:
+        self._place = self._place + 1 if slot == self.last_slot else 0
+        self.last_slot, self.count, self._lost = slot, self.count + 1, 0
+        for mint, begin in self.gap_starts.items():
+            if begin < slot:
                 self._mark_broken(mint)
         for balance in entry.balances:
             self._check_chain(entry, balance)
-        for mint, _, decimals in entry.tokens:
+        for mint, _, decimals in (*entry.tokens, *entry.beside_tokens):
             self.decimals[mint] = decimals
         booked = self._book(entry)
-        self._count_in(booked)
+        self.totals.add(booked)
         return booked
 
     def _book(self, entry: Entry) -> Booked:
-        rose = {m: c for m, c, _ in entry.tokens if c > 0}
-        fell = {m: -c for m, c, _ in entry.tokens if c < 0}
-        if entry.kind == "sell":
-            return self._book_sale(entry, *fell.popitem(), rose)
-        if entry.kind == "swap":
-            return self._book_swap(entry, fell, rose)
-        if entry.kind == "buy":
-            self._put(entry.mint, entry.signature, rose.pop(entry.mint), -entry.sol)
-        elif entry.kind.startswith("order_"):
-            return self._book_order(entry, fell, rose)
-        elif entry.kind == "failed":
-            return Booked(entry, entry.flags)
-        for mint, amount in fell.items():
-            self._cut(mint, amount)
-        self._put_unknown(entry, rose)
-        return Booked(entry, entry.flags)
-
-    def _book_sale(self, entry: Entry, mint: str, amount: int, residues: dict[str, int]) -> Booked:
-        slices = self._cut(mint, amount)
-        self._put_unknown(entry, residues)
-        if not self.backfilled or self._broken_all or mint in self._broken:
-            return Booked(entry, _flags(entry, "incomplete_history"), "unmatched", unmatched=amount)
-        flags = _flags(
-            entry,
-            *(["opening_inventory_unknown"] if any(s.lot.origin is None for s in slices) else []),
-        )
-        lots = tuple((s.lot.origin, s.amount, s.cost) for s in slices)
-        known = [
-            (s, p)
-            for s, p in zip(slices, share(entry.sol, [s.amount for s in slices]), strict=False)
-            if s.cost is not None
-        ]
-        if not known:
-            return Booked(entry, flags, "unmatched", unmatched=amount, lots=lots)
-        matched, proceeds, cost = (
-            sum(s.amount for s, _ in known),
-            sum(p for _, p in known),
-            sum(s.cost for s, _ in known),
-        )
-        return Booked(
-            entry,
-            flags,
-            "matched" if matched == amount else "partial",
-            proceeds - cost,
-            proceeds,
-            cost,
-            matched,
-            amount - matched,
-            lots,
-        )
-
-    def _book_swap(self, entry: Entry, fell: dict[str, int], rose: dict[str, int]) -> Booked:
-        ((given_mint, given),) = fell.items()
-        slices = self._cut(given_mint, given)
-        if given_mint in self._broken:
-            # the cost it carries over may be another lot's
-            self._broken.add(entry.mint)
-        carried = self._carry(entry, entry.mint, slices, rose.pop(entry.mint), -entry.sol)
-        self._put_unknown(entry, rose)
-        return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
-
-    def _carry(self, entry: Entry, mint: str, slices: list[Slice], amount: int, spent: int) -> bool:
-        """Lots of `mint` that carry the cost of the slices given for them, and their share of the
-        SOL spent.
+        """Book the trade, and what passed beside its venue: what arrived before it, what left after
+        it.
         """
-        groups, whole = [[]], sum(s.amount for s in slices)
-        for one in slices:
-            groups[-1].append(one)
-            if amount * sum(s.amount for s in groups[-1]) // whole:
-                # enough for a unit; else it joins the next
-                groups.append([])
-        groups = [g for g in groups if g]
-        if len(groups) > 1 and not amount * sum(s.amount for s in groups[-1]) // whole:
-            groups[-2:] = [groups[-2] + groups[-1]]
-        sizes = [sum(s.amount for s in group) for group in groups]
-        carried = False
-        for group, got, part in zip(
-            groups, share(amount, sizes), share(spent, sizes), strict=False
-        ):
-            cost = None if any(s.cost is None for s in group) else sum(s.cost for s in group) + part
-            carried = carried or cost is not None
-            self._put(mint, entry.signature, got, cost)
-        return carried
+        arrived, left = _split(entry.beside_tokens)
+        self._put_unknown(entry, arrived)
+        booked = self._book_venue(entry, *_split(entry.venue_tokens))
+        lost = self._lost + self._drop(left)
+        return replace(booked, cost_left=booked.cost_left + lost) if lost else booked
+
+    def _book_venue(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
+        if entry.kind.startswith("order_"):
+            return self._book_order(entry, rose, fell)
+        if entry.kind == "failed":
+            return Booked(entry, entry.flags)
+        if UNEXPLAINED in entry.flags:
+            return self._book_rest(entry, rose, fell, other=entry.venue_sol)
+        if entry.kind == "sell":
+            return self._book_sale(entry, rose, fell)
+        if entry.kind == "swap":
+            return self._book_swap(entry, rose, fell)
+        if entry.kind == "buy":
+            mint = _find_traded(entry, rose)
+            self._put(mint, entry.signature, rose.pop(mint), -entry.venue_sol)
+        return self._book_rest(entry, rose, fell)
+
+    def _book_rest(self, entry: Entry, rose: Amounts, fell: Amounts, other: int = 0) -> Booked:
+        """Without a price: what fell took its cost along, what rose has an unknown one."""
+        lost = self._drop(fell)
+        self._put_unknown(entry, rose)
+        return Booked(entry, entry.flags, cost_left=lost, other=other)
+
+    # ---- sales and swaps -------------------------------------------------------------------------
+    def _book_sale(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
+        mint = _find_traded(entry, fell)
+        amount = fell.pop(mint)
+        slices, portion = self._cut(mint, amount)
+        rest = self._book_rest(entry, rose, fell)
+        if not self.backfilled or self._broken_all or mint in self._broken:
+            return replace(
+                rest,
+                flags=_flags(entry, "incomplete_history"),
+                status="unmatched",
+                unmatched=amount,
+                other=entry.venue_sol - sum_known(slices),
+            )
+        self.inventory.average.sell(portion, entry.venue_sol)
+        opening = any(one.lot.origin is None for one in slices)
+        return replace(
+            _match(rest, slices, amount),
+            flags=_flags(entry, *["opening_inventory_unknown"] * opening),
+            lots=tuple((one.lot.origin, one.amount, one.cost) for one in slices),
+        )
+
+    def _book_swap(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
+        """Realize nothing: the lots of what came take over the cost of what was given."""
+        given, mint = _find_traded(entry, fell), _find_traded(entry, rose)
+        cut = self._cut(given, fell.pop(given))
+        if given in self._broken:
+            # the cost it carries over may be another lot's
+            self._broken.add(mint)
+        carried = self.inventory.carry(cut, mint, entry.signature, rose.pop(mint), -entry.venue_sol)
+        rest = self._book_rest(entry, rose, fell, other=-carried.spent_unknown)
+        return replace(
+            rest,
+            flags=_flags(entry, *["basis_carried"] * bool(carried.lots)),
+            cost_left=rest.cost_left + carried.cost_left,
+            carried=carried.lots,
+        )
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
-    def _book_order(self, entry: Entry, fell: dict[str, int], rose: dict[str, int]) -> Booked:
+    def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
+        lost = 0
         for mint, amount in fell.items():
-            slices, address = self._cut(mint, amount), _escrow_of(entry, mint)
+            cut, address = self._cut(mint, amount), _escrow_of(entry, mint)
             if entry.kind == "order_open" and address:
-                self.escrows.setdefault(address, []).extend(slices)
+                self.inventory.hold(address, cut)
+            else:
+                lost += sum_known(cut.slices)
         left = [
-            (mint, s)
+            self.inventory.release(address, mint, before - after, entry.slot)
             for address, mint, before, after in entry.others
-            if address in self.escrows
-            for s in self._release(address, before - after)
+            if address in self.inventory.escrows
         ]
-        self._taken |= {mint: entry.slot for mint, _ in left}
-        if entry.kind == "order_cancel":
-            self._put_back(left, rose)
-        elif entry.kind == "order_fill" and left and len(rose) == 1:
-            ((mint, amount),) = rose.items()
-            if self._broken & {given for given, _ in left}:
-                self._broken.add(mint)
-            carried = self._carry(entry, mint, [s for _, s in left], amount, 0)
-            return Booked(entry, _flags(entry, *(["basis_carried"] if carried else [])))
+        left = [one for one in left if one.slices]
+        if (
+            entry.kind == "order_fill"
+            and left
+            and len(rose) == 1
+            and UNEXPLAINED not in entry.flags
+        ):
+            return self._book_fill(entry, left, *rose.popitem(), lost)
+        for one in left:
+            room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
+            returned = min(room, sum(s.amount for s in one.slices))
+            lost += self.inventory.put_back(one, room)
+            if returned:
+                rose[one.mint] -= returned
         self._put_unknown(entry, rose)
-        return Booked(entry, entry.flags)
+        return Booked(entry, entry.flags, cost_left=lost)
 
-    def _release(self, address: str, quantity: int) -> list[Slice]:
-        """Slices that left an escrow, oldest first."""
-        kept, out = self.escrows.pop(address), []
-        for one in kept:
-            part = min(one.amount, max(0, quantity))
-            quantity -= part
-            first = None if one.cost is None else one.cost * part // one.amount
-            if part:
-                out.append(Slice(one.lot, part, first))
-            if part < one.amount:
-                rest = Slice(
-                    one.lot, one.amount - part, None if first is None else one.cost - first
-                )
-                self.escrows.setdefault(address, []).append(rest)
-        return out
-
-    def _put_back(self, slices: list[tuple[str, Slice]], rose: dict[str, int]) -> None:
-        """What comes back keeps its cost and its place in the queue; more than that is of unknown
-        cost.
-        """
-        for mint, one in slices:
-            # a withheld transfer fee does not come back
-            amount = min(one.amount, rose.get(mint, 0))
-            if amount:
-                cost = None if one.cost is None else one.cost * amount // one.amount
-                insort(
-                    self.lots.setdefault(mint, []),
-                    Lot(one.lot.number, one.lot.origin, amount, cost, amount, cost),
-                )
-                rose[mint] -= amount
+    def _book_fill(
+        self, entry: Entry, left: list[Released], mint: str, amount: int, lost: int
+    ) -> Booked:
+        """What an order brought takes over the cost of what left its escrow."""
+        if self._broken & {one.mint for one in left}:
+            self._broken.add(mint)
+        carried = self.inventory.carry(join_released(left), mint, entry.signature, amount, 0)
+        return Booked(
+            entry,
+            _flags(entry, *["basis_carried"] * bool(carried.lots)),
+            cost_left=lost + carried.cost_left,
+            carried=carried.lots,
+        )
 
     # ---- lots ------------------------------------------------------------------------------------
     def _put(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
-        self._moved.add(mint)
-        if amount:
-            self._lots += 1
-            self.lots.setdefault(mint, []).append(
-                Lot((1, self._lots), origin, amount, cost, amount, cost)
-            )
+        self.inventory.put(mint, origin, amount, cost)
 
-    def _put_unknown(self, entry: Entry, rose: dict[str, int]) -> None:
+    def _put_unknown(self, entry: Entry, rose: Amounts) -> None:
         for mint, amount in rose.items():
             self._put(mint, entry.signature, amount, None)
 
-    def _cut(self, mint: str, amount: int) -> list[Slice]:
-        """Slices of the oldest lots. More than there is cannot happen where the chain holds;
-        elsewhere it is of unknown origin.
-        """
-        lots, slices = self.lots.get(mint, []), []
-        self._moved.add(mint)
-        self._taken[mint] = self.last_slot or 0
-        while amount and lots:
-            part = min(lots[0].left, amount)
-            slices.append(lots[0].cut(part))
-            amount -= part
-            if not lots[0].left:
-                lots.pop(0)
-        if amount:
-            slices.append(Slice(Lot((0,), None, amount, None, 0, None), amount, None))
-        return slices
+    def _cut(self, mint: str, amount: int) -> Cut:
+        return self.inventory.cut(mint, amount, self.last_slot or 0)
+
+    def _drop(self, fell: Amounts) -> int:
+        """Take lots out without a sale; return the known cost in lamports that left with them."""
+        return sum(sum_known(self._cut(mint, amount).slices) for mint, amount in fell.items())
 
     # ---- the chain of balances -------------------------------------------------------------------
     def _check_chain(self, entry: Entry, balance: Balance) -> None:
@@ -297,12 +272,15 @@ class Ledger:
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
         )
+        self.totals.closing += balance.lamports_after - (last.lamports if last else 0)
         if last is None:
+            self.totals.opening += balance.lamports_before
             self.found.pop(balance.address, None)
             self._open(entry, balance)
             return
         if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
             return
+        self.totals.gaps += balance.lamports_before - last.lamports
         self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
         self._adjust(balance, balance.before - last.amount)
 
@@ -312,7 +290,8 @@ class Ledger:
         self.opened = True
         # the wallet's beginning was seen, this account's was not
         if self._born:
-            self._break(Gap(self.first_slot, entry.slot, "opening_balance"), balance.mint)
+            first = self.first_slot if self.first_slot is not None else entry.slot
+            self._break(Gap(first, entry.slot, "opening_balance"), balance.mint)
         if balance.before and balance.mint not in (None, WRAPPED_SOL):
             self._find(
                 balance.address,
@@ -331,15 +310,8 @@ class Ledger:
         self.openings.add(opening.mint)
         self.found[address] = opening
         if self.expected.get(address) != opening:
-            self._late = self._late or opening.mint in self._moved
-            self._lay(opening)
-
-    def _lay(self, opening: Opening) -> None:
-        self.decimals[opening.mint] = opening.decimals
-        insort(
-            self.lots.setdefault(opening.mint, []),
-            Lot(opening.rank, None, opening.amount, None, opening.amount, None),
-        )
+            self._late = self._late or opening.mint in self.inventory.moved
+            self.inventory.lay(opening)
 
     def _adjust(self, balance: Balance, more: int) -> None:
         """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
@@ -349,7 +321,7 @@ class Ledger:
         if more > 0:
             self._put(balance.mint, None, more, None)
         else:
-            self._cut(balance.mint, -more)
+            self._lost += self._drop({balance.mint: -more})
 
     def _break(self, gap: Gap, mint: str | None) -> None:
         """No sale after the beginning of a gap has a result, also where the gap shows only later,
@@ -361,7 +333,8 @@ class Ledger:
         begin = self.found_gap_starts[mint] = min(
             gap.from_slot, self.found_gap_starts.get(mint, gap.from_slot)
         )
-        taken = max(self._taken.values(), default=0) if mint is None else self._taken.get(mint, 0)
+        slots = self.inventory.taken
+        taken = max(slots.values(), default=0) if mint is None else slots.get(mint, 0)
         self._late = self._late or (taken > begin and self.gap_starts.get(mint, taken) > begin)
         self._mark_broken(mint)
 
@@ -371,41 +344,39 @@ class Ledger:
         else:
             self._broken.add(mint)
 
-    # ---- sums ------------------------------------------------------------------------------------
-    def _count_in(self, booked: Booked) -> None:
-        totals, entry = self.totals, booked.entry
-        if entry.kind == "failed":
-            totals.failed += 1
-            totals.failed_cost += entry.fee
-        elif entry.kind in TRADES:
-            totals.trades += 1
-            totals.volume += abs(entry.sol) if entry.kind != "swap" else 0
-        else:
-            totals.overhead += entry.fee
-        if booked.status == "not_applicable" or "incomplete_history" in booked.flags:
-            return
-        setattr(totals, booked.status, getattr(totals, booked.status) + 1)
-        totals.realized += booked.result or 0
-        totals.winning += (booked.result or 0) > 0
 
-    def positions(self) -> list[tuple[str, int, int, int | None, int]]:
-        """[(mint, raw amount, decimals, cost of the part whose cost is known or None, raw amount of
-        unknown cost), ...] by mint.
-        """
-        rows = []
-        for mint in sorted(m for m, lots in self.lots.items() if lots):
-            known = [lot for lot in self.lots[mint] if lot.cost is not None]
-            amount = sum(lot.left for lot in self.lots[mint])
-            rows.append(
-                (
-                    mint,
-                    amount,
-                    self.decimals[mint],
-                    sum(lot.left_cost for lot in known) if known else None,
-                    amount - sum(lot.left for lot in known),
-                )
-            )
-        return rows
+def _split(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
+    """(what rose, what fell) of ((mint, raw change, decimals), ...)."""
+    changes = list(tokens)
+    return {m: c for m, c, _ in changes if c > 0}, {m: -c for m, c, _ in changes if c < 0}
+
+
+def _find_traded(entry: Entry, amounts: Amounts) -> str:
+    """The mint of one side of a trade: what is no residue."""
+    if entry.mint in amounts:
+        return entry.mint
+    return next(mint for mint in amounts if mint not in entry.residues)
+
+
+def _match(rest: Booked, slices: list[Slice], amount: int) -> Booked:
+    """Price a sale: proceeds are shared by quantity, and only lots of known cost have a result."""
+    proceeds = rest.entry.venue_sol
+    shares = share(proceeds, [one.amount for one in slices])
+    known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not None]
+    if not known:
+        return replace(rest, status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
+    matched, gross = sum(one.amount for one, _ in known), sum(part for _, part in known)
+    cost = sum_known(one for one, _ in known)
+    return replace(
+        rest,
+        status="matched" if matched == amount else "partial",
+        result=gross - cost,
+        proceeds=gross,
+        cost=cost,
+        matched=matched,
+        unmatched=amount - matched,
+        unmatched_proceeds=proceeds - gross,
+    )
 
 
 def _flags(entry: Entry, *more: str) -> tuple[str, ...]:

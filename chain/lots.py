@@ -1,8 +1,11 @@
-"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries,
-sums.
-"""
+"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries."""
 
 from dataclasses import dataclass
+
+from chain.entries import Entry
+
+# The flag of a trade of which nobody can say that its value came from the venue: it has no price.
+UNEXPLAINED = "value_unexplained"
 
 # above every slot: the rank of an account that was never seen
 UNSEEN_SLOT = 2**63
@@ -17,7 +20,7 @@ class Lot:
     (1, n) the n-th that was booked.
     """
 
-    number: tuple
+    number: tuple[int | str, ...]
     origin: str | None
     amount: int
     cost: int | None
@@ -32,7 +35,7 @@ class Lot:
         what is left.
         """
         self.left -= quantity
-        if self.cost is None:
+        if self.cost is None or self.left_cost is None:
             return Slice(self, quantity, None)
         cost = self.cost * quantity // self.amount if self.left else self.left_cost
         self.left_cost -= cost
@@ -55,7 +58,7 @@ class Opening:
     receipt touches comes after all that one does.
     """
 
-    rank: tuple
+    rank: tuple[int | str, ...]
     mint: str
     amount: int
     decimals: int
@@ -79,35 +82,33 @@ class Gap:
 
 @dataclass(frozen=True)
 class Booked:
-    """What the ledger made of one entry. `status`: matched | partial | unmatched | not_applicable;
-    amounts None where unknown.
+    """What the ledger made of one entry; lamports or raw units, None where unknown.
 
-    `lots`: ((origin signature or None, raw amount, lamports or None), ...) a sale took.
+    `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
+    raw amount, lamports or None), ...) a sale took. `unmatched_proceeds`: what it brought for lots
+    of unknown cost. `cost_left`: known cost of lots that left without a sale. `other`: lamports of
+    a trade that went into no cost, proceeds or result. `carried`: lots that took over the cost of
+    what was given for them.
     """
 
-    entry: object
-    flags: tuple = ()
+    entry: Entry
+    flags: tuple[str, ...] = ()
     status: str = "not_applicable"
     result: int | None = None
     proceeds: int | None = None
     cost: int | None = None
     matched: int = 0
     unmatched: int = 0
-    lots: tuple = ()
+    lots: tuple[tuple[str | None, int, int | None], ...] = ()
+    unmatched_proceeds: int = 0
+    cost_left: int = 0
+    other: int = 0
+    carried: int = 0
 
-
-@dataclass
-class Totals:
-    realized: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    volume: int = 0
-    trades: int = 0
-    failed: int = 0
-    failed_cost: int = 0
-    overhead: int = 0
+    @property
+    def counts(self) -> bool:
+        """Is it in totals and counts? A trade whose value is unexplained is in none."""
+        return UNEXPLAINED not in self.flags
 
 
 @dataclass(frozen=True, slots=True)

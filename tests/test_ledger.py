@@ -1,5 +1,5 @@
-"""First in, first out: a small ledger for each rule of accounting.md section 3, the oracle's
-ledgers of real receipts, and what must always hold.
+"""First in, first out: a small ledger for each rule of docs/results.md, the oracle's ledgers of
+real receipts, and what must always hold.
 
 The small ledgers tell their arithmetic. `10@100` is ten units that cost 100 lamports together, `@?`
 a cost that nobody observed.
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from chain.coverage import order_entries
 from chain.effects import Balance
 from chain.entries import Entry, read_entry
+from chain.inventory import Inventory
 from chain.ledger import Ledger
 from chain.lots import Gap, Opening
 from chain.programs import table
@@ -41,13 +42,33 @@ class Teller:
         if not lamports:
             self.write("native_transfer", sol=10**12)
 
-    def write(self, kind, sol=0, fee=0, changes=(), mint=None, orders=(), residues=()):
-        """Book one entry. `changes`: (mint, raw change)...; `orders`: (escrow, mint, raw
-        change)...
+    def write(
+        self,
+        kind,
+        sol=0,
+        fee=0,
+        changes=(),
+        mint=None,
+        orders=(),
+        residues=(),
+        tip=0,
+        beside_sol=0,
+        beside=(),
+        sponsored=0,
+        flags=(),
+    ):
+        """Book one entry. `changes`: (mint, raw change)... through the venue; `beside` likewise,
+        what passed beside it; `sol` through the venue, `beside_sol` beside it; `orders`: (escrow,
+        mint, raw change)...
         """
         self.slot += 10
-        balances = [Balance("ada", None, 9, 0, 0, self.lamports, self.lamports + sol)]
-        for name, change in changes:
+        whole = Counter()
+        for name, change in (*changes, *beside):
+            whole[name] += change
+        rent = RENT * len(whole.keys() - self.opened)
+        paid = sol + beside_sol + sponsored - rent
+        balances = [Balance("ada", None, 9, 0, 0, self.lamports, self.lamports + paid)]
+        for name, change in whole.items():
             before = self.held.get(name, 0)
             balances.append(
                 Balance(
@@ -62,7 +83,7 @@ class Teller:
             )
             self.held[name] = before + change
             self.opened.add(name)
-        self.lamports += sol
+        self.lamports += paid
         others = []
         for escrow, name, change in orders:
             others.append((escrow, name, self.escrow[escrow], self.escrow[escrow] + change))
@@ -75,15 +96,18 @@ class Teller:
             kind=kind,
             venue=None,
             mint=mint,
-            flags=(),
+            flags=tuple(flags),
             residues=tuple(residues),
-            sol=sol,
+            sol=sol + beside_sol,
             fee=fee,
-            tip=0,
-            rent=0,
-            tokens=tuple((mint_of(name), change, 0) for name, change in sorted(changes)),
+            tip=tip,
+            rent=rent,
+            tokens=tuple((mint_of(name), change, 0) for name, change in sorted(whole.items())),
             balances=tuple(balances),
             others=tuple(others),
+            sponsored=sponsored,
+            beside_sol=beside_sol,
+            beside_tokens=tuple((mint_of(name), change, 0) for name, change in sorted(beside)),
         )
         self.entries.append(entry)
         self.last = self.ledger.apply(entry)
@@ -322,7 +346,10 @@ def test_an_opened_order_is_no_sale():
     """15 of 10@100 10@200 lie in escrow: 10@100 and 5@100; what is left is 5@100."""
     t = order("A", 15)
     assert t.lots("A") == "5@100" and t.last.status == "not_applicable"
-    assert [(s.amount, s.cost) for s in t.ledger.escrows["e"]] == [(10, 100), (5, 100)]
+    assert [(s.amount, s.cost) for s in t.ledger.inventory.escrows["e"].slices] == [
+        (10, 100),
+        (5, 100),
+    ]
 
 
 def test_a_cancelled_order_puts_its_lots_back_in_their_place():
@@ -330,7 +357,7 @@ def test_a_cancelled_order_puts_its_lots_back_in_their_place():
     (40).
     """
     t = order("A", 15).write("order_cancel", changes=[("A", 15)], orders=[("e", "A", -15)])
-    assert t.lots("A") == "10@100 5@100 5@100" and not t.ledger.escrows.get("e")
+    assert t.lots("A") == "10@100 5@100 5@100" and not t.ledger.inventory.escrows
     assert t.sell("A", 12, 360).sale == ("matched", 220, 360, 140)
 
 
@@ -338,7 +365,7 @@ def test_a_fill_carries_over_what_left_the_escrow():
     """12 of the 15 leave it for 24 B: 10@100 and 2 of 5@100 (40). 24 * 10 // 12 = 20 and 4."""
     t = order("A", 15).write("order_fill", changes=[("B", 24)], orders=[("e", "A", -12)])
     assert t.lots("B") == "20@100 4@40" and t.last.flags == ("basis_carried",)
-    assert [(s.amount, s.cost) for s in t.ledger.escrows["e"]] == [(3, 60)]
+    assert [(s.amount, s.cost) for s in t.ledger.inventory.escrows["e"].slices] == [(3, 60)]
 
 
 def test_a_fill_in_parts_and_a_cancel_of_the_rest_lose_nothing():
@@ -347,7 +374,7 @@ def test_a_fill_in_parts_and_a_cancel_of_the_rest_lose_nothing():
         t.write("order_fill", changes=[("B", got)], orders=[("e", "A", -raw)])
     t.write("order_cancel", changes=[("A", 4)], orders=[("e", "A", -4)])
     known = sum(lot.left_cost for lots in t.ledger.lots.values() for lot in lots)
-    assert known == 300 and not t.ledger.escrows.get("e")
+    assert known == 300 and not t.ledger.inventory.escrows
 
 
 def test_a_cancel_gives_each_mint_its_own_lots():
@@ -683,7 +710,7 @@ class Pile:
 
 
 class Oracle:
-    """The rules of accounting.md section 3 told once more, in fractions rounded where the page
+    """The rules of docs/results.md told once more, in fractions rounded where the page
     rounds; it shares nothing with the ledger.
     """
 
@@ -854,23 +881,23 @@ class Merged:
         )
 
 
-class Weighed(Ledger):
-    """A Ledger whose every arrival and departure is put on a scale."""
+class Weighed(Inventory):
+    """An Inventory whose every arrival and departure is put on a scale."""
 
     def __init__(self):
         super().__init__()
         self.came, self.went = Counter(), Counter()
 
-    def _put(self, mint, origin, amount, cost):
+    def _append(self, mint, origin, amount, cost):
         self.came[mint, "raw"] += amount
         self.came["cost"] += cost or 0
-        super()._put(mint, origin, amount, cost)
+        super()._append(mint, origin, amount, cost)
 
-    def _cut(self, mint, amount):
-        slices = super()._cut(mint, amount)
-        self.went[mint, "raw"] += sum(s.amount for s in slices)
-        self.went["cost"] += sum(s.cost or 0 for s in slices)
-        return slices
+    def cut(self, mint, amount, slot):
+        cut = super().cut(mint, amount, slot)
+        self.went[mint, "raw"] += sum(s.amount for s in cut.slices)
+        self.went["cost"] += sum(s.cost or 0 for s in cut.slices)
+        return cut
 
 
 @settings(max_examples=300, deadline=None)
@@ -879,16 +906,16 @@ def test_quantity_and_cost_are_conserved(steps):
     """Section 5: acquired = disposed + open, to the unit; cost in = cost out + cost open, to the
     lamport; open = the chain's balance.
     """
-    teller = Teller(Weighed())
+    teller = Teller(Ledger(inventory=Weighed()))
     for _ in play(steps, teller, Oracle()):
         pass
     ledger = teller.ledger
     for mint in "ABC":
         still = sum(lot.left for lot in ledger.lots.get(mint, []))
-        assert ledger.came[mint, "raw"] == ledger.went[
+        assert ledger.inventory.came[mint, "raw"] == ledger.inventory.went[
             mint, "raw"
         ] + still and still == teller.held.get(mint, 0)
-    assert ledger.came["cost"] == ledger.went["cost"] + sum(
+    assert ledger.inventory.came["cost"] == ledger.inventory.went["cost"] + sum(
         lot.left_cost or 0 for lots in ledger.lots.values() for lot in lots
     )
     assert all(0 <= lot.left <= lot.amount for lots in ledger.lots.values() for lot in lots)

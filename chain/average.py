@@ -1,0 +1,88 @@
+"""What sales earned by the average cost, beside first in, first out: for comparison with tools
+that count so. Pure; nothing ranks by it.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Portion(NamedTuple):
+    """Raw units of known cost, what they cost in lamports, and raw units of unknown cost."""
+
+    known: int
+    cost: int
+    unknown: int
+
+
+@dataclass(slots=True)
+class Pool:
+    """All that is held of a mint: what has a known cost shares one average."""
+
+    known: int = 0
+    cost: int = 0
+    unknown: int = 0
+
+    def add(self, portion: Portion) -> None:
+        self.known += portion.known
+        self.cost += portion.cost
+        self.unknown += portion.unknown
+
+    def take(self, amount: int) -> Portion:
+        """Take from both parts by their share; more than there is, is of unknown cost."""
+        held = self.known + self.unknown
+        here = min(amount, held)
+        unknown = here * self.unknown // held if held else 0
+        known = here - unknown
+        cost = self.cost * known // self.known if known < self.known else self.cost
+        self.known, self.cost, self.unknown = (
+            self.known - known,
+            self.cost - cost,
+            self.unknown - unknown,
+        )
+        return Portion(known, cost, unknown + amount - here)
+
+
+@dataclass
+class AverageCost:
+    """`realized` in lamports; `matched`: sales whose cost is known but for dust."""
+
+    realized: int = 0
+    matched: int = 0
+    pools: dict[str, Pool] = field(default_factory=dict)
+
+    def add(self, mint: str, amount: int, cost: int | None) -> None:
+        """Take in raw units at a cost, or at an unknown one (None)."""
+        known = cost is not None
+        self._pool(mint).add(Portion(amount * known, cost or 0, amount * (not known)))
+
+    def take(self, mint: str, amount: int) -> Portion:
+        return self._pool(mint).take(amount)
+
+    def sell(self, sold: Portion, proceeds: int) -> None:
+        """Count a sale; proceeds in lamports are shared by quantity."""
+        if sold.known:
+            self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
+            self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
+
+    def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
+        """Exchange a portion for an amount of another mint, which takes over its cost and what was
+        spent beside, by share.
+        """
+        whole = given.known + given.unknown
+        unknown = amount * given.unknown // whole
+        cost = given.cost + spent * given.known // whole if given.known else 0
+        self._pool(mint).add(Portion(amount - unknown, cost, unknown))
+
+    def put_back(self, mint: str, portion: Portion) -> None:
+        """Take in again what was taken before."""
+        self._pool(mint).add(portion)
+
+    def _pool(self, mint: str) -> Pool:
+        return self.pools.setdefault(mint, Pool())
+
+
+def is_dust(unknown: int, amount: int) -> bool:
+    """Is this less than a thousandth of a sale? A stranger's dust takes the word "matched" from
+    nobody.
+    """
+    return unknown * 1000 < amount

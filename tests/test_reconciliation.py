@@ -1,0 +1,405 @@
+"""Books that close to the lamport: what became of a wallet's money, item by item, against small
+ledgers worked out by hand, an oracle written apart, the recorded history and every real receipt.
+"""
+
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from math import floor
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_ledger import FEE, Teller, fold
+from test_receipts import read_truth
+
+from chain.coverage import order_entries
+from chain.entries import read_entry
+from chain.ledger import Ledger
+from chain.programs import table
+from chain.receipts import parse_receipt
+
+BEGIN = 10**12
+UNEXPLAINED = ("value_unexplained",)
+
+
+def items(teller):
+    """What is not zero of a reconciliation, without the balances."""
+    told = teller.ledger.reconcile()._asdict()
+    return {name: n for name, n in told.items() if n and name not in ("opening", "closing")}
+
+
+def closes(teller):
+    assert teller.ledger.reconcile().difference == 0
+    return items(teller)
+
+
+# ---- small ledgers -------------------------------------------------------------------------------
+def test_a_sale_and_what_is_left():
+    """10@100, 4 sold for 60: result 60 - 40; 6@60 are left. The wallet got 10^12 to begin with."""
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60)
+    assert closes(t) == {"received": BEGIN, "realized": 20, "open_cost": 60}
+
+
+def test_balances_before_the_first_and_after_the_last_transaction():
+    told = Teller(lamports=500).buy("A", 10, 100).ledger.reconcile()
+    # A's account is opened with rent that the wallet pays: it stays the wallet's own
+    assert (told.opening, told.closing, told.open_cost, told.difference) == (500, 400, 100, 0)
+
+
+def test_proceeds_of_what_has_no_known_cost():
+    """10@? 10@100, 15 sold for 30: 20 for those of unknown cost; 10 - 50 for 5@50."""
+    t = Teller().gain("A", 10).buy("A", 10, 100).sell("A", 15, 30)
+    want = {"unmatched_proceeds": 20, "realized": 10 - 50, "open_cost": 50}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_what_leaves_without_a_sale_leaves_its_cost():
+    t = Teller().buy("A", 10, 100).lose("A", 4).lose("A", 1, "liquidity")
+    want = {"cost_left": 40 + 10, "cost_left_receipts": 2, "open_cost": 50, "overhead": 2 * FEE}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_what_a_swap_spends_on_lots_of_unknown_cost():
+    """5@? 5@50 for 20 B and 7 lamports: 10@? and 10@54, for 7 * 5 // 10 = 3 go with the first."""
+    t = Teller().gain("A", 5).buy("A", 5, 50).swap("A", 10, "B", 20, 7)
+    assert t.lots("B") == "10@? 10@54" and t.last.carried == 1
+    assert closes(t) == {"received": BEGIN, "open_cost": 54, "other": -3}
+
+
+def test_known_cost_that_a_lot_of_unknown_cost_swallows_is_cost_left():
+    t = Teller().gain("A", 1).buy("A", 9, 90).swap("A", 10, "B", 5)
+    want = {"cost_left": 90, "cost_left_receipts": 1}
+    assert t.lots("B") == "5@?" and closes(t) == {"received": BEGIN, **want}
+
+
+def test_failed_transactions_and_overhead():
+    t = Teller().write("failed", -FEE, FEE).write("other", -FEE, FEE)
+    assert closes(t) == {"received": BEGIN, "failed_cost": FEE, "overhead": FEE}
+
+
+def test_sent_received_and_other_each_have_their_own_rule():
+    t = Teller().write("native_transfer", -70, FEE).write("lending", -300, FEE)
+    t.write("stake", 40, FEE).write("account_open", -10, FEE)
+    want = {"sent": 65 + 5, "other": -295 + 45, "overhead": 4 * FEE}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_rent_that_others_paid_is_received():
+    t = Teller().write("transfer_in", 0, 0, [("A", 5)], sponsored=2_000)
+    assert closes(t) == {"received": BEGIN + 2_000} and t.ledger.totals.closing == BEGIN + 2_000
+
+
+def test_a_gift_beside_a_sale_is_received_and_no_proceeds():
+    t = Teller().buy("A", 10, 100).write("sell", 120, FEE, [("A", -10)], "A", beside_sol=10_000)
+    assert t.sale == ("matched", 20, 120, 100) and t.ledger.totals.volume == 100 + 120
+    assert closes(t) == {"received": BEGIN + 10_000, "realized": 20}
+
+
+def test_what_a_trade_pays_for_another_wallet_is_sent():
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside_sol=-40)
+    assert t.lots("A") == "10@100" and closes(t) == {
+        "received": BEGIN,
+        "sent": 40,
+        "open_cost": 100,
+    }
+
+
+def test_tokens_that_arrive_beside_a_trade_have_an_unknown_cost():
+    """They are there before the trade: a gift can be sold in the receipt that brings it."""
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", 3), ("B", 2)])
+    assert (t.lots("A"), t.lots("B")) == ("3@? 10@100", "2@?")
+    t = Teller().write("sell", 90, FEE, [("A", -3)], "A", beside=[("A", 3)])
+    assert t.sale == ("unmatched", None, None, None) and t.lots("A") == ""
+    assert closes(t) == {"received": BEGIN, "unmatched_proceeds": 90}
+
+
+def test_tokens_that_leave_beside_a_trade_leave_their_cost():
+    t = Teller().buy("A", 10, 100).write("sell", 60, FEE, [("A", -4)], "A", beside=[("A", -5)])
+    assert t.sale == ("matched", 20, 60, 40) and t.last.cost_left == 50
+    want = {"realized": 20, "cost_left": 50, "cost_left_receipts": 1, "open_cost": 10}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_a_trade_of_unexplained_value_has_no_price_and_counts_nowhere():
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=UNEXPLAINED)
+    assert t.lots("A") == "10@?" and closes(t) == {"received": BEGIN, "other": -100}
+    t = Teller().buy("A", 10, 100).write("sell", 900, FEE, [("A", -4)], "A", flags=UNEXPLAINED)
+    assert t.sale == ("not_applicable", None, None, None)
+    want = {"other": 900, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+    totals = t.ledger.totals
+    assert (totals.trades, totals.volume, totals.matched, totals.unmatched) == (1, 100, 0, 0)
+
+
+def test_a_swap_of_unexplained_value_carries_no_cost():
+    t = Teller().buy("A", 10, 100)
+    t.write("swap", -5, FEE, [("A", -4), ("B", 8)], "B", flags=UNEXPLAINED)
+    assert t.lots("B") == "8@?" and t.ledger.totals.carried == 0
+    want = {"other": -5, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_what_lies_in_escrow_still_costs_what_it_cost():
+    """10@100: 4 go into an order; a fill brings B for 3 of them, a cancel 1 back."""
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .write("order_open", -FEE, FEE, [("A", -4)], None, [("e", "A", 4)])
+    )
+    assert closes(t) == {"received": BEGIN, "open_cost": 100, "overhead": FEE}
+    t.write("order_fill", changes=[("B", 6)], orders=[("e", "A", -3)])
+    assert t.lots("B") == "6@30" and closes(t)["open_cost"] == 100
+    t.write("order_cancel", changes=[("A", 1)], orders=[("e", "A", -1)])
+    assert t.lots("A") == "6@60 1@10" and closes(t)["open_cost"] == 100
+
+
+def test_an_order_that_is_filled_for_lamports_has_no_result():
+    t = Teller().buy("A", 10, 100).write("order_open", 0, 0, [("A", -4)], None, [("e", "A", 4)])
+    t.write("order_fill", 70, orders=[("e", "A", -4)])
+    want = {"other": 70, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_the_difference_is_what_a_gap_moved():
+    t = Teller().buy("A", 10, 100).slip(lamports=-33).sell("A", 4, 60)
+    told = t.ledger.reconcile()
+    assert (told.difference, told.gaps, told.imbalance) == (-33, -33, 0)
+    # a sale after a gap has no result: its SOL less the cost that went with it
+    assert items(t) == {"received": BEGIN, "open_cost": 60, "other": 60 - 40, "gaps": -33}
+
+
+def test_lots_that_left_in_a_gap_left_their_cost():
+    t = Teller().buy("A", 10, 100).slip("A", -4).gain("A", 1)
+    want = {"cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want} and t.last.cost_left == 40
+
+
+def test_an_account_that_is_seen_late_opens_with_what_it_held():
+    """Its rent was there before; its tokens have an unknown cost."""
+    t = Teller(lamports=500, A=7).buy("B", 1, 100).sell("A", 7, 60)
+    told = t.ledger.reconcile()
+    assert (told.opening, told.unmatched_proceeds, told.difference) == (500 + 2_000, 60, 0)
+
+
+# ---- an oracle written apart ---------------------------------------------------------------------
+class Purse:
+    """The same rules told once more, one pile after another, in fractions."""
+
+    def __init__(self):
+        self.piles, self.money = [], Counter()
+
+    def put(self, mint, amount, cost):
+        if amount:
+            self.piles.append([mint, amount, cost, amount, cost])
+
+    def take(self, mint, amount):
+        out = []
+        for pile in self.piles:
+            piece = min(pile[3], amount) if pile[0] == mint else 0
+            if piece:
+                pile[3], amount = pile[3] - piece, amount - piece
+                cost = None
+                if pile[2] is not None:
+                    cost = floor(Fraction(pile[2] * piece, pile[1])) if pile[3] else pile[4]
+                    pile[4] -= cost
+                out.append((piece, cost))
+        assert not amount
+        return out
+
+    def leave(self, mint, amount):
+        cost = sum(c or 0 for _, c in self.take(mint, amount))
+        self.left += cost
+
+    def apply(self, step):
+        verb, sol, fee, changes, beside_sol, beside, sponsored = step
+        self.left = 0
+        m = self.money
+        m["received"] += sponsored + max(0, beside_sol)
+        m["sent"] += max(0, -beside_sol)
+        for mint, n in beside:
+            self.put(mint, max(0, n), None)
+        self.move(verb, sol, fee, dict(changes))
+        for mint, n in beside:
+            if n < 0:
+                self.leave(mint, -n)
+        m["cost_left"] += self.left
+        m["cost_left_receipts"] += bool(self.left)
+
+    def move(self, verb, sol, fee, changes):
+        m = self.money
+        if verb == "buy":
+            ((mint, n),) = changes.items()
+            self.put(mint, n, -sol)
+        elif verb == "sell":
+            ((mint, n),) = changes.items()
+            rest, parts = sol, self.take(mint, -n)
+            for place, (piece, cost) in enumerate(parts):
+                gross = rest if place == len(parts) - 1 else floor(Fraction(sol * piece, -n))
+                rest -= gross
+                m["unmatched_proceeds" if cost is None else "realized"] += gross - (cost or 0)
+        elif verb == "swap":
+            (given, n), (mint, got) = sorted(changes.items(), key=lambda one: one[1])
+            parts, rest, spent = self.take(given, -n), got, -sol
+            for place, (piece, cost) in enumerate(parts):
+                last = place == len(parts) - 1
+                part = rest if last else floor(Fraction(got * piece, -n))
+                paid = spent if last else floor(Fraction(-sol * piece, -n))
+                rest, spent = rest - part, spent - paid
+                self.put(mint, part, None if cost is None else cost + paid)
+                m["other"] -= paid if cost is None else 0
+        else:
+            self.unpriced(verb, sol, fee, changes)
+
+    def unpriced(self, verb, sol, fee, changes):
+        m = self.money
+        for mint, n in changes.items():
+            self.put(mint, max(0, n), None)
+            if n < 0:
+                self.leave(mint, -n)
+        if verb == "failed":
+            m["failed_cost"] += fee
+        elif verb == "unexplained":
+            m["other"] += sol
+        else:
+            m["overhead"] += fee
+            rest = sol + fee
+            if verb == "lending":
+                m["other"] += rest
+            else:
+                m["received" if rest > 0 else "sent"] += abs(rest)
+
+    def told(self):
+        money = {name: n for name, n in self.money.items() if n}
+        left = sum(pile[4] or 0 for pile in self.piles)
+        return {**money, **({"open_cost": left} if left else {})}
+
+
+MINTS = st.sampled_from("ABC")
+RAW = st.integers(1, 50)
+SOL = st.integers(-(10**6), 10**6)
+VERBS = ["buy", "sell", "swap", "transfer_in", "transfer_out", "lending", "failed", "unexplained"]
+# a swap gives at least as many units as it took: every slice is worth one
+DRAWN = st.tuples(
+    st.sampled_from(VERBS),
+    st.tuples(MINTS, RAW),
+    st.tuples(MINTS, RAW),
+    SOL,
+    st.just(0) | SOL,
+    st.none() | st.tuples(MINTS, st.integers(-50, 50).filter(bool)),
+    st.sampled_from([0, 0, 2_000]),
+)
+
+
+def plan(teller, drawn):
+    """A step that the wallet can take with what it holds, or None."""
+    verb, (mint, raw), (other, more), sol, beside_sol, beside, sponsored = drawn
+    held = {name: n for name, n in teller.held.items() if n}
+    sign = -1 if verb in ("sell", "swap", "transfer_out") else 1
+    sign = -1 if verb in ("lending", "unexplained") and sol > 0 else sign
+    raw = min(raw, held.get(mint, 0)) if sign < 0 else raw
+    if not raw or (verb == "swap" and mint == other):
+        return None
+    changes = {mint: sign * raw} if verb != "failed" else {}
+    if verb == "swap":
+        changes[other], sol = raw + more, -(abs(sol) % 50)
+    if verb == "buy":
+        sol = -abs(sol) - 1
+    if verb == "failed":
+        sol, beside, beside_sol, sponsored = -FEE, None, 0, 0
+    moved = []
+    if beside:
+        name, n = beside
+        n = max(n, -held.get(name, 0) - min(0, changes.get(name, 0)))
+        moved = [(name, n)] if n else []
+    return verb, sol, FEE, sorted(changes.items()), beside_sol, moved, sponsored
+
+
+def tell(teller, step):
+    verb, sol, fee, changes, beside_sol, beside, sponsored = step
+    unexplained = verb == "unexplained"
+    kind = ("sell" if changes[0][1] < 0 else "buy") if unexplained else verb
+    mint = next((name for name, n in changes if n > 0 or kind == "sell"), None)
+    teller.write(
+        kind,
+        sol,
+        fee,
+        changes,
+        mint,
+        beside_sol=beside_sol,
+        beside=beside,
+        sponsored=sponsored,
+        flags=UNEXPLAINED if unexplained else (),
+    )
+
+
+def play(drawn):
+    teller, purse = Teller(lamports=10**15), Purse()
+    for one in drawn:
+        step = plan(teller, one)
+        if step:
+            tell(teller, step)
+            purse.apply(step)
+    return teller, purse
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(DRAWN, max_size=40))
+def test_every_item_is_the_oracles_and_the_books_close(drawn):
+    """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
+    ones: after each.
+    """
+    teller, purse = Teller(lamports=10**15), Purse()
+    for one in drawn:
+        step = plan(teller, one)
+        if step:
+            tell(teller, step)
+            purse.apply(step)
+            assert closes(teller) == purse.told()
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=st.lists(DRAWN, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
+def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
+    """Some transactions are never found: what the balances moved there, and nothing else, is the
+    difference.
+    """
+    entries = play(drawn)[0].entries
+    dice = random.Random(seed)
+    inside = entries[1:-1]
+    gone = {e.signature for e in dice.sample(inside, min(missing, len(inside)))}
+    found = [e for e in entries if e.signature not in gone]
+    ledger, booked = fold(found)
+    assert fold(order_entries(dice.sample(found, len(found)))) == (ledger, booked)
+    assert ledger.reconcile().imbalance == 0
+    if not ledger.gaps:
+        assert ledger.reconcile().difference == 0
+
+
+# ---- what really happened ------------------------------------------------------------------------
+def test_the_books_of_the_recorded_wallets_close(history):
+    programs = table([history["venue"]])
+    for encoding in ("json", "jsonParsed"):
+        receipts = [
+            parse_receipt({**one[encoding], "transactionIndex": one["index"]})
+            for one in history["transactions"]
+        ]
+        for wallet in history["wallets"]:
+            entries = [read_entry(r, wallet, programs) for r in receipts]
+            ledger, _ = fold(order_entries(e for e in entries if e.balances))
+            told = ledger.reconcile()
+            final = int(history["final"][wallet]["lamports"])
+            assert ledger.seen[wallet].lamports == final
+            assert told.closing == sum(seen.lamports for seen in ledger.seen.values())
+            assert (told.difference, told.gaps, told.imbalance) == (0, 0, 0)
+
+
+def test_every_real_receipt_closes_by_itself(receipts):
+    programs, closed = table(), 0
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        ledger = Ledger()
+        ledger.apply(read_entry(parse_receipt(raw), row["wallet"], programs))
+        assert (row["signature"], ledger.reconcile().difference) == (row["signature"], 0)
+        closed += 1
+    assert closed == 143
