@@ -1,12 +1,12 @@
-"""The shared scout: asks DexScreener and GeckoTerminal what is being discovered and what it costs,
-and the node what its mints allow.
+"""The market scout: asks DexScreener and GeckoTerminal for new tokens and prices, and the node for
+mint accounts.
 
-Only this job asks; everything else reads what it leaves in the tables Token and Snapshot. It asks
-outside transactions and stores each answer in one short write (market.store). An answer that cannot
-be used changes nothing but what health says.
+Only this job asks; everything else reads the tables Token and Snapshot. It asks outside
+transactions and stores each answer in one short write (market.store). An unusable answer changes
+nothing but health.
 
-A thousand tracked tokens are 34 calls of tokens/v1 a pass. What a limit does not allow is left to
-the next pass, longest unasked first.
+A thousand tracked tokens take 34 calls of tokens/v1 a pass. What a rate limit does not allow is
+left to the next pass, which begins with the tokens that have waited longest.
 """
 
 import time
@@ -28,38 +28,38 @@ from market.providers import (
     parse_pairs,
     parse_pools,
 )
-from market.rules import DAY
+from market.rules import DAY_MS
 from market.tables import Token
 from models import Job
 
-# getMultipleAccounts
+# A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
-# the time in ms
+# Gives the time in ms.
 Clock = Callable[[], int]
 
 
 @dataclass
 class Feed:
-    """One kind of question and how it last went. Times are ms."""
+    """One kind of request and how the last one went.
+
+    `pace`: None where it needs no limit of its own; `attempted_at`, `success_at`: ms; `dropped`:
+    unreadable rows of the last usable answer.
+    """
 
     label: str
-    # None: not limited by us
     pace: Pace | None = None
     attempted_at: int | None = None
     success_at: int | None = None
     error: str | None = None
-    # rows of its last usable answer that made no sense
     dropped: int = 0
 
     def take_turn(self) -> bool:
-        """May it be asked now? Then that is counted."""
+        """Count a request if one is allowed now; tell whether it is."""
         return self.pace is None or self.pace.take()
 
 
 class Scout:
-    """The job with what it remembers between ticks: a session, the paces, how each feed went. Used
-    by one thread at a time.
-    """
+    """The job and its state between ticks. Used by one thread at a time."""
 
     def __init__(
         self, config: Config, rpc: Rpc, monotonic: Callable[[], float] = time.monotonic
@@ -69,22 +69,23 @@ class Scout:
         self.dexscreener = config.dexscreener_url
         self.geckoterminal = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2"
         self.session, self.limits = open_session(), PROVIDER_LIMITS
-        # profiles and boosts share DexScreener's 60 a minute
+        # Profiles and boosts share DexScreener's limit of 60 a minute.
         lists = Pace(10, 50, monotonic)
         self.profiles = Feed("DexScreener profiles", lists)
         self.boosts = Feed("DexScreener boosts", lists)
         self.pools = Feed("GeckoTerminal new pools", Pace(5, 25, monotonic))
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic))
         self.safety = Feed("mint accounts")
-        # id of the last row of TradeMint that was seen
+        # The id of the last row of TradeMint that was read.
         self.trade_cursor = 0
-        self.remembers = False
+        self.is_restored = False
 
     def run_tick(self, now_ms: int) -> tuple[str | None, str]:
-        """Run one pass over all feeds; (problem or None, details for health as JSON text). Raises
-        only what the database raises.
+        """Ask all feeds once; return a problem or None, and details for health as JSON text.
+
+        Raises only what the database raises.
         """
-        self._remember()
+        self._restore_times()
         started = self.monotonic()
 
         def clock() -> int:
@@ -107,9 +108,9 @@ class Scout:
         return self._report()
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> None:
-        """Ask one feed, if its pace allows. After a failure the cache keeps what it had.
+        """Ask one feed if its pace allows. After a failure the tables keep what they had.
 
-        Rows that make no sense are dropped and counted; the feed has failed only where most are.
+        Unreadable rows are dropped and counted; the feed has failed only where most rows are.
         """
         if not feed.take_turn():
             return
@@ -118,8 +119,8 @@ class Scout:
             rows = read()
         except FetchError as error:
             feed.error = str(error)
-            if feed.pace is not None and error.wait is not None:
-                feed.pace.pause(error.wait)
+            if feed.pace is not None and error.wait_seconds is not None:
+                feed.pace.pause(error.wait_seconds)
             return
         feed.dropped = rows.unreadable
         if rows.is_nonsense:
@@ -151,7 +152,7 @@ class Scout:
         return rows
 
     def _read_prices(self, mints: list[str], clock: Clock) -> RowCount:
-        """Ask batch after batch until the pace says no; the attempt itself took the first turn."""
+        """Ask for batch after batch while the pace allows. _attempt took the turn of the first."""
         rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
             if at and not self.prices.take_turn():
@@ -164,14 +165,14 @@ class Scout:
             url = f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"
             quotes, rows = parse_pairs(self._fetch(url))
         except FetchError:
-            # Noted as asked: the others come first next time.
+            # They count as asked, so that the others come first next time.
             store.store_quotes({}, mints, clock())
             raise
         store.store_quotes({mint: quotes[mint] for mint in mints if mint in quotes}, mints, clock())
         return rows
 
     def _use_pools(self, pools: dict[str, Quote], started_at: int, clock: Clock) -> None:
-        """Store GeckoTerminal's prices where DexScreener gave none in this tick."""
+        """Store GeckoTerminal's prices of tokens that DexScreener did not price in this tick."""
         quoted = {
             mint
             for mint, token in store.find_tokens(pools).items()
@@ -181,7 +182,7 @@ class Scout:
             store.store_quotes(missing, (), clock())
 
     def _read_mints(self, clock: Clock) -> None:
-        """Read the accounts of mints that are due. After a failure the earlier findings stay."""
+        """Read the mint accounts that are due. After a failure the earlier results stay."""
         due, feed = store.list_unchecked(clock()), self.safety
         for at in range(0, len(due), ACCOUNTS_PER_CALL):
             tokens, feed.attempted_at = due[at : at + ACCOUNTS_PER_CALL], clock()
@@ -194,16 +195,18 @@ class Scout:
             feed.error, feed.success_at = None, clock()
 
     def _follow_trades(self, now_ms: int) -> None:
-        """Add the tokens that observed wallets moved, so that they get a name; those bought or sold
-        within a day are discoveries and get prices, too.
+        """Add the tokens that observed wallets moved, so that they get a name. Those bought or sold
+        within a day are discoveries, which get prices, too.
 
-        A rebuild of the ledger may reuse ids below the cursor. What is missed this way is seen
-        after the next start, which begins from the first row again.
+        A rebuild of a ledger may reuse ids below the cursor. Rows missed this way are read after
+        the next start, which begins with the first row again.
         """
         while rows := store.list_moved(self.trade_cursor):
             self.trade_cursor = rows[-1].id
             traded = [
-                row.mint for row in rows if row.side and (row.block_time or 0) * 1000 > now_ms - DAY
+                row.mint
+                for row in rows
+                if row.side and (row.block_time or 0) * 1000 > now_ms - DAY_MS
             ]
             store.store_discoveries(dict.fromkeys(traded, (None, None)), "wallets", now_ms)
             store.store_moved(dict.fromkeys(row.mint for row in rows))
@@ -218,7 +221,7 @@ class Scout:
         }
 
     def _report(self) -> tuple[str | None, str]:
-        """(problem or None, details for health as JSON text)."""
+        """Return a problem or None, and details for health as JSON text."""
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
         errors = [part["lastError"] for part in (discovery, safety) if part["lastError"]]
@@ -234,23 +237,25 @@ class Scout:
             }
         ).decode()
 
-    def _remember(self) -> None:
-        """At the first tick, read when each feed last went well before the restart."""
-        if self.remembers:
+    def _restore_times(self) -> None:
+        """At the first tick, read when each feed was last asked before the restart."""
+        if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
         details = orjson.loads(row.details) if row else {}
-        told = {"safety": details.get("safety"), **details.get("discovery", {}).get("feeds", {})}
+        stored = {"safety": details.get("safety"), **details.get("discovery", {}).get("feeds", {})}
         for name, feed in {"safety": self.safety, **self._feeds()}.items():
-            if told.get(name):
-                feed.attempted_at = told[name]["lastAttemptAt"]
-                feed.success_at = told[name]["lastSuccessAt"]
-        self.remembers = True
+            if stored.get(name):
+                feed.attempted_at = stored[name]["lastAttemptAt"]
+                feed.success_at = stored[name]["lastSuccessAt"]
+        self.is_restored = True
 
 
 def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
-    """Health of feeds together: {state, lastAttemptAt, lastSuccessAt, lastError, droppedRows}.
-    Times are ms. The last success is that of the feed longest without one.
+    """Make the health of feeds together: {state, lastAttemptAt, lastSuccessAt, lastError,
+    droppedRows}.
+
+    Times are ms. The last success is that of the feed that has been longest without one.
     """
     asked = [feed for feed in feeds if feed.attempted_at is not None]
     errors = [f"{feed.label}: {feed.error}" for feed in asked if feed.error]
@@ -265,7 +270,10 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """The node's values of these accounts, in order, None where it knows none. Raises RpcError."""
+    """Return the node's value of each account, in order, None for an unknown one.
+
+    Raises RpcError.
+    """
 
     def check(result: Any) -> list[dict[str, Any] | None]:
         values = result.get("value") if isinstance(result, dict) else None

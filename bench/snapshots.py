@@ -56,10 +56,10 @@ def main(arguments):
 
 def fill(tokens, days, interval):
     """Tokens as if tracked all the time, `days` of their snapshots up to END."""
-    chance, start = random.Random(1), END - int(days * rules.DAY)
+    chance, start = random.Random(1), END - int(days * rules.DAY_MS)
     Token.insert_many(
         [
-            {"mint": f"mint{n}", "tracked_at": start - rules.DAY, "quoted_at": END}
+            {"mint": f"mint{n}", "tracked_at": start - rules.DAY_MS, "quoted_at": END}
             for n in range(tokens)
         ]
     ).execute()
@@ -94,8 +94,8 @@ def measure_waiting(tokens):
     for label, work in (
         ("nothing else", lambda: time.sleep(2)),
         ("a tick's quotes", lambda: store_tick(tokens)),
-        ("one minute's thinning", lambda: store.prune(END + rules.MINUTE)),
-        ("an hour's backlog", lambda: store.prune(END + rules.HOUR)),
+        ("one minute's thinning", lambda: store.prune(END + rules.MINUTE_MS)),
+        ("an hour's backlog", lambda: store.prune(END + rules.HOUR_MS)),
     ):
         before, began = Snapshot.select().count(), time.perf_counter()
         waits = _write_during(work)

@@ -1,5 +1,5 @@
-"""HTTP answers within bounds: no redirects, nothing of the environment, a size cap and a deadline.
-The texts of errors never repeat a URL, a key or what came.
+"""HTTP requests within bounds: no redirects, no proxies of the environment, a size cap and a
+deadline. Texts of errors never repeat a URL, a key or an answer.
 """
 
 import json
@@ -16,15 +16,16 @@ import urllib3
 
 from config import VERSION
 
-# Seconds to keep quiet after a refusal; a longer wish is taken for a mistake.
+# A longer Retry-After is taken for a mistake.
 MAX_WAIT_SECONDS = 3600
-USUAL_WAIT_SECONDS = 30
+# After a refusal that gives no time.
+DEFAULT_WAIT_SECONDS = 30
 READ_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one answer. It can outlast `answer_seconds` by one read, `read_seconds` at most."""
+    """Bounds of one request. It may outlast `answer_seconds` by one read of `read_seconds`."""
 
     connect_seconds: float
     read_seconds: float
@@ -36,18 +37,19 @@ PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, m
 
 
 class FetchError(Exception):
-    """No usable answer; the text says why in words that follow a name ("answered HTTP 500").
-    `wait` are the seconds the other side asked for, if it did.
+    """No usable answer; the text follows a name ("answered HTTP 500").
+
+    `wait_seconds`: how long the service asked to be left alone, None if it did not.
     """
 
-    def __init__(self, text: str, wait: float | None = None) -> None:
+    def __init__(self, text: str, wait_seconds: float | None = None) -> None:
         super().__init__(text)
-        self.wait = wait
+        self.wait_seconds = wait_seconds
 
 
 class Pace:
-    """The limit of one group of questions: at most `burst` at once and `burst + refill` in any
-    minute; pauses when the provider asks for it.
+    """A rate limit: at most `burst` requests at once and `burst + refill` in any minute. It can be
+    paused.
     """
 
     def __init__(self, burst: int, refill: int, monotonic: Callable[[], float]) -> None:
@@ -57,7 +59,7 @@ class Pace:
         self.resume_at = 0.0
 
     def take(self) -> bool:
-        """May one question be asked now? Then it is counted."""
+        """Count a request if one is allowed now; tell whether it is."""
         now = self.monotonic()
         refilled = self.left + (now - self.since) * self.refill / 60
         self.left, self.since = min(self.burst, refilled), now
@@ -113,13 +115,15 @@ def fetch_json(
     body = fetch(session, "GET", url, limits, params=params)
     try:
         return json.loads(body, parse_float=Decimal, parse_constant=_refuse_constant)
-    # ArithmeticError: an exponent that no Decimal holds
+    # ArithmeticError: an exponent that does not fit a Decimal.
     except (ValueError, ArithmeticError, RecursionError):
         raise FetchError("sent something that is not JSON") from None
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
-    """The whole body. Each read returns what is there, so that a trickle meets the deadline."""
+    """Read the whole body. Each read returns what has arrived, so that even a trickle ends at the
+    deadline.
+    """
     chunks, size = [], 0
     while chunk := raw.read1(READ_BYTES, decode_content=True):
         chunks.append(chunk)
@@ -132,12 +136,12 @@ def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
 
 
 def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _read_wait(response: requests.Response) -> float | None:
-    """Seconds to keep quiet after this refusal (Retry-After in both its forms), None where the
-    refusal is not about too many questions.
+    """Return the seconds that a refusal asks to wait (Retry-After, in both its forms), None for an
+    answer that is not about too many requests.
     """
     if response.status_code not in (429, 503):
         return None
@@ -147,5 +151,5 @@ def _read_wait(response: requests.Response) -> float | None:
     try:
         until = parsedate_to_datetime(asked).timestamp()
     except ValueError:
-        return USUAL_WAIT_SECONDS
+        return DEFAULT_WAIT_SECONDS
     return min(max(0, until - time.time()), MAX_WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""DexScreener and GeckoTerminal, both without a key: their answers as exact values. Pure.
+"""Answers of DexScreener and GeckoTerminal as exact values. Pure. Neither needs a key.
 
 Shapes: docs.dexscreener.com/api/reference, apiguide.geckoterminal.com. Published limits:
 DexScreener token profiles and boosts 60 a minute, tokens/v1 300 a minute with up to 30 addresses a
@@ -18,15 +18,15 @@ from market.fetch import FetchError
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30
-# characters
+# In characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
-# a JSON value or a row of one, not looked at yet
+# A JSON value that was not checked yet.
 Unread = Any
 T = TypeVar("T")
 
 
 class RowCount(NamedTuple):
-    """How many rows of an answer could be read, even those of no interest, and how many not."""
+    """How many rows of an answer could be read, skipped ones included, and how many could not."""
 
     readable: int
     unreadable: int
@@ -36,14 +36,14 @@ class RowCount(NamedTuple):
 
     @property
     def is_nonsense(self) -> bool:
-        """More rows than not made no sense: that is the answer's fault, not a row's."""
+        """Tell whether most rows were unreadable: then the answer is at fault, not a row."""
         return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
 class Quote:
-    """What one answer says about one token. Amounts are exact decimal text, None where it says
-    nothing; symbol and name are hostile text.
+    """A provider's answer about one token. Amounts are exact decimal text, None where unknown;
+    symbol and name are hostile text; `pair_created_at` is ms.
     """
 
     mint: str
@@ -60,8 +60,9 @@ class Quote:
 
 
 def parse_amount(value: Unread) -> str | None:
-    """The exact decimal text of a JSON number, or of a number in a string; None for null. Raises
-    ValueError for anything else, NaN and endless digits too.
+    """Return the exact decimal text of a JSON number, or of a number in a string; None for null.
+
+    Raises ValueError for anything else, NaN and endless digits included.
     """
     if value is None:
         return None
@@ -79,8 +80,9 @@ def parse_amount(value: Unread) -> str | None:
 
 
 def parse_text(value: Unread, max_length: int) -> str | None:
-    """A name as plain text of at most `max_length` characters: none of the Unicode category C
-    (control, format, unassigned), single spaces; None if nothing is left.
+    """Return a name as plain text of at most `max_length` characters, None if nothing is left.
+
+    Spaces are single, and no character is of the Unicode category C (control, format, unassigned).
     """
     if not isinstance(value, str):
         return None
@@ -97,8 +99,8 @@ def _symbol_and_name(row: Unread) -> tuple[str | None, str | None]:
 
 
 def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list[T], RowCount]:
-    """(values, RowCount): what `parse` makes of each row, None left out. A row that makes no sense
-    is dropped by itself.
+    """Return what `parse` makes of each row, without None, and the RowCount. An unreadable row is
+    dropped by itself.
     """
     if not isinstance(rows, list):
         raise FetchError("sent an answer of an unexpected shape")
@@ -119,15 +121,15 @@ def _mint(text: Unread) -> str:
 
 
 def parse_list(value: Unread) -> tuple[list[str], RowCount]:
-    """Read DexScreener's profiles or boosts: (mints, RowCount); skip other chains."""
+    """Return the mints of DexScreener's profiles or boosts, without other chains."""
     return _parse_rows(
         value, lambda row: _mint(row["tokenAddress"]) if row["chainId"] == "solana" else None
     )
 
 
 def parse_pairs(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Read DexScreener's pairs, bare or under `pairs`: ({mint: Quote}, RowCount). Of several pairs
-    of a token the deepest one quoted in SOL counts.
+    """Return {mint: Quote} of DexScreener's pairs, bare or under `pairs`. Of several pairs of a
+    token the one quoted in SOL with the most liquidity counts.
     """
     rows = value["pairs"] or [] if isinstance(value, dict) and "pairs" in value else value
     quotes, rows_read = _parse_rows(rows, _parse_pair)
@@ -142,7 +144,7 @@ def _parse_pair(row: Unread) -> Quote | None:
     if row["chainId"] != "solana" or row["baseToken"]["address"] == WRAPPED_SOL:
         return None
     in_sol = row["quoteToken"]["address"] == WRAPPED_SOL
-    # absent for pump.fun's curves
+    # Absent for pump.fun's bonding curves.
     liquidity = row.get("liquidity") or {}
     price_sol = parse_amount(row.get("priceNative")) if in_sol else None
     price_usd = parse_amount(row.get("priceUsd"))
@@ -163,8 +165,8 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
-    """Read GeckoTerminal's pools: ({mint: Quote}, RowCount). It gives prices in SOL for all of
-    them, whatever they are quoted in.
+    """Return {mint: Quote} of GeckoTerminal's pools, which have a price in SOL whatever they are
+    quoted in.
     """
     if not isinstance(value, dict):
         raise FetchError("sent an answer of an unexpected shape")
@@ -202,7 +204,7 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _half_in_sol(reserve_usd: str | None, sol_usd: str | None) -> str | None:
-    """One side of a pool in SOL, derived: GeckoTerminal gives both sides together in USD."""
+    """Return one side of a pool in SOL: GeckoTerminal gives both sides together, in USD."""
     if reserve_usd is None or sol_usd is None or Decimal(sol_usd) <= 0:
         return None
     return format(Decimal(reserve_usd) / Decimal(sol_usd) / 2, ".9f")
@@ -213,10 +215,10 @@ def _ms(text: Unread) -> int | None:
 
 
 def _link(page: str, address: Unread) -> str | None:
-    """A link made here, never one that came in an answer."""
+    """Make a link from an address. A link that comes in an answer is never used."""
     return page + address if is_address(address) else None
 
 
 def _past(ms: Unread) -> int | None:
-    """A time a pair can have been created at, in ms; None for anything else."""
+    """Return ms that can be a pair's age, None for anything else."""
     return ms if type(ms) is int and 0 < ms < 2**53 else None

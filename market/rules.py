@@ -1,18 +1,18 @@
-"""What the scout decides of quotes, snapshots and tokens. Pure; times and spans are ms."""
+"""The scout's rules for quotes, snapshots and tokens. Pure; times and durations are ms."""
 
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
-# a factor between neighboring quotes; beyond it the newer one is marked absurd
-JUMP = 20
-# a discovery stays tracked for this long, whatever its volume
-PROBATION = 15 * MINUTE
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+# A price this many times the one before, or a fraction as small, is marked absurd.
+MAX_JUMP = 20
+# A discovery stays tracked for this long, whatever its volume.
+PROBATION_MS = 15 * MINUTE_MS
 
 
 class Priced(Protocol):
-    """A quote, or a token's row with its last one: decimal texts."""
+    """A quote, or a token with its last one. Prices are exact decimal text."""
 
     @property
     def price_sol(self) -> str | None: ...
@@ -22,7 +22,7 @@ class Priced(Protocol):
 
 
 class Tracked(Protocol):
-    """A token's row as far as it decides whether it stays tracked."""
+    """The columns of a token that decide whether it stays tracked."""
 
     id: int
     held: bool
@@ -34,8 +34,9 @@ Row = TypeVar("Row", bound=Tracked)
 
 
 def mark_absurd(quote: Priced, before: Priced) -> str | None:
-    """Why not to believe a price: `not_positive`, `jump` or None. The price itself is stored as it
-    came. `before` has the prices of the last quote.
+    """Tell why a price is hard to believe: `not_positive`, `jump` or None.
+
+    `before`: the last quote.
     """
     prices = [
         (Decimal(now), Decimal(then or 0))
@@ -44,38 +45,43 @@ def mark_absurd(quote: Priced, before: Priced) -> str | None:
     ]
     if any(now <= 0 for now, _ in prices):
         return "not_positive"
-    if any(then > 0 and not then / JUMP <= now <= then * JUMP for now, then in prices):
+    if any(then > 0 and not then / MAX_JUMP <= now <= then * MAX_JUMP for now, then in prices):
         return "jump"
     return None
 
 
 def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
-    """When a snapshot expires: the first of an hour after 30 days, the first of five minutes after
-    one, any other after two hours.
+    """Return when a snapshot expires: the first of an hour after 30 days, the first of five minutes
+    after one day, any other after two hours.
 
-    A token on probation leaves no long history behind: most discoveries do not outlive it.
-    `before`: when its last quote was taken, or None.
+    A token on probation keeps no long history: most discoveries do not outlive it. `before`: when
+    its last quote was taken, or None.
     """
 
-    def is_first_of(span: int) -> bool:
-        return before is None or before // span != taken_at // span
+    def is_first_of(interval: int) -> bool:
+        return before is None or before // interval != taken_at // interval
 
-    if taken_at - tracked_at < PROBATION:
-        return taken_at + 2 * HOUR
+    if taken_at - tracked_at < PROBATION_MS:
+        return taken_at + 2 * HOUR_MS
     return taken_at + (
-        30 * DAY if is_first_of(HOUR) else DAY if is_first_of(5 * MINUTE) else 2 * HOUR
+        30 * DAY_MS
+        if is_first_of(HOUR_MS)
+        else DAY_MS
+        if is_first_of(5 * MINUTE_MS)
+        else 2 * HOUR_MS
     )
 
 
 def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:
-    """The tracked tokens that must go so that `capacity` are left: held ones stay, then those on
-    probation, then those with the highest volume.
+    """Return the tokens to stop tracking so that `capacity` are left.
+
+    Tokens that paper mode holds stay, then those on probation, then those with the highest volume.
     """
 
     def worth(token: Row) -> tuple[bool, bool, Decimal, int]:
         return (
             token.held,
-            now_ms - token.tracked_at < PROBATION,
+            now_ms - token.tracked_at < PROBATION_MS,
             Decimal(token.volume24h_usd or 0),
             token.id,
         )

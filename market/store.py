@@ -1,4 +1,4 @@
-"""The market in the database: what is due to be asked, what was answered, what is forgotten.
+"""The market in the database: which tokens are due, storing answers, deleting what expired.
 
 Every write is one short transaction, its statements compiled before it begins.
 """
@@ -20,17 +20,17 @@ from market.providers import (
     Quote,
     parse_text,
 )
-from market.rules import DAY, MINUTE, choose_dropped, keep_until, mark_absurd
+from market.rules import DAY_MS, MINUTE_MS, choose_dropped, keep_until, mark_absurd
 from market.tables import Snapshot, Token
 from models import Post, Trade, TradeMint
 
-TRACKED_TOKENS = 1000
-MOVED_ROWS = 500
-# mint accounts read in one tick
+MAX_TRACKED = 1000
+MAX_MOVED_ROWS = 500
+# Mint accounts read in one tick.
 MAX_UNCHECKED = 500
-# ms after which a mint account is read again
-RECHECK = 10 * MINUTE
-# 10,000 rows a tick, with pauses for other writers in between
+# A mint account is read again after this long.
+RECHECK_MS = 10 * MINUTE_MS
+# 10,000 rows a tick, with pauses for other writers in between.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
@@ -44,8 +44,8 @@ class MovedRow(NamedTuple):
 
 
 def list_unpriced(now_ms: int) -> list[str]:
-    """The mints to ask prices for: all tracked ones, longest unasked first, then a few without a
-    symbol, each at most once a day.
+    """Return the mints to ask prices for: all tracked ones, the longest unasked first, then some
+    without a symbol, each at most once a day.
     """
     tracked = (
         Token.select(Token.mint)
@@ -53,17 +53,17 @@ def list_unpriced(now_ms: int) -> list[str]:
         .order_by(Token.asked_at, Token.id)
     )
     nameless = Token.select(Token.mint).where(
-        Token.tracked_at.is_null(), Token.symbol.is_null(), Token.asked_at < now_ms - DAY
+        Token.tracked_at.is_null(), Token.symbol.is_null(), Token.asked_at < now_ms - DAY_MS
     )
     nameless = nameless.order_by(Token.asked_at, Token.id).limit(ADDRESSES_PER_CALL)
     return [token.mint for token in (*tracked, *nameless)]
 
 
 def list_unchecked(now_ms: int) -> list[Token]:
-    """The tokens whose mint account is due: never read, or tracked and read more than RECHECK ago;
-    tracked ones first.
+    """Return the tokens whose mint account is due: never read, or tracked and read longer than
+    RECHECK_MS ago. Tracked ones come first.
     """
-    again = Token.tracked_at.is_null(False) & (Token.checked_at < now_ms - RECHECK)
+    again = Token.tracked_at.is_null(False) & (Token.checked_at < now_ms - RECHECK_MS)
     order = Token.tracked_at.is_null(), fn.COALESCE(Token.checked_at, 0), Token.id
     return list(
         Token.select()
@@ -74,22 +74,20 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """What observed wallets moved, in the order of ids, from the first one after `after`;
-    MOVED_ROWS at most.
-    """
+    """Return what observed wallets moved, by id, above the id `after`; at most MAX_MOVED_ROWS."""
     rows: Any = (
         TradeMint.select(TradeMint.id, TradeMint.mint, TradeMint.side, Trade.block_time)
         .join(Trade)
         .where(TradeMint.id > after)
         .order_by(TradeMint.id)
-        .limit(MOVED_ROWS)
+        .limit(MAX_MOVED_ROWS)
         .tuples()
     )
     return [MovedRow._make(row) for row in rows]
 
 
 def list_expired(now_ms: int) -> list[int]:
-    """Ids of snapshots whose time is over, PRUNE_ROWS at most."""
+    """Return the ids of expired snapshots, at most PRUNE_ROWS."""
     return [
         row.id
         for row in Snapshot.select(Snapshot.id)
@@ -100,8 +98,8 @@ def list_expired(now_ms: int) -> list[int]:
 
 
 def list_forgettable() -> list[int]:
-    """Ids of discovered tokens that are tracked no more and that no snapshot, trade or post names,
-    PRUNE_ROWS at most.
+    """Return the ids of discovered tokens that are no longer tracked and that no snapshot, trade or
+    post names, at most PRUNE_ROWS.
     """
     named = [
         fn.EXISTS(model.select(model.id).where(condition))
@@ -121,8 +119,8 @@ def list_forgettable() -> list[int]:
 
 
 def write(statements: Iterable[Any]) -> None:
-    """Execute peewee statements in one short transaction. They are compiled before it begins: the
-    lock is held for the writing alone.
+    """Execute peewee statements in one short transaction. They are compiled before it begins, so
+    that the lock is held for the writing alone.
     """
     compiled = [statement.sql() for statement in statements]
     if compiled:
@@ -132,12 +130,12 @@ def write(statements: Iterable[Any]) -> None:
 
 
 def _insert(model: Any, rows: Sequence[dict[str, Any]]) -> list[Any]:
-    """Statements that insert rows of equal shape."""
+    """Return statements that insert rows with the same columns."""
     return [model.insert_many(part) for part in storage.in_parts(rows)]
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
-    """{mint: Token} of those that are known."""
+    """Return {mint: Token} of the known ones."""
     return {
         token.mint: token
         for part in storage.in_parts(addresses)
@@ -177,9 +175,7 @@ def store_discoveries(
 
 
 def store_moved(addresses: Collection[str]) -> None:
-    """Insert unknown tokens that observed wallets moved: they are not tracked, they wait for a
-    name.
-    """
+    """Insert unknown tokens that observed wallets moved: untracked, to be asked for their names."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
     write(_insert(Token, fresh))
@@ -190,7 +186,7 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
     when the mints `asked` were asked about, in one transaction.
     """
     tokens = find_tokens(quotes)
-    told = [
+    quoted = [
         (tokens[mint], quote, _columns(quote, tokens[mint]))
         for mint, quote in quotes.items()
         if mint in tokens
@@ -202,10 +198,10 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
             "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
             **columns,
         }
-        for token, _, columns in told
+        for token, _, columns in quoted
         if token.tracked_at is not None
     ]
-    renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in told]
+    renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in quoted]
     noted = [
         Token.update(asked_at=taken_at).where(Token.mint.in_(part))
         for part in storage.in_parts(asked)
@@ -214,7 +210,7 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
 
 
 def _renew(token: Token, quote: Quote, columns: dict[str, str | None], taken_at: int) -> Any:
-    """The statement that makes this the token's last quote."""
+    """Return the statement that makes this the token's last quote."""
     return Token.update(
         symbol=quote.symbol or token.symbol,
         name=quote.name or token.name,
@@ -264,7 +260,7 @@ def store_checks(
 def _read_account(
     account: dict[str, Any] | None,
 ) -> tuple[int | None, str | None, str | None]:
-    """(decimals, symbol, name) of a mint account; None each where it is no mint."""
+    """Return decimals, symbol and name of a mint account; None each where it is not a mint."""
     try:
         mint = parse_mint(account or {})
     except NotAMint:
@@ -274,11 +270,11 @@ def _read_account(
 
 
 def store_dropped(now_ms: int) -> None:
-    """Stop tracking the tokens beyond TRACKED_TOKENS, see choose_dropped."""
+    """Stop tracking the tokens beyond MAX_TRACKED (market.rules.choose_dropped)."""
     tracked: Any = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(
         Token.tracked_at.is_null(False)
     )
-    dropped = [token.id for token in choose_dropped(tracked, now_ms, TRACKED_TOKENS)]
+    dropped = [token.id for token in choose_dropped(tracked, now_ms, MAX_TRACKED)]
     write(
         [
             Token.update(tracked_at=None).where(Token.id.in_(part))
@@ -294,7 +290,7 @@ def pin_snapshots(ids: Iterable[int]) -> None:
 
 
 def replace_held(mints: Iterable[str]) -> None:
-    """Note that exactly these mints have an open paper position or order: they stay tracked
+    """Mark exactly these mints as held: with an open paper position or order they stay tracked,
     whatever their volume. In the caller's transaction.
     """
     wanted = set(mints)
@@ -306,14 +302,14 @@ def replace_held(mints: Iterable[str]) -> None:
 
 
 def prune(now_ms: int) -> None:
-    """Delete expired snapshots, and tokens that nothing names any more, in chunks so small that no
-    other writer waits for long.
+    """Delete expired snapshots, and tokens that nothing names any longer, in chunks so small that
+    no other writer waits for long.
     """
     for _ in range(PRUNE_CHUNKS):
         expired = list_expired(now_ms)
         if not expired:
             break
-        # asked again: one may have been pinned since
+        # The condition is repeated: one may have been pinned meanwhile.
         write([Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms)])
         time.sleep(PRUNE_PAUSE_SECONDS)
     forgettable = list_forgettable()

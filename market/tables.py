@@ -1,4 +1,4 @@
-"""Tables of the market: tokens, and snapshots of what providers said about them."""
+"""Tables of the market: tokens, and snapshots of their prices."""
 
 from peewee import (
     SQL,
@@ -14,12 +14,11 @@ from models import Base
 
 
 class Quote(Base):
-    """What a provider said about a token at one moment. Amounts are exact decimal text, null where
-    it said nothing.
+    """Columns of a provider's quote of a token. Amounts are exact decimal text, null where unknown.
 
-    `source`: dexscreener | geckoterminal; `price_sol`: from DexScreener only of pairs quoted in
-    SOL; `pool_sol`: the SOL side of the pool; `absurd`: why not to believe the price, not_positive
-    | jump.
+    `source`: dexscreener | geckoterminal; `price_sol`: DexScreener's only of pairs quoted in SOL;
+    `pool_sol`: the SOL side of the pool; `absurd`: why the price is hard to believe, not_positive |
+    jump.
     """
 
     source = TextField(null=True)
@@ -35,8 +34,8 @@ class Token(Quote):
     """A mint that was discovered or that an observed wallet moved, with its last quote, taken at
     `quoted_at`. Symbol and name are hostile text.
 
-    `found_by`: dexscreener | geckoterminal | wallets, null where only a trade moved it. Priced and
-    listed while `tracked_at` is set. `held`: a paper position is open in it, so it stays tracked.
+    `found_by`: dexscreener | geckoterminal | wallets, null where wallets merely moved it. It is
+    priced and listed while `tracked_at` is set. `held`: a paper position in it is open.
     `checks`: JSON [{key, label, status, detail, checkedAt}...].
     """
 
@@ -68,8 +67,8 @@ Token.add_index(
 
 
 class Snapshot(Quote):
-    """A quote kept for paper mode until `expires_at` (market.rules.keep_until); null where a
-    decision or a fill names it, which keeps it for ever. Ids rise with `taken_at`.
+    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null there means
+    forever: a decision or a fill names it. Ids rise with `taken_at`.
     """
 
     id = AutoField()

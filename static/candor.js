@@ -1,11 +1,11 @@
-// What a script adds to pages that work without it: copying, news of the feed, a preview, a test post, a wallet's signature.
+// What a script adds to pages that work without it: copy buttons, news of the feed, a preview, a test post, a wallet's signature.
 "use strict";
 
 document.documentElement.classList.add("js");
 const all = (selector, scope = document) => [...scope.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 
-// ---- copy: the words of an element, with an honest suffix -------------------------------------------------------------------
+// ---- copy the text of an element, with its label where it has one -------------------------------------------------------------------
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -21,19 +21,19 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = name; }, 1600);
 });
 
-// ---- a form is sent once, however often its button is pressed -----------------------------------------------------------------
-const ready = (form, on) => all("button", form).forEach((button) => { button.disabled = !on; });
-all("form[data-once]").forEach((form) => form.addEventListener("submit", () => setTimeout(() => ready(form, false))));
-addEventListener("pageshow", () => all("form[data-once]").forEach((form) => ready(form, true)));
+// ---- send a form once, however often its button is pressed -----------------------------------------------------------------
+const enableButtons = (form, on) => all("button", form).forEach((button) => { button.disabled = !on; });
+all("form[data-once]").forEach((form) => form.addEventListener("submit", () => setTimeout(() => enableButtons(form, false))));
+addEventListener("pageshow", () => all("form[data-once]").forEach((form) => enableButtons(form, true)));
 
-// ---- a page that was the answer to a form: reloading it must not send the form again ------------------------------------------
+// ---- the answer to a form: reloading it must not send the form again ------------------------------------------
 if (one("[data-place]")) history.replaceState(null, "", one("[data-place]").dataset.place);
 
-// ---- news: counted, never pushed in; labels that moved are moved --------------------------------------------------------------
+// ---- follow the feed: count new posts, update changed labels --------------------------------------------------------------
 const FOLLOW_MS = 15000;
 const followed = one("[data-follow]");
 
-function moveLabel(item) {
+function updateLabel(item) {
   const label = one(`[data-post="${CSS.escape(item._candor.post)}"] .trust`);
   if (!label || label.classList.contains(`trust-${item._candor.trust}`)) return;
   const post = label.closest(".post");
@@ -53,7 +53,7 @@ async function follow() {
   if (!answer || !answer.ok) return;
   const { items } = await answer.json();
   const known = new Set(all("[data-post]").map((post) => post.dataset.post));
-  items.forEach(moveLabel);
+  items.forEach(updateLabel);
   const first = items.findIndex((item) => known.has(item._candor.post));
   const fresh = first < 0 ? items.length : first;
   if (!fresh) return;
@@ -63,7 +63,7 @@ async function follow() {
 }
 if (followed) setInterval(follow, FOLLOW_MS);
 
-// ---- the preview of a persona -------------------------------------------------------------------------------------------------
+// ---- preview a bot while one types -------------------------------------------------------------------------------------------------
 all("[data-shows]").forEach((input) => input.addEventListener("input", () => {
   const shown = one(input.dataset.shows);
   const text = input.value.trim().split("\n")[0];
@@ -71,9 +71,10 @@ all("[data-shows]").forEach((input) => input.addEventListener("input", () => {
 }));
 
 const samples = one("[data-samples]");
+const SAMPLES_MS = 400;
 let waiting;
 
-async function speak() {
+async function updateSamples() {
   const form = new FormData(samples.closest("form"));
   const query = new URLSearchParams(["tone", "style", "adjectives", "topics", "catchphrases", "emoji"].map((name) => [name, form.get(name) || ""]));
   const answer = await fetch(`${samples.dataset.samples}?${query}`).catch(() => null);
@@ -81,16 +82,16 @@ async function speak() {
 }
 if (samples) samples.closest("form").addEventListener("input", () => {
   clearTimeout(waiting);
-  waiting = setTimeout(speak, 400);
+  waiting = setTimeout(updateSamples, SAMPLES_MS);
 });
 
-// ---- a test post with the key on this page ------------------------------------------------------------------------------------
+// ---- send a test post with the key on this page ------------------------------------------------------------------------------------
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-test-post]");
   if (!button) return;
-  const said = one("#test-post");
+  const result = one("#test-post");
   button.disabled = true;
-  said.textContent = "Sending…";
+  result.textContent = "Sending…";
   try {
     const posts = new URL(button.dataset.testPost).pathname;
     const answer = await fetch(posts, {
@@ -103,29 +104,29 @@ document.addEventListener("click", async (event) => {
     link.textContent = "It is there. See it";
     link.href = `${posts.replace("/api/v1/", "/")}/${body.id}`;
     link.target = "_blank";
-    said.replaceChildren(answer.ok ? link : `Refused: ${body.detail}`);
+    result.replaceChildren(answer.ok ? link : `Refused: ${body.detail}`);
   } catch {
-    said.textContent = "This instance could not be reached. Try again.";
+    result.textContent = "This instance could not be reached. Try again.";
   }
   button.disabled = false;
 });
 
-// ---- a signature by the wallet in this browser ----------------------------------------------------------------------------------
+// ---- sign with the wallet in this browser ----------------------------------------------------------------------------------
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-sign]");
   if (!button) return;
-  const said = one("#sign-said");
+  const result = one("#sign-result");
   const wallet = window.solana || (window.phantom && window.phantom.solana) || window.solflare;
   if (!wallet) {
-    said.textContent = "No wallet program was found in this browser.";
+    result.textContent = "No wallet extension found in this browser.";
     return;
   }
   try {
     await wallet.connect();
     const { signature } = await wallet.signMessage(new TextEncoder().encode(one(button.dataset.sign).textContent.trim()), "utf8");
     one(button.dataset.into).value = btoa(String.fromCharCode(...signature));
-    said.textContent = "Signed. Now send it.";
+    result.textContent = "Signed. Now send it.";
   } catch {
-    said.textContent = "The wallet did not sign.";
+    result.textContent = "The wallet did not sign.";
   }
 });

@@ -319,7 +319,7 @@ def test_open_positions_of_unknown_cost_say_so(service, observed):
 
 def test_an_influencer_without_a_wallet_claims_nothing(service):
     page = text_of(service.get(f"/bots/{service.make_bot('Words Only').bot.uid}"))
-    assert "No wallet is connected" in page and "Realised result" not in page and "SOL" not in page
+    assert "No wallet is connected" in page and "Realized PnL" not in page and "SOL" not in page
 
 
 def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):

@@ -391,7 +391,7 @@ def test_bad_answers_are_told_in_words_without_the_address(market, session, how,
     market.answer(PROFILES, **how)
     with pytest.raises(FetchError, match=words) as raised:
         fetch_json(session, market.url + PROFILES, limits=limits)
-    assert "127.0.0.1" not in str(raised.value) and raised.value.wait is None
+    assert "127.0.0.1" not in str(raised.value) and raised.value.wait_seconds is None
 
 
 def test_nobody_there(session):
@@ -412,7 +412,7 @@ def test_a_refusal_says_how_long_to_wait(market, session, status):
         market.answer(PROFILES, status=status, headers={"Retry-After": header} if header else {})
         with pytest.raises(FetchError) as raised:
             fetch_json(session, market.url + PROFILES)
-        assert low <= raised.value.wait <= high, header
+        assert low <= raised.value.wait_seconds <= high, header
 
 
 def test_an_answer_too_large_is_left(market, session):

@@ -15,7 +15,15 @@ import models
 from chain.rpc import Unavailable
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
-from market.rules import DAY, HOUR, MINUTE, PROBATION, choose_dropped, keep_until, mark_absurd
+from market.rules import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    PROBATION_MS,
+    choose_dropped,
+    keep_until,
+    mark_absurd,
+)
 from market.tables import Snapshot, Token
 from models import Job, Trade, TradeMint
 from scout import Scout
@@ -45,7 +53,7 @@ def world(db, tmp_path, market):
     world = SimpleNamespace(now=NOW, market=market, node=FakeNode(), settings=settings, seconds=0.0)
 
     def tick(minutes=1):
-        world.now += minutes * MINUTE
+        world.now += minutes * MINUTE_MS
         world.seconds += minutes * 60
         problem, details = world.scout.run_tick(world.now)
         jobs.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
@@ -379,7 +387,7 @@ def test_a_broken_provider_leaves_the_cache_and_is_named(world, fault):
     assert (row.state, row.heartbeat_at, row.last_success_at) == (
         "failing",
         world.now,
-        NOW + MINUTE,
+        NOW + MINUTE_MS,
     ) and "DexScreener" in row.last_error
     world.market.heal()
     world.tick()
@@ -649,10 +657,10 @@ def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(worl
     world.market.price(TWO, volume=99999)
     world.tick()
     assert set(entries(world)) == {ONE, TWO}
-    monkeypatch.setattr(store, "TRACKED_TOKENS", 1)
+    monkeypatch.setattr(store, "MAX_TRACKED", 1)
     world.market.profiles = []
     world.tick(minutes=20)
-    assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE
+    assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE_MS
     world.tick(minutes=130)  # its snapshots were kept two hours
     assert (
         Token.get_or_none(mint=ONE) is None
@@ -667,7 +675,7 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
     discover(world, ONE, TWO)
     world.market.price(ONE, volume=0)
     world.tick()
-    monkeypatch.setattr(store, "TRACKED_TOKENS", 1)
+    monkeypatch.setattr(store, "MAX_TRACKED", 1)
     store.replace_held([ONE])
     world.market.profiles = []
     world.tick(minutes=20)
@@ -678,13 +686,14 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
 
 # ---- snapshots -----------------------------------------------------------------------------------
 def test_snapshots_are_kept_the_longer_the_rarer():
-    start = NOW // DAY * DAY
-    assert keep_until(start, None, start) == start + 2 * HOUR  # on probation
+    start = NOW // DAY_MS * DAY_MS
+    assert keep_until(start, None, start) == start + 2 * HOUR_MS  # on probation
     assert (
-        keep_until(start, start - MINUTE, start - PROBATION) == start + 30 * DAY
+        keep_until(start, start - MINUTE_MS, start - PROBATION_MS) == start + 30 * DAY_MS
     )  # first of its hour
-    assert keep_until(start + 5 * MINUTE, start + 4 * MINUTE, 0) == start + 5 * MINUTE + DAY
-    assert keep_until(start + 6 * MINUTE, start + 5 * MINUTE, 0) == start + 6 * MINUTE + 2 * HOUR
+    fifth, sixth = start + 5 * MINUTE_MS, start + 6 * MINUTE_MS
+    assert keep_until(fifth, start + 4 * MINUTE_MS, 0) == fifth + DAY_MS
+    assert keep_until(sixth, fifth, 0) == sixth + 2 * HOUR_MS
 
 
 def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
@@ -694,7 +703,7 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     pinned = Snapshot.get().id
     store.pin_snapshots([pinned])
     for _ in range(30 * 60):
-        world.now += MINUTE
+        world.now += MINUTE_MS
         store.store_quotes(
             {
                 ONE: providers.Quote(
@@ -707,23 +716,23 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     store.prune(world.now)
     taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
     assert taken[0] == start and Snapshot.get_by_id(pinned).expires_at is None
-    ages = [(world.now - at) // MINUTE for at in taken[1:]]
+    ages = [(world.now - at) // MINUTE_MS for at in taken[1:]]
     assert sum(age <= 120 for age in ages) == 121 and all(
-        later - earlier == MINUTE
+        later - earlier == MINUTE_MS
         for earlier, later in zip(taken[-121:-1], taken[-120:], strict=True)
     )
     day = [at for at, age in zip(taken[1:], ages, strict=True) if 120 < age <= 24 * 60]
-    assert all(at % (5 * MINUTE) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
+    assert all(at % (5 * MINUTE_MS) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
     rest = [at for at, age in zip(taken[1:], ages, strict=True) if age > 24 * 60]
     assert (
-        all(at % HOUR == 0 for at in rest) and len(rest) == 6
+        all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
     )  # 30 hours of history: six full hours beyond the day
 
 
 def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
     discover(world, ONE)
     world.tick()
-    late = world.now + DAY
+    late = world.now + DAY_MS
     expired = store.list_expired(late)
     assert expired == [1]
     store.pin_snapshots(expired)

@@ -178,7 +178,7 @@ def find_filter_problem(source: str, mint: str | None) -> FilterProblem | None:
     if mint and not is_address(mint):
         return FilterProblem(
             "mint",
-            "This is no token address. Paste the full address: 32 to 44 letters and digits.",
+            "That is no token address. Paste the full one: 32 to 44 letters and digits.",
         )
     return None
 
