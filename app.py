@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 64 * 1024
 # A cached list takes up to 150 KB, a cached caller and a rendered post about 1 KB each.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 64, 4096, 1024
+# A feed takes up to 256 KB (web.site.feeds.MAX_BYTES).
+MAX_CACHED_FEEDS = 16
 
 
 def create_app(config: settings.Config | None = None) -> Application:
@@ -42,6 +44,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
     app.health_cache = cache.ListCache(1)
+    app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
     app.rendered_posts = rendered_posts.RenderedPosts(
         MAX_RENDERED_POSTS, rendered_posts.render_posts
     )

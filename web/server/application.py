@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from web.api.stream import StreamHub
     from web.server.auth import ApiCaller
     from web.server.cache import ListCache
+    from web.site.feeds import RenderedFeed
 
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -28,6 +29,7 @@ class Application(Flask):
     allowance: Allowance
     list_cache: ListCache[bytes]
     caller_cache: ListCache[ApiCaller | None]
+    feed_cache: ListCache[RenderedFeed]
     health_cache: ListCache[tuple[dict[str, Any], int]]
     rendered_posts: RenderedPosts
     stream_hub: StreamHub

@@ -14,9 +14,11 @@ from urllib.parse import urlencode
 import orjson
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
+from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
 from config import VERSION
+from storage import database
 from web.api import paging, queries, timeline
 from web.api.serialize import Json, explorer_url, show_post
 from web.server.application import find_app
@@ -27,6 +29,8 @@ from web.site.pages import Position, Scope, find_filter_problem
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
+# Of the query, all that a feed depends on.
+PARAMETERS = ("source", "mint", "before")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
 # Of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
@@ -92,22 +96,22 @@ def find_change(post: Json) -> str:
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
-    return respond(find_feed(), write_json, JSON_TYPE)
+    return respond(find_feed, write_json, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
-    return respond(find_feed(), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
-    return respond(find_feed_of_bot(uid), write_json, JSON_TYPE)
+    return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
-    return respond(find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 def find_feed() -> Feed:
@@ -181,17 +185,37 @@ def measure(post: Json) -> int:
     return len(content.encode()) + escaped * MAX_EXTRA_BYTES + ENTRY_BYTES
 
 
-def respond(feed: Feed, write: Callable[[Feed], bytes], content_type: str) -> ResponseReturnValue:
-    """Answer with the feed, or 304.
+class RenderedFeed(NamedTuple):
+    """A page of a feed as it is sent."""
+
+    body: bytes
+    etag: str
+    updated: datetime
+
+
+def respond(
+    find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
+) -> ResponseReturnValue:
+    """Answer with the feed, or 304. It is rendered once for all its readers, until anything is
+    written to the database.
 
     The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
     within a second until the next one.
     """
-    response = Response(write(feed), content_type=content_type)
+    name = (request.path, *(request.args.get(parameter) for parameter in PARAMETERS))
+    rendered = find_app().feed_cache.find(
+        name, database.data_version(), lambda: render(find(), write)
+    )
+    response = Response(rendered.body, content_type=content_type)
     response.headers["Cache-Control"] = "no-cache"
-    response.last_modified = datetime.fromisoformat(feed.updated)
-    response.add_etag()
+    response.last_modified = rendered.updated
+    response.set_etag(rendered.etag)
     return response.make_conditional(request)
+
+
+def render(feed: Feed, write: Callable[[Feed], bytes]) -> RenderedFeed:
+    body = write(feed)
+    return RenderedFeed(body, generate_etag(body), datetime.fromisoformat(feed.updated))
 
 
 # ---- an entry ------------------------------------------------------------------------------------
