@@ -73,7 +73,7 @@ class Client:
         import requests
 
         self.url, self.session = url.rstrip("/"), requests.Session()
-        # a .netrc would replace the key
+        # A .netrc would replace the key.
         self.session.trust_env = False
         self.session.headers["Authorization"] = f"Bearer {key}"
 

@@ -52,7 +52,7 @@ def test_no_rule_speaks_below_eight_eligible_closes():
     ]
 
 
-def test_each_rule_looks_only_at_its_own():
+def test_each_rule_counts_only_what_it_is_about():
     assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]  # 5 of 8 lost is 62 %
     assert rules_of(closes(1, 1, 1, 1, -1, -1, -1, -1)) == []
     assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="trailing_stop")) == ["stop_cluster"]
@@ -79,7 +79,7 @@ def test_five_lost_stops_of_the_last_eight_are_a_cluster(reason):
     assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="time_stop")) == []
 
 
-def test_a_look_back_says_no_more_than_was_counted():
+def test_the_end_of_a_pause_says_no_more_than_was_counted():
     """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03
     SOL.
     """
@@ -163,7 +163,7 @@ def test_pauses_only_reduce():
     )
 
 
-def test_guards_of_the_equity():
+def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
     assert (
         guard.lost_too_much(950, 1000, Phase("guarded"))
         and not guard.lost_too_much(951, 1000, Phase("guarded"))
@@ -247,7 +247,7 @@ def test_results_of_nothing_are_unknown():
         (10, 10, 0.7225, 1.0),
     ],
 )
-def test_wilson(wins, count, low, high):
+def test_the_wilson_interval_is_the_published_one(wins, count, low, high):
     """81 of 263: the worked example of Newcombe, Statistics in Medicine 17 (1998), method 3; the
     others follow from the formula by hand.
     """
@@ -266,7 +266,7 @@ def test_the_sample_is_named(count, sample):
     assert brain.compare(closes(*[1] * count))["sample"] == sample
 
 
-def test_the_comparison():
+def test_the_comparison_adds_up_eligible_closes():
     """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went
     into costs.
     """
@@ -306,7 +306,7 @@ def test_a_comparison_of_nothing_claims_nothing():
 
 
 # ---- the diary -----------------------------------------------------------------------------------
-def test_every_line_can_be_told():
+def test_every_line_of_the_diary_has_a_sentence():
     facts = {
         name: "x"
         for line in diary.LINES.values()

@@ -110,7 +110,7 @@ def test_wallet_voice_and_retirement(cli):
     assert code == 1 and "retired" in err
 
 
-def test_people_read_it_too(cli):
+def test_output_without_json_is_text(cli):
     code, out, err = cli("bot", "create", "--name", "Ada")
     assert code == 0 and "cnd_pub_" in out and "once" in out and err == ""
     assert cli("bot", "list")[1].strip().endswith("Ada") and "active" in cli("key", "list")[1]
@@ -132,7 +132,7 @@ def test_people_read_it_too(cli):
         ("bot", "create", "--name", "x", "--owner", "owner_nobody"),
     ],
 )
-def test_refused_with_one_sentence(cli, argv):
+def test_a_refusal_is_one_sentence_on_stderr(cli, argv):
     code, out, err = cli(*argv)
     assert code == 1 and out == "" and len(err.strip().splitlines()) == 1 and "Traceback" not in err
 
@@ -149,7 +149,7 @@ def test_refused_with_one_sentence(cli, argv):
         ("bot", "wallet", "x"),
     ],
 )
-def test_wrong_usage(cli, argv):
+def test_wrong_usage_exits_with_2_and_shows_the_usage(cli, argv):
     code, out, err = cli(*argv)
     assert code == 2 and out == "" and "usage" in err
 

@@ -6,7 +6,7 @@ from test_cli import cli, shown  # noqa: F401  (a fixture)
 from paper.tables import Period, Trader
 
 
-def test_a_trader_from_nothing(cli):  # noqa: F811
+def test_a_trader_is_created_and_listed(cli):  # noqa: F811
     made = shown(cli, "trader", "create", "--name", "Ada Paper", "--family", "momentum")
     assert set(made) == {"traderId", "ownerId", "recoveryCode"} and made["recoveryCode"]
     second = shown(
@@ -34,7 +34,7 @@ def test_a_trader_from_nothing(cli):  # noqa: F811
     )
 
 
-def test_a_review_on_the_command_line(cli):  # noqa: F811
+def test_a_review_is_opened_cleared_and_withholds_a_reset(cli):  # noqa: F811
     trader = shown(cli, "trader", "create", "--name", "Ada", "--family", "breakout")["traderId"]
     assert shown(cli, "review", "open", trader, "--reason", "a look")["review"] == "under_review"
     assert cli("review", "open", trader, "--reason", "again")[0] == 1
@@ -48,7 +48,7 @@ def test_a_review_on_the_command_line(cli):  # noqa: F811
     )
 
 
-def test_rebuild_of_a_trader(cli):  # noqa: F811
+def test_rebuild_of_a_new_trader_changes_nothing(cli):  # noqa: F811
     trader = shown(cli, "trader", "create", "--name", "Ada", "--family", "momentum")["traderId"]
     code, out, _ = cli("rebuild", "--trader", trader)
     assert code == 0 and "nothing changed" in out

@@ -106,7 +106,7 @@ def show(staged):
 
 
 # ---- what was recorded ---------------------------------------------------------------------------
-def test_the_books_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
+def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
     from accounts import influencers
 
     for number, wallet in enumerate(recording["wallets"]):
@@ -244,7 +244,7 @@ PAGES = (
 )
 
 
-def test_every_page_says_so_and_links_to_no_explorer(show):
+def test_every_page_says_demonstration_and_links_to_no_explorer(show):
     key = show.keys.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]
     detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
@@ -279,7 +279,7 @@ def list_objects(value):
             yield from list_objects(inner)
 
 
-def test_every_object_says_so_and_links_to_no_explorer(show):
+def test_every_object_says_demonstration_and_links_to_no_explorer(show):
     key = show.keys.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
@@ -306,7 +306,7 @@ def test_every_object_says_so_and_links_to_no_explorer(show):
         assert not EXPLORERS.search(json.dumps(answer)), path
 
 
-def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
+def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show):
     bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
     for path in (
         "/feed.json",
@@ -329,7 +329,7 @@ def test_feeds_and_guides_say_so_and_link_to_no_explorer(show):
     )
 
 
-def test_events_of_the_stream_say_so():
+def test_events_of_the_stream_say_demonstration():
     raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
     assert (
         demonstration.mark_events(raw)
@@ -358,7 +358,7 @@ def test_it_shows_both_modes_and_every_verdict(show):
     } >= {"clean", "under_review"}
 
 
-def test_a_real_instance_says_nothing_of_it(service):
+def test_a_real_instance_never_says_demonstration(service):
     key = service.make_read_key(service.make_bot().owner)
     assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
     assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
@@ -414,7 +414,7 @@ def test_no_backup_replaces_a_demonstration(tmp_path, service):
         )
 
 
-def test_one_command_shows_it(tmp_path):
+def test_one_command_serves_the_demonstration(tmp_path):
     """Two minutes are not waited for here: the first page, the marks, and a chain that was
     observed.
     """

@@ -34,8 +34,8 @@ def lucky(monkeypatch):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
 
 
-# ---- rule 1: when --------------------------------------------------------------------------------
-def test_never_on_the_deciding_snapshot():
+# ---- when orders fill ----------------------------------------------------------------------------
+def test_no_order_fills_on_the_deciding_snapshot():
     one = told(0)
     tape = Tape([one]).play()
     assert not fills(one) and one.account.orders
@@ -44,7 +44,7 @@ def test_never_on_the_deciding_snapshot():
     assert done.snapshot != done.decided_on and done.at - done.decided_at == MINUTE
 
 
-def test_on_the_first_snapshot_at_or_after_the_latency():
+def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
     one = told(0, latency_ms=60_000)
     assert fills(Tape([one]).play(2).traders[0])[0].at == START + MINUTE
     slow = trader(1, Told(enter_at=(0,)))
@@ -59,7 +59,7 @@ def test_on_the_first_snapshot_at_or_after_the_latency():
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
 
 
-def test_no_snapshot_within_three_intervals_is_no_fill_and_is_said():
+def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_the_diary_says_so():
     one = told(0, mints=("A",))
     Tape([one], mints="AB").play().play(4, A=None).play()
     assert not fills(one) and not one.account.orders
@@ -95,7 +95,7 @@ def test_an_order_has_eight_attempts():
     assert one.journal.orders[1].state == "part_filled" and not one.account.orders
 
 
-# ---- rules 3 and 4: costs and the pool -----------------------------------------------------------
+# ---- costs and the pool --------------------------------------------------------------------------
 def test_a_round_trip_costs_what_it_says():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
@@ -171,7 +171,7 @@ def test_a_remainder_waits_and_then_expires():
     ] * 3 and small.journal.orders[1].state == "part_filled"
 
 
-# ---- rule 5: liquidity gone ----------------------------------------------------------------------
+# ---- liquidity gone ------------------------------------------------------------------------------
 GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
 
 
@@ -278,7 +278,7 @@ def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, 
     )
 
 
-def test_what_nobody_looked_at_is_not_missing():
+def test_time_without_snapshots_of_any_token_is_not_missing():
     """The scout was silent for two days; the first round after it has one token of the two."""
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
@@ -310,7 +310,7 @@ def test_a_price_that_comes_and_goes_is_one_reason_while_its_review_is_open():
     assert len(one.journal.review_reasons) == 2
 
 
-# ---- rule 6: prices that can't be believed -------------------------------------------------------
+# ---- prices that are not believable --------------------------------------------------------------
 ABSURD = {"price": "1"}
 
 
@@ -332,7 +332,7 @@ def test_an_absurd_jump_is_refused_and_reviewed():
     )
 
 
-def test_who_only_watched_is_not_reviewed_and_who_ordered_is():
+def test_a_trader_that_ordered_is_reviewed_and_one_that_watched_is_not():
     watching, ordering = told(9), told(3, ident=2)
     Tape([watching, ordering]).play(4).play(A=ABSURD)
     assert (
@@ -355,7 +355,7 @@ def test_a_jump_does_not_poison_what_follows():
 
 
 @pytest.mark.parametrize("price", ["0", "-1", "NaN"])
-def test_a_price_that_is_none_is_reviewed(price):
+def test_a_price_that_is_not_positive_is_reviewed(price):
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={"price": price})
     assert [alarm.code for alarm in one.journal.review_reasons] == [
@@ -390,7 +390,7 @@ def test_a_long_silence_while_holding_is_reviewed():
     ] and "stale_price" in one.account.positions["A"].marks
 
 
-# ---- rule 8: a restart ---------------------------------------------------------------------------
+# ---- a restart -----------------------------------------------------------------------------------
 def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(4)
@@ -468,7 +468,7 @@ def test_closes_that_do_not_count_bring_no_progress():
     assert two.phase.closes == 1
 
 
-def test_a_drawdown_leads_back():
+def test_a_drawdown_leads_back_to_guarded_start():
     one = told(0, size_bps=2500, mints=("A", "B"))
     Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
     assert (
@@ -553,7 +553,7 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
 
 
 # ---- limits, refusals, pauses --------------------------------------------------------------------
-def test_the_cool_down_after_a_close():
+def test_a_closed_token_is_not_entered_again_during_the_cool_down():
     one = told(0, 4, 5, 6, leave=(2,), cooldown_seconds=180)
     Tape([one]).play(8)  # closed in round 3
     assert [fill.decided_at for fill in fills(one) if fill.side == "buy"] == [
@@ -579,7 +579,7 @@ def losses(count, mint="A", at=START - MINUTE, reason="stop"):
 
 
 @pytest.mark.parametrize("adaptive, entered", [("on", 0), ("observe", 1), ("off", 1)])
-def test_only_adaptive_on_keeps_anything_out(adaptive, entered):
+def test_only_adaptive_on_stops_entries(adaptive, entered):
     one = told(0, 4, leave=(2,), adaptive=adaptive)
     one.closes = losses(7)
     tape = Tape([one]).play(6)  # the eighth loss closes in round 3
@@ -605,7 +605,7 @@ def test_a_pause_never_stops_an_exit():
     assert not one.account.positions
 
 
-def test_a_pause_is_looked_back_on():
+def test_a_pause_notes_how_its_positions_ended():
     one = told(leave=(), adaptive="observe")
     one.pauses = [
         guard.Pause(

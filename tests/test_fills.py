@@ -229,7 +229,7 @@ def test_a_failed_attempt_takes_nothing_from_the_pool():
         ({"liquidity": None, "pool": None}, False),
     ],
 )
-def test_when_liquidity_is_gone(changes, gone):
+def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, gone):
     """Under 100 USD, or under a twentieth of the 300,000 USD at entry."""
     assert is_gone(quote(0, **changes), 300_000_00) is gone
 
@@ -256,7 +256,7 @@ def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
     st.integers(0, 12),
     st.integers(0, 10**12),
 )
-def test_rounding_is_never_the_traders(lamports, pool, price, decimals, used):
+def test_rounding_never_favors_the_trader(lamports, pool, price, decimals, used):
     """Whatever the pool: the invariant never shrinks, nothing is paid twice, nothing is created."""
     snapshot = replace(quote(0), price=price * 10**9, reserve=pool)
     usage = PoolUsage()

@@ -18,6 +18,9 @@ RETIRED = {
     "tally": "rate-limit counters",
     "express": "nothing: there is one front door",
     "_dismiss": "_close",
+    "Desk": "PaperJob",
+    "Seat": "LoadedTrader",
+    "Judged": "CheckedSnapshot",
 }
 PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
 

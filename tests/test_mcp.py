@@ -181,7 +181,7 @@ def test_a_read_key_cannot_post_and_no_key_is_shown(live):
 
 
 @pytest.mark.parametrize("environ, said", [({"CANDOR_KEY": ""}, "CANDOR_KEY: must be set")])
-def test_it_says_what_it_needs(live, environ, said):
+def test_mcp_names_the_setting_it_needs(live, environ, said):
     done = subprocess.run(
         [sys.executable, "app.py", "mcp"],
         cwd=ROOT,
@@ -193,7 +193,7 @@ def test_it_says_what_it_needs(live, environ, said):
     assert (done.returncode, done.stdout) == (1, "") and said in done.stderr
 
 
-def test_without_the_sdk_it_says_how_to_get_it(live, tmp_path):
+def test_mcp_without_its_sdk_says_how_to_install_it(live, tmp_path):
     """As where only requirements.txt is installed: the import of mcp fails."""
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mcp'] = None\n")
     done = subprocess.run(

@@ -133,7 +133,7 @@ def adds_up(period):
 
 
 # ---- a life in the tables ------------------------------------------------------------------------
-def test_a_trader_enters_leaves_and_speaks(stage):
+def test_a_trader_enters_leaves_and_posts(stage):
     trader = stage.trader()
     stage.play(RISE)
     (position,) = Position.select()
@@ -177,7 +177,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     )
 
 
-def test_two_databases_tell_the_same_story(tmp_path):
+def test_two_databases_hold_the_same_history(tmp_path):
     def story(folder):
         settings = ground.settings_of(tmp_path / folder)
         database = storage.connect(settings)
@@ -214,7 +214,7 @@ def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
     assert trader
 
 
-def test_late_eyes_enter_nothing(stage):
+def test_a_late_tick_enters_nothing(stage):
     stage.trader()
     for price in RISE[:15]:
         stage.snapshot(price=price)
@@ -402,7 +402,7 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
     )
 
 
-def test_who_is_put_off_holds_its_tokens_all_the_same(stage, monkeypatch):
+def test_tokens_of_a_trader_that_is_put_off_stay_tracked(stage, monkeypatch):
     bad = stage.trader("Bad")
     stage.play(RISE[:16])
     Trader.update(phase="no JSON").where(Trader.id == bad.id).execute()
@@ -460,7 +460,7 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
     assert "MintB is put off" in problem and "MintC is put off" in problem
 
 
-def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
+def test_a_post_that_fails_keeps_no_other_from_being_written(stage, monkeypatch):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     write = papertrade.builtin.write
     monkeypatch.setattr(
@@ -479,7 +479,7 @@ def test_words_that_fail_keep_nobody_else_silent(stage, monkeypatch):
     )
 
 
-def test_a_busy_database_costs_nobody_its_words(stage, monkeypatch):
+def test_a_busy_database_loses_no_post(stage, monkeypatch):
     stage.trader()
     stage.play(RISE[:14])
     said = store.read_post_history
@@ -718,7 +718,7 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
 
 
 # ---- a recording ---------------------------------------------------------------------------------
-def test_a_recorded_market_replays_to_the_same_story(stage, monkeypatch, tmp_path, capsys):
+def test_a_recorded_market_replays_to_the_same_history(stage, monkeypatch, tmp_path, capsys):
     stage.trader("The momentum trader")
     stage.play(RISE)
     stored = [

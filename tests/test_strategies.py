@@ -119,7 +119,7 @@ def test_time_ends_every_position(strategy):
 
 
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
-def test_the_stop_under_the_entry(strategy):
+def test_every_family_stops_ten_percent_under_the_entry(strategy):
     assert ask(strategy, view([2000] * 12 + [901]), Held(entry=1000)) is None
     assert ask(strategy, view([2000] * 12 + [900]), Held(entry=1000)) == Exit("stop")
 
@@ -300,12 +300,12 @@ def test_flow_leaves_when_they_sell():
         (None, "123", None),
     ],
 )
-def test_prices_must_be_finite_positive_and_near_their_neighbour(before, now, flaw):
+def test_prices_must_be_finite_positive_and_near_their_neighbor(before, now, flaw):
     earlier = before and quote(0, price=before)
     assert find_flaw(earlier, quote(1, price=now), START + MINUTE, 28 * MINUTE) == flaw
 
 
-def test_a_neighbour_of_yesterday_is_none():
+def test_a_price_is_not_compared_with_one_of_yesterday():
     assert (
         find_flaw(
             quote(0, price="0.001"), quote(1441, price="1"), START + DAY + MINUTE, 28 * MINUTE
@@ -314,7 +314,7 @@ def test_a_neighbour_of_yesterday_is_none():
     )
 
 
-def test_clocks_that_do_not_fit():
+def test_a_snapshot_out_of_order_or_ahead_of_the_clock_is_flawed():
     assert find_flaw(quote(5), quote(4), START + 5 * MINUTE, 28 * MINUTE) == "clock_skew"
     assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"  # two minutes ahead of us
     assert find_flaw(None, quote(1), START, 28 * MINUTE) is None

@@ -217,7 +217,7 @@ def test_two_personas_are_told_apart(one, other):
 
 # ---- numbers -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("tone", REGISTERS)
-def test_no_number_that_is_not_a_fact(tone):
+def test_no_post_holds_a_number_that_is_not_a_fact(tone):
     persona = {
         **BARE,
         "tone": tone,
@@ -266,7 +266,7 @@ FACTS = {"kind": "close", "symbol": "C98 2x", "resultSol": "-1250.5", "returnPct
         (".3", [".3"]),
     ],
 )
-def test_foreign_numbers(text, foreign):
+def test_numbers_outside_the_facts_are_found(text, foreign):
     found = find_foreign_numbers(text, FACTS)
     assert bool(found) == bool(foreign), found
 
@@ -284,12 +284,12 @@ def test_hostile_names_are_kept_short_and_lend_no_number():
 
 
 @pytest.mark.parametrize("facts", PAPER)
-def test_paper_posts_say_that_they_are(facts):
+def test_paper_posts_say_that_they_are_simulated(facts):
     assert all(re.search("paper|simulat|virtual", post) for post in speak(BARE, [facts], 20))
 
 
 @pytest.mark.parametrize("facts", WALLET)
-def test_wallet_posts_do_not(facts):
+def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
     assert not any(re.search("paper|simulat|virtual", post) for post in speak(BARE, [facts], 20))
 
 
