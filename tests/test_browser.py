@@ -8,6 +8,7 @@ import io
 import threading
 from pathlib import Path
 
+import ground
 import pytest
 import story
 from node import FakeNode, connect
@@ -40,9 +41,7 @@ class Site(Service):
     def __enter__(self):
         self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
         self.url = f"http://127.0.0.1:{self.server.port}"
-        self.app.config["CANDOR"] = self.config = type(self.config)(
-            **{**vars(self.config), "base_url": self.url}
-        )
+        self.app.config["CANDOR"] = self.config = ground.change(self.config, base_url=self.url)
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         return self
