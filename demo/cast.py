@@ -166,16 +166,16 @@ def _plan_post(
     chance, bot = random.Random(row.signature), BOTS[row.wallet]
     if not _is_posted(row, bot, chance):
         return None
-    told = _read_facts(row, symbols)
-    if told is None:
+    trade = _read_facts(row, symbols)
+    if trade is None:
         return None
-    body = builtin.write(bot.voice, told.facts, row.signature, written[-RECENT_POSTS:])
+    body = builtin.write(bot.voice, trade.facts, row.signature, written[-RECENT_POSTS:])
     written.append(body)
     fields = {
         "eventId": f"{row.kind}-{row.signature[:12]}",
         "body": body,
-        "mint": told.mint,
-        "symbol": told.facts["symbol"],
+        "mint": trade.mint,
+        "symbol": trade.facts["symbol"],
         "signature": row.signature,
     }
     _add_slip(fields, chance, row, before, symbols)
