@@ -23,13 +23,16 @@ MAX_CACHED_FEEDS = 16
 def create_app(config: settings.Config | None = None) -> Application:
     """Create the WSGI application for `config` (None: the environment's).
 
-    Its database must be migrated. BadSetting where the settings cannot be used.
+    Its database must be migrated. BadSetting where the settings cannot be used, BadPrograms where
+    a row of DATA_DIR/programs.csv cannot.
     """
     import storage
-    from web.api import rendered_posts, stream
+    from web.api import health, rendered_posts, stream
     from web.server import application, cache
 
     config = config or settings.load()
+    # A row that cannot be used is refused now, not at the first wallet that is named.
+    health.show_programs(config)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import config as settings
 from accounts.problem import Problem
+from chain.programs import BadPrograms
 from operate.instance import Refused
 
 
@@ -35,11 +36,11 @@ def build_parser() -> Parser:
     Each module of cli/ adds its own; a command is a function `run(config, args) -> exit code`, set
     as default `run`.
     """
-    from cli import demo, mcp, operate, people, server, traders
+    from cli import demo, mcp, operate, people, programs, server, traders
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, operate, people, traders, mcp):
+    for module in (server, demo, operate, programs, people, traders, mcp):
         module.add_commands(commands)
     return parser
 
@@ -65,6 +66,6 @@ def run_command(argv: Sequence[str] | None) -> int:
     os.umask(0o077)
     try:
         return args.run(settings.load(), args) or 0
-    except (Problem, settings.BadSetting, Refused) as refusal:
+    except (Problem, settings.BadSetting, BadPrograms, Refused) as refusal:
         print(refusal, file=sys.stderr)
         return 1

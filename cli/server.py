@@ -82,13 +82,15 @@ def run_server(config: Config, args: Namespace) -> None:
     from gunicorn.app.wsgiapp import WSGIApplication
 
     import storage
+    from chain.programs import table
     from operate import backups
     from storage import counters
 
     # What is made at the start stays; a worker that is ready begins to collect (gunicorn.conf.py).
     gc.disable()
     refuse_demonstration(config)
-    # A missing package is reported here once, not by every worker.
+    # What is missing or wrong is reported here once, not by every worker.
+    table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()
     backups.migrate(config)
     storage.database.close_all()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from chain.programs import BadPrograms, table
 from config import LOCAL_HOSTS, Config
 from operate import backups
 from operate.database_checks import check_database, check_deep
@@ -30,6 +31,7 @@ OWN_FILES = {
     "ratelimit.db-shm",
     "ratelimit.db-journal",
     "secret_key",
+    "programs.csv",
     "jobs.lock",
     "work.lock",
     locks.DATA_DIR_LOCK,
@@ -48,12 +50,14 @@ def examine(config: Config, now: int, online: bool = False, deep: bool = False) 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
     yield check_settings(config)
+    programs = list(check_programs(config))
+    yield programs
     if config.data_dir.is_dir():
         yield check_folder(config)
         yield check_disk(config)
         yield check_files(config)
         yield check_database(config, now)
-        if deep:
+        if deep and not any(one.level == "wrong" for one in programs):
             yield check_deep(config, now)
     else:
         yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
@@ -85,6 +89,23 @@ def check_settings(config: Config) -> Iterator[Finding]:
         )
     if Path(".env").exists() and _is_open(Path(".env")):
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
+
+
+def check_programs(config: Config) -> Iterator[Finding]:
+    """What the operator adds to the table of programs, and what marks trades."""
+    try:
+        programs = table(config.extra_swap_programs, config.added_programs)
+    except BadPrograms as refusal:
+        yield wrong(str(refusal), "correct that row: nothing starts or observes until then")
+        return
+    if programs.added:
+        yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
+    if programs.markers:
+        yield look(
+            f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
+            " that calls one of these counts as a trade as a whole, wherever its value came from",
+            "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
+        )
 
 
 def check_folder(config: Config) -> Iterator[Finding]:

@@ -68,6 +68,7 @@ def test_every_program_of_the_truth_is_known(receipts):
     }
     assert {program: PROGRAMS.family(program) for program in families} == families
     assert {r["id"] for r in rows if r["family"] == "tip"} <= TIP_ACCOUNTS
+    assert {r["id"] for r in rows if r["family"] != "tip"} <= PROGRAMS.names.keys()
 
 
 def test_kinds_of_the_recorded_history(history, expected):
@@ -189,6 +190,15 @@ def test_a_small_rest_of_what_passed_through_is_a_residue(story):
 def test_a_configured_program_is_one_more_venue(story):
     story.transact("ada", [PAID, IN], UNKNOWN)
     assert kind_of(story.rows[-1].receipt, address("ada"), table([UNKNOWN])).kind == "buy"
+
+
+def test_a_venue_of_the_operators_file_is_one_more_venue(story):
+    story.transact("ada", [PAID, IN], UNKNOWN)
+    receipt, ada = story.rows[-1].receipt, address("ada")
+    assert kind_of(receipt, ada).flags == ("unrecognised_program",)
+    added = f"id,name,family,source\n{UNKNOWN},Tomorrow,swap,https://tomorrow.example\n"
+    found = kind_of(receipt, ada, table((), added))
+    assert (found.kind, found.venue, found.flags) == ("buy", "Tomorrow", ())
 
 
 def test_failed_is_asked_first(story):

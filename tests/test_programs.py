@@ -2,14 +2,20 @@
 
 import csv
 import datetime
+import json
 
 import pytest
+from service import Service
 from story import address
 
 import config
+from app import create_app
 from chain.base58 import is_base58
 from chain.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
 from chain.store import name_rules
+from cli.parser import main
+from observer import Observer
+from operate import doctor
 
 RAYDIUM = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -153,3 +159,106 @@ def test_what_decides_changes_the_name_of_the_rules_and_nothing_else_does():
     ]
     assert len({name_rules(one) for one in tables}) == len(tables)
     assert name_rules(table((), added % ("nft", "y"))) == name_rules(tables[-1])
+
+
+# ---- what is told of them ------------------------------------------------------------------------
+def test_health_and_the_status_page_tell_what_the_operator_set(tmp_path):
+    rows = f"{HEADER}{NEW},A,swap,x\n{address('another')},B,nft,x\n"
+    service = Service(tmp_path / "data", extra_swap_programs=(RAYDIUM,), added_programs=rows)
+    try:
+        health = service.get("/api/health").json
+        page = service.get("/status").text
+    finally:
+        service.close()
+    assert health["programs"] == {"markers": [RAYDIUM], "added": 2}
+    assert "EXTRA_SWAP_PROGRAMS is set" in page and RAYDIUM in page
+    assert "The operator added 2 programs" in page
+
+
+def test_without_any_nothing_is_said(service):
+    page = service.get("/status").text
+    assert service.get("/api/health").json["programs"] == {"markers": [], "added": 0}
+    assert "EXTRA_SWAP_PROGRAMS" not in page and "The operator added" not in page
+
+
+def test_the_doctor_tells_of_markers_and_of_rows_that_cannot_be_used(service):
+    rows = f"{HEADER}{NEW},A,swap,x\n"
+    set_up = service.config.model_copy(
+        update={"extra_swap_programs": (RAYDIUM,), "added_programs": rows}
+    )
+    broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
+    findings = [(one.level, one.text) for one in doctor.examine(set_up, 0)]
+    assert ("fine", "DATA_DIR/programs.csv adds 1 to the table of programs") in findings
+    assert any(level == "look" and RAYDIUM in text for level, text in findings)
+    # A deep look reads receipts by the table, so it has to wait.
+    wrong = [one.text for one in doctor.examine(broken, 0, deep=True) if one.level == "wrong"]
+    assert any("programs.csv, line 2, family" in text for text in wrong)
+    assert not any(
+        "programs" in one.text for one in doctor.examine(service.config, 0) if one.level != "fine"
+    )
+
+
+def test_nothing_starts_with_a_wrong_row(service):
+    broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
+    with pytest.raises(BadPrograms, match="line 2, family"):
+        create_app(broken)
+    with pytest.raises(BadPrograms, match="line 2, family"):
+        Observer(broken)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command over DATA_DIR tmp_path; (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+
+    def call(*argv):
+        return main(argv), *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_prints_the_table(run, tmp_path, monkeypatch):
+    (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,swap,https://t.example\n")
+    marker = address("marker")
+    monkeypatch.setenv("EXTRA_SWAP_PROGRAMS", marker)
+    code, out, _ = run("programs")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 1 + len(BUILT_IN) + 2
+    assert lines[0].split() == ["ID", "FAMILY", "NAME", "DATE", "SOURCE"]
+    raydium = next(line for line in lines if line.startswith(RAYDIUM))
+    assert raydium.split()[1:4] == ["swap", "Raydium", "v4"] and "2026-11-22" in raydium
+    assert f"{NEW}  swap" in out and "https://t.example (DATA_DIR/programs.csv)" in out
+    assert lines[-1].startswith(marker) and lines[-1].endswith("EXTRA_SWAP_PROGRAMS")
+
+
+def test_the_command_prints_json(run, tmp_path):
+    (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,,https://t.example\n")
+    code, out, _ = run("programs", "--json")
+    shown = json.loads(out)
+    assert code == 0 and shown["added"] == 1 and shown["markers"] == []
+    assert shown["programs"][-1] == {
+        "id": NEW,
+        "name": "Tomorrow",
+        "family": None,
+        "source": "https://t.example",
+        "date": None,
+        "pool": False,
+        "added": True,
+        "marker": False,
+    }
+    assert [one["id"] for one in shown["programs"][:-1]] == [one.id for one in BUILT_IN]
+
+
+@pytest.mark.parametrize("command", [("programs",), ("observe",), ("run",), ("rebuild",)])
+def test_a_command_refuses_a_wrong_row_in_a_sentence(run, tmp_path, command):
+    """A migrated database, or `observe` would stop before it looks."""
+    run("migrate")
+    (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,casino,x\n")
+    code, _, err = run(*command)
+    assert code == 1
+    assert err == (
+        "DATA_DIR/programs.csv, line 2, family: must be one of swap, order, lending, liquidity,"
+        " stake, bridge, nft, or empty (named only)\n"
+    )

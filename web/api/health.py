@@ -11,6 +11,7 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
+from chain.programs import table
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -126,6 +127,7 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
         **shown,
         "allowance": {"ok": is_counting, "store": store.name},
         "connections": show_connections(config),
+        "programs": show_programs(config),
         "simulated": True,
     }, status
 
@@ -145,6 +147,12 @@ def show_connections(config: Config) -> dict[str, Any]:
     """Show how many connections an address may have in each worker, and how many were closed."""
     most = None if config.trusted_proxies else config.max_connections_per_address
     return {"maxPerAddress": most, "closed": connections.closed.total()}
+
+
+def show_programs(config: Config) -> dict[str, Any]:
+    """Which programs mark trades here, and how many the operator added to the table."""
+    programs = table(config.extra_swap_programs, config.added_programs)
+    return {"markers": sorted(programs.markers), "added": len(programs.added)}
 
 
 def show_writing(trouble: str | None) -> dict[str, Any]:

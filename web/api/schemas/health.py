@@ -157,6 +157,15 @@ class ConnectionsHealth(Shape):
     closed: int = described("closed since the start, for an address that had too many")
 
 
+class ProgramsHealth(Shape):
+    """What the operator put beside the built-in table of programs."""
+
+    markers: list[Address] = described(
+        "EXTRA_SWAP_PROGRAMS: a transaction that calls one of them is a trade as a whole"
+    )
+    added: int = described("programs that DATA_DIR/programs.csv adds to the table")
+
+
 class Health(Shape):
     """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
 
@@ -170,6 +179,7 @@ class Health(Shape):
     database: DatabaseHealth
     allowance: AllowanceHealth
     connections: ConnectionsHealth
+    programs: ProgramsHealth
     use: UseHealth = absent("how much of the instance is used")
     version: str
 
