@@ -1,4 +1,4 @@
-"""The background jobs: which process runs them, when, and what health tells of them.
+"""The background jobs: which process runs them, when, and what health shows of them.
 
 Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another
 takes over within a second of its death (whoever keeps the lock frees it). Nothing a job writes is
@@ -39,7 +39,7 @@ GRACE_SECONDS = 5.0
 # anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
-# Faults are logged here and told by health; that a pass takes longer than its interval is no fault.
+# Faults are logged here and shown by health; a pass that outlasts its interval is no fault.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
 # What a pass returns: a problem or None, and details for health or None.
@@ -49,7 +49,7 @@ Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job: `tick(now)` every so many seconds, 0: it is off."""
+    """A job: `tick(now)` every so many `seconds`; 0: it is off."""
 
     name: str
     seconds: float
@@ -58,7 +58,7 @@ class Work(NamedTuple):
 
 @contextlib.contextmanager
 def observer_lock() -> Iterator[None]:
-    """Be alone at work on what is observed: waits for whoever observes or rebuilds now."""
+    """Hold the lock on what is observed; waits for whoever observes or rebuilds now."""
     lock = storage.database.lock("work")
     try:
         lock.take(wait=True)
@@ -86,11 +86,11 @@ class DaemonThreads(BaseExecutor):
 
     def _run(self, job: Any, run_times: list[datetime]) -> None:
         try:
-            told = run_job(job, job._jobstore_alias, run_times, self._logger.name)
+            outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
             self._run_job_error(job.id, error, sys.exc_info()[2])
         else:
-            self._run_job_success(job.id, told)
+            self._run_job_success(job.id, outcome)
 
     def join(self) -> None:
         """Wait until every pass has ended."""
@@ -104,7 +104,7 @@ class Leadership:
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
-        self._untold = [one.name for one in work if not one.seconds]
+        self._unstored = [one.name for one in work if not one.seconds]
         self._executor = DaemonThreads()
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
@@ -130,28 +130,30 @@ class Leadership:
         self.keep_up()
 
     def stop(self) -> None:
-        """Begin no pass any more, and wait for those that run."""
+        """Start no more passes, and wait for those that run."""
         # Not with wait=True: it would hold locks that a pass needs to end.
         self._scheduler.shutdown(wait=False)
         self._executor.join()
 
     def keep_up(self) -> None:
-        """Run everything anew where the wall clock, by which APScheduler plans, was set; tell what
-        is off.
+        """Run every job at once where the wall clock, by which APScheduler plans, was set; store
+        which jobs are off.
         """
         offset = _clock_offset()
         if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
             for job in self._scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
         self._clock_offset = offset
-        self._untold = [name for name in self._untold if not _tell(name, "off", self._check)]
+        self._unstored = [
+            name for name in self._unstored if not _store_state(name, "off", self._check)
+        ]
 
     def _run(self, tick: Tick) -> Outcome:
         with storage.database.connection_context(), storage.database.guarding(self._check):
             return tick(_now())
 
     def _listen(self, event: Any) -> None:
-        """Write what health shows of a pass. A fault of ours goes to the log with its stack."""
+        """Store what health shows of a pass. A fault of ours goes to the log with its stack."""
         name = event.job_id
         if event.code == events.EVENT_JOB_MAX_INSTANCES:
             self._late.add(name)
@@ -161,7 +163,7 @@ class Leadership:
             problem, details = f"internal error: {type(event.exception).__name__}", None
         else:
             problem, details = event.retval
-        _tell(name, "failing" if problem else "ok", self._check, problem, details)
+        _store_state(name, "failing" if problem else "ok", self._check, problem, details)
         self._run_late(name)
 
     def _run_late(self, name: str) -> None:
@@ -174,21 +176,21 @@ class Leadership:
 
 
 class Jobs:
-    """The jobs of one process: it leads, or waits for its turn to."""
+    """The jobs of one process, which leads or waits to lead."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
-        # The Rpc of the observer at work here, and whether its silence was told.
+        # The Rpc of the observer at work here, and whether health shows its silence.
         self._rpc: Any = None
-        self._told = False
+        self._silence_reported = False
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no turn any more; what still runs after GRACE_SECONDS ends with the process."""
+        """Give up leading; what still runs after GRACE_SECONDS ends with the process."""
         self._ending.set()
         self._thread.join(GRACE_SECONDS)
         self._lock.release()
@@ -199,7 +201,7 @@ class Jobs:
         while not self._ending.is_set():
             if self._take_lock():
                 self._lead()
-            self._tell_silence()
+            self._report_silence()
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self) -> bool:
@@ -215,18 +217,18 @@ class Jobs:
         try:
             while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
                 leadership.keep_up()
-                self._tell_silence(self._lock.check)
+                self._report_silence(self._lock.check)
         finally:
             # Before this process asks for the lock again.
             leadership.stop()
 
-    def _tell_silence(self, check: Check | None = None) -> None:
+    def _report_silence(self, check: Check | None = None) -> None:
         """Let health know that no node answers, once, while the observer's pass still waits."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
-        if silent and not self._told:
+        if silent and not self._silence_reported:
             problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
-            _tell("observer", "failing", check, problem)
-        self._told = silent
+            _store_state("observer", "failing", check, problem)
+        self._silence_reported = silent
 
     def _is_leading(self) -> bool:
         try:
@@ -266,14 +268,14 @@ def run_observer(observer: Observer, now: int) -> Outcome:
     return observer.problem, json.dumps(details)
 
 
-def _tell(
+def _store_state(
     name: str,
     state: str,
     check: Check | None,
     problem: str | None = None,
     details: str | None = None,
 ) -> bool:
-    """Write what health shows of a job; whether it could be written."""
+    """Store what health shows of a job; return whether it could be stored."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
             note_job(name, state, _now(), problem, details)
@@ -285,7 +287,7 @@ def _tell(
 
 
 def _beat() -> None:
-    """The observer's pass goes on."""
+    """Let health know that the observer's pass goes on."""
     note_heartbeat("observer", _now())
 
 
@@ -304,7 +306,7 @@ _guard = threading.Lock()
 
 
 def start(config: Config) -> None:
-    """Begin to run the jobs in this process, or to wait for its turn to."""
+    """Start the jobs of this process: it runs them, or waits until it may."""
     global _running
     with _guard:
         if _running is None:
@@ -322,14 +324,14 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Tell health that a long pass of this job goes on; `now` in ms."""
+    """Store that a long pass of this job goes on; `now` in ms."""
     Job.update(heartbeat_at=now).where(Job.name == name).execute()
 
 
 def note_job(
     name: str, state: str, now: int, problem: str | None = None, details: str | None = None
 ) -> None:
-    """Store what health tells of a job; `now` in ms. Without `details` the last ones stay."""
+    """Store what health shows of a job; `now` in ms. Without `details` the last ones stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok":
         row["last_success_at"] = now

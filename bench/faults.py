@@ -140,7 +140,7 @@ class Trial:
         self.node.control(faults=names, rate=rate, seed=seed, reset=True)
         storage.database.connect(reuse_if_open=True)
         seen = Lookout.begin(self.service.config, wallets=self.wallets)
-        seen.observer.rpc = Rpc(
+        seen.observer.state.rpc = Rpc(
             [f"{self.node.url}/{n}" for n in range(ENDPOINTS)],
             1e6,
             clock=seen.clock,

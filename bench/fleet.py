@@ -103,7 +103,7 @@ def measure(settings, given):
             lags.append(clock() - start - (happened[signature] - FIRST_SLOT))
 
     line = connect(node, clock=clock, requests_per_second=settings.rpc_requests_per_second)
-    seen.observer = Observer(settings, line, clock=clock, say=note)
+    seen.observer = Observer(settings, line, clock=clock, report=note)
     while clock() - start < settle + length + 120:
         before = clock()
         seen.observer.run_tick(BEGIN_TIME * 1000 + int(1000 * (clock() - start)))

@@ -157,7 +157,7 @@ def observe(folder, runtime, given):
             for signature, slot in list(rows.tuples()):
                 shown[signature] = (slot, time.monotonic())
 
-        seen.observer = Observer(settings, say=note)
+        seen.observer = Observer(settings, report=note)
         runtime.ask("/control", {"faults": "all"})
         ends, complete = None, 0
         while ends is None or time.monotonic() < ends:

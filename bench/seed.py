@@ -74,7 +74,7 @@ def fill(settings, trades, posts):
             wallet,
             Story(wallet.address, mints, n),
             [clock.at(k, n) for k in range(count)],
-            Observer(settings).rules,
+            Observer(settings).state.rules,
             now,
         )
         print(f"{n + 1} of {len(wallets)} wallets", file=sys.stderr, flush=True)

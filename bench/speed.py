@@ -563,12 +563,10 @@ def measure_rebuild(seeded):
             models.Trade.select().where(models.Trade.wallet == wallet).count(),
             time.perf_counter(),
         )
-        ((_, _, changed, sums),) = rebuild(
-            Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000
-        )
+        (rebuilt,) = rebuild(Observer(seeded.settings), [wallet], time.time_ns() // 1_000_000)
         took = time.perf_counter() - began
     database.close_all()
-    assert not changed and not sums
+    assert not rebuilt.trades_changed and not rebuilt.sums_changed
     tell(
         f"rebuild of a wallet with {count:,} trades", f"{took:.1f} s, {count / took:,.0f} trades/s"
     )

@@ -130,7 +130,9 @@ def run_observe(config: Config, args: Namespace) -> int:
     with open_database(config), jobs.observer_lock():
         watcher = observer.Observer(
             config,
-            say=lambda text: print(text, file=sys.stderr if args.json else sys.stdout, flush=True),
+            report=lambda text: print(
+                text, file=sys.stderr if args.json else sys.stdout, flush=True
+            ),
         )
         coverages = observer.observe_once(watcher, now_ms())
     print_result(

@@ -1,246 +1,273 @@
-"""The balances that nodes tell, against those that the ledger leads to."""
+"""The balances of a wallet's accounts on the nodes, against those of its ledger."""
 
 import functools
 import math
+from collections.abc import Collection, Sequence
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import storage
-from chain.answers import (
-    check_decimals,
-    check_holdings,
-    check_time,
-)
+from chain.answers import Holding, check_decimals, check_holdings, check_time
 from chain.instructions import WRAPPED_SOL
 from chain.rpc import Resting, RpcError
-from chain.store import (
-    read_untouched,
-)
+from chain.store import read_untouched
 from models import Address, Post, Wallet, WalletSignature
 from observing.entries import list_addresses, store_holding
-from observing.state import FINALIZED, MAX_SLEEP
-from observing.trouble import Troubles
+from observing.state import FINALIZED, MAX_SLEEP_SECONDS, State
+from observing.trouble import Attempts
 from storage import in_parts
 
-# seconds
-RECHECK_EVERY = 60.0
-# wallets: one call asks for the balances of so many, so up to that number none sleeps
-MAX_AWAKE = 100
+RECHECK_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
+# One call asks for the balances of so many wallets: up to that number none sleeps.
+MAX_AWAKE = 100
+HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
+# How long the decimals of a mint that no node knows are not asked for again; doubled each time.
+MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 
 
-class Balances(Troubles):
-    """Compares the balances that nodes tell with the ledger, a hundred accounts a call."""
+class Asked(NamedTuple):
+    """An account whose balance is asked for."""
 
-    def _is_worth_comparing(self, wallet):
-        """Whether its balances are asked for in this look. A wallet without token accounts needs it
-        rarely: its own head tells as much, where the last look came to list it.
+    wallet: Wallet
+    address: str
+
+
+class Balances:
+    """Compares balances on the nodes with the ledger, a hundred accounts a call."""
+
+    def __init__(self, state: State, attempts: Attempts) -> None:
+        self._state, self._attempts = state, attempts
+
+    # ---- how often -------------------------------------------------------------------------------
+    def is_worth_comparing(self, wallet: Wallet) -> bool:
+        """Whether its balances are asked for in this poll. A wallet without token accounts needs it
+        rarely: its own head shows as much, where the last poll came to list it.
         """
-        watch = self._watches[wallet.id]
-        late = self._begun - watch.told_at > self.config.observer_interval_seconds
-        walked = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
+        state, watch = self._state, self._state.watches[wallet.id]
+        late = state.begun_at - watch.answered_at > state.config.observer_interval_seconds
+        scanned = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
         return (
-            walked != 1
+            scanned != 1
             or late
-            or not self._is_head_due(wallet)
-            or False in self._verdicts(wallet).values()
-            or self._begun - watch.compared_at >= RECHECK_EVERY
+            or not self.is_head_due(wallet)
+            or False in state.check_balances(wallet).values()
+            or state.begun_at - watch.compared_at >= RECHECK_SECONDS
         )
 
-    def _is_head_due(self, wallet):
-        """Whether its own head is to be listed: at every look, or rarely where nothing moves."""
-        listed = self._watches[wallet.id].listed.get(wallet.address, -math.inf)
-        return self._begun - listed >= self._rest(wallet, self._now)
+    def is_head_due(self, wallet: Wallet) -> bool:
+        """Whether its own head is to be listed: in every poll, or rarely where nothing moves."""
+        listed_at = self._state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
+        return self._state.begun_at - listed_at >= self._find_rest(wallet, self._state.now)
 
-    def _rest(self, wallet, now):
+    def _find_rest(self, wallet: Wallet, now: int) -> float:
         """Seconds for which its own head need not be listed: 0 where it trades or a post waits,
-        some looks where nothing has moved for an hour, more after a day.
+        some polls where nothing has moved for an hour, more after a day.
         """
         last, interval = (
-            self.ledger_store.last_time(wallet.id),
-            self.config.observer_interval_seconds,
+            self._state.ledger_store.last_time(wallet.id),
+            self._state.config.observer_interval_seconds,
         )
-        idle = now / 1000 - last if last else 0
-        if (
-            wallet.trouble
-            or idle < 3600
-            or Post.select().where(Post.wallet == wallet.id, Post.status == "pending").exists()
-        ):
-            return 0
-        return min(interval * (1.5 if idle < 86_400 else 3.5), max(MAX_SLEEP, interval))
+        idle_seconds = now / 1000 - last if last else 0
+        if wallet.trouble or idle_seconds < HOUR_SECONDS:
+            return 0.0
+        waiting = Post.select().where(Post.wallet == wallet.id, Post.status == "pending")
+        if waiting.exists():
+            return 0.0
+        polls = 1.5 if idle_seconds < DAY_SECONDS else 3.5
+        return min(interval * polls, max(MAX_SLEEP_SECONDS, interval))
 
-    def _pause(self, wallet, now):
-        """Seconds until the next look: 0 unless there are more wallets than one call asks for."""
-        return self._rest(wallet, now) if self._watched > MAX_AWAKE else 0
+    def find_pause(self, wallet: Wallet, now: int) -> float:
+        """Seconds until the next poll: 0 unless there are more wallets than one call asks for."""
+        return self._find_rest(wallet, now) if self._state.watched_count > MAX_AWAKE else 0.0
 
-    def _is_open(self, wallet):
-        """Did the ledger get ahead of the last comparison? Then another one closes them."""
-        verdicts, pending = (
-            self._verdicts(wallet),
-            WalletSignature.select().where(
-                WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
-            ),
+    def is_open(self, wallet: Wallet) -> bool:
+        """Whether the ledger got ahead of the last comparison, and another one would close it."""
+        pending = WalletSignature.select().where(
+            WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
         )
+        checked = self._state.check_balances(wallet)
         return (
             wallet.whole
-            and not all(verdicts.get(a) is not None for a in list_addresses(wallet.id))
+            and any(checked.get(a) is None for a in list_addresses(wallet.id))
             and not pending.exists()
         )
 
-    def _compare_balances(self, wallets, until):
-        """One cheap call for each hundred addresses tells which of them moved: those are listed
-        now, the others at night.
+    # ---- comparing -------------------------------------------------------------------------------
+    def compare(self, wallets: Sequence[Wallet], until: float) -> None:
+        """Ask for the balances of all addresses, a hundred a call: they show which moved.
 
-        Wallets with many addresses come last and, once the time is over, go on in the next look.
+        Wallets with many addresses come last and, once the time is over, go on in the next poll.
         """
-        small, large = [], []
+        small: list[Asked] = []
+        large: list[Asked] = []
         for wallet in wallets:
-            put_off = self._watches[wallet.id].put_off.get("_compare_own")
-            if put_off is None or self.clock() >= put_off.until:
-                rows = [
-                    (wallet, a)
-                    for (a,) in (
-                        Address.select(Address.address)
-                        .where(
-                            Address.wallet == wallet.id,
-                            (Address.walks > 0) | (Address.address == wallet.address),
-                        )
-                        .tuples()
-                    )
-                ]
-                (small if len(rows) <= ACCOUNTS_A_CALL else large).extend(rows)
-        large.sort(key=lambda row: self._watches[row[0].id].asked.get(row[1], -math.inf))
+            if not self._attempts.is_postponed(wallet, "_compare_own"):
+                asked = _list_asked(wallet)
+                (small if len(asked) <= ACCOUNTS_A_CALL else large).extend(asked)
+        large.sort(key=self._get_asked_at)
         rows = small + large
         for start in range(0, len(rows), ACCOUNTS_A_CALL):
-            if start >= len(small) and start and self.clock() >= until:
+            if start >= len(small) and start and self._state.clock() >= until:
                 break
             self._compare_part(rows[start : start + ACCOUNTS_A_CALL])
 
-    def _compare_part(self, part):
-        """Addresses of several wallets in one call; where that fails, each wallet in its own."""
+    def _get_asked_at(self, asked: Asked) -> float:
+        return self._state.watches[asked.wallet.id].asked_at.get(asked.address, -math.inf)
+
+    def _compare_part(self, part: Sequence[Asked]) -> None:
+        """Ask for accounts of several wallets in one call; where that fails, for each wallet's in
+        its own.
+        """
         try:
-            if len({wallet.id for wallet, _ in part}) > 1:
+            if len({asked.wallet.id for asked in part}) > 1:
                 return self._ask_holdings(part)
         except RpcError as error:
-            if self._is_common(error):
+            if self._attempts.is_common(error):
                 raise
-            # one of them has the trouble: asked alone it shows which
-        for _, own in groupby(part, key=lambda row: row[0].id):
-            own = list(own)
-            self._attempt(self._compare_own, own[0][0], own)
+            # One of them has the trouble: asked alone it shows which.
+        for _, group in groupby(part, key=lambda asked: asked.wallet.id):
+            own = list(group)
+            self._attempts.attempt(self._compare_own, own[0].wallet, own)
 
-    def _compare_own(self, wallet, part):
+    def _compare_own(self, wallet: Wallet, part: Sequence[Asked]) -> None:
         self._ask_holdings(part)
 
-    def _ask_holdings(self, part):
-        self._spare -= 1
-        params = [
-            [a for _, a in part],
-            {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}},
-        ]
-        check = functools.partial(check_holdings, owned=[(wallet.address, a) for wallet, a in part])
-        (_, holdings), _ = self.rpc.call("getMultipleAccounts", params, check)
-        for (wallet, address), holding in zip(part, holdings, strict=True):
-            watch = self._watches[wallet.id]
-            watch.holdings[address], watch.compared_at = holding, self.clock()
-            watch.asked[address] = watch.told_at = watch.compared_at
+    def _ask_holdings(self, part: Sequence[Asked]) -> None:
+        self._state.spare_requests -= 1
+        options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
+        check = functools.partial(
+            check_holdings, owned=[(asked.wallet.address, asked.address) for asked in part]
+        )
+        addresses = [asked.address for asked in part]
+        (_, holdings), _ = self._state.rpc.call("getMultipleAccounts", [addresses, options], check)
+        for asked, holding in zip(part, holdings, strict=True):
+            watch, now = self._state.watches[asked.wallet.id], self._state.clock()
+            watch.holdings[asked.address] = holding
+            watch.asked_at[asked.address] = watch.compared_at = watch.answered_at = now
             if holding.executable:
-                self._refuse_program(wallet)
+                self._attempts.refuse_program(asked.wallet)
 
-    def _store_polls(self, wallets, now):
-        """When a node last told of these wallets: at once, for the work after it may be long."""
-        looked = [wallet for wallet in wallets if self._note_poll(wallet, now)]
-        for part in in_parts([wallet.id for wallet in looked]):
-            Wallet.update(looked_at=max(w.looked_at for w in looked)).where(
+    # ---- what was observed when ------------------------------------------------------------------
+    def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
+        """Store when a node last answered about these wallets: at once, for the work after it may
+        be long.
+        """
+        polled = {wallet.id: wallet.looked_at for wallet in wallets if self.note_poll(wallet, now)}
+        for part in in_parts(polled):
+            Wallet.update(looked_at=max(at or 0 for at in polled.values())).where(
                 Wallet.id.in_(part)
             ).execute()
 
-    def _note_poll(self, wallet, now):
-        """Whether a node told of it in this look."""
-        watch = self._watches[wallet.id]
-        if watch.told_at >= self._begun:
-            wallet.looked_at = now + int(1000 * (watch.told_at - self._begun))
-        return watch.told_at >= self._begun
+    def note_poll(self, wallet: Wallet, now: int) -> bool:
+        """Set when a node last answered about the wallet; return whether one did in this poll."""
+        state, answered_at = self._state, self._state.watches[wallet.id].answered_at
+        if answered_at >= state.begun_at:
+            wallet.looked_at = now + int(1000 * (answered_at - state.begun_at))
+        return answered_at >= state.begun_at
 
-    def _tell_time(self, wallets):
-        """The block time up to which these wallets were seen, now and then: posts whose signature
-        never shows wait for it.
+    def read_time(self, wallets: Sequence[Wallet]) -> None:
+        """Find the block time up to which these wallets were observed, once a minute: posts whose
+        signature never shows wait for it.
         """
+        state = self._state
         slots = {
-            w.id: min(h.slot for h in self._watches[w.id].holdings.values())
-            for w in wallets
-            if self._watches[w.id].holdings
+            wallet.id: min(held.slot for held in state.watches[wallet.id].holdings.values())
+            for wallet in wallets
+            if state.watches[wallet.id].holdings
         }
-        if not slots or self._spare <= 0 or self._begun - self._timed_at < RECHECK_EVERY:
+        early = state.begun_at - state.time_asked_at < RECHECK_SECONDS
+        if not slots or state.spare_requests <= 0 or early:
             return
-        self._timed_at, self._spare = self._begun, self._spare - 1
+        state.time_asked_at = state.begun_at
+        state.spare_requests -= 1
         try:
             seconds = self._ask_time(min(slots.values()))
         except Resting:
             raise
+        # The trouble of no wallet; asked for again in a minute.
         except RpcError:
-            # of no wallet, and asked for again in a minute
             return
         for wallet in wallets:
             if seconds and wallet.id in slots:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
 
-    def _ask_time(self, slot):
-        return self.rpc.call("getBlockTime", [slot], check_time)[0]
+    def _ask_time(self, slot: int) -> int | None:
+        seconds: int | None = self._state.rpc.call("getBlockTime", [slot], check_time)[0]
+        return seconds
 
-    def _count_misses(self, wallet):
-        watch = self._watches[wallet.id]
-        for address, verdict in self._verdicts(wallet).items():
-            if watch.asked.get(address, -math.inf) < self._begun:
-                continue
-            watch.misses[address] = (
-                0 if verdict else watch.misses.get(address, 0) + (verdict is False)
-            )
-
-    def _unexplained(self, wallet):
-        """Addresses whose balance the ledger did not explain at two looks in a row."""
-        return sorted(a for a, n in self._watches[wallet.id].misses.items() if n > 1)
-
-    def _store_untouched(self, wallet):
-        """Keep what accounts hold that no known receipt touched: it was there from the beginning.
-
-        It stands in the ledger until a receipt touches the account, or the node says otherwise.
+    # ---- what no transaction explains ------------------------------------------------------------
+    def count_unexplained(self, wallet: Wallet) -> None:
+        """Count for each address asked in this poll how often in a row its balance was
+        unexplained.
         """
-        seen, stored = self._ledger(wallet).seen, read_untouched(wallet.id)
-        unexplained = set(self._unexplained(wallet))
-        holdings = self._watches[wallet.id].holdings
+        watch = self._state.watches[wallet.id]
+        polls = watch.unexplained_polls
+        for address, explained in self._state.check_balances(wallet).items():
+            if watch.asked_at.get(address, -math.inf) >= self._state.begun_at:
+                missed = polls.get(address, 0) + (explained is False)
+                polls[address] = 0 if explained else missed
+
+    def store_untouched(self, wallet: Wallet) -> None:
+        """Store what accounts hold that no known transaction touched: it was there from the
+        beginning.
+
+        It stands in the ledger until a transaction touches the account, or the node says otherwise.
+        """
+        seen, stored = self._state.apply_entries(wallet).seen, read_untouched(wallet.id)
+        holdings = self._state.watches[wallet.id].holdings
         held = {
             a: h for a, h in holdings.items() if a not in seen and h.mint not in (None, WRAPPED_SOL)
         }
         gone = [a for a in stored if a in seen or (a in holdings and a not in held)]
         fresh = {
-            a: h
-            for a, h in held.items()
-            if a in unexplained
-            and (a not in stored or (h.mint, h.amount) != (stored[a].mint, stored[a].amount))
+            a: held[a]
+            for a in self._state.list_unexplained(wallet)
+            if a in held and (a not in stored or not _is_same(held[a], stored[a]))
         }
-        decimals = self._find_decimals(wallet, sorted({h.mint for h in fresh.values()}))
-        told = {a: holding for a, holding in fresh.items() if holding.mint in decimals}
-        if not gone and not told:
+        decimals = self._find_decimals(wallet, {h.mint for h in fresh.values() if h.mint})
+        found = {a: h for a, h in fresh.items() if h.mint in decimals}
+        if not gone and not found:
             return
         with storage.writing():
             for address in gone:
                 store_holding(wallet, address, None, None)
-            for address, holding in told.items():
-                store_holding(wallet, address, holding, decimals[holding.mint])
-        self._forget_wallet(wallet.id)
+            for address, holding in found.items():
+                store_holding(wallet, address, holding, decimals[holding.mint or ""])
+        self._state.forget_wallet(wallet.id)
 
-    def _find_decimals(self, wallet, mints):
-        """{mint: decimals}: from the ledger, else from a node; without those it does not know."""
-        known = self._ledger(wallet).decimals
-        unknown = [mint for mint in mints if mint not in known]
+    def _find_decimals(self, wallet: Wallet, mints: Collection[str]) -> dict[str, int]:
+        """Decimals by mint, from the ledger, else from a node; without those it does not know,
+        which are asked for ever more rarely.
+        """
+        known = self._state.apply_entries(wallet).decimals
+        postponed = self._state.watches[wallet.id].decimals_postponed
+        now = self._state.clock()
+        unknown = [m for m in sorted(mints) if m not in known and postponed[m].until <= now]
         found = {mint: known[mint] for mint in mints if mint in known}
         for start in range(0, len(unknown), ACCOUNTS_A_CALL):
-            part = unknown[start : start + ACCOUNTS_A_CALL]
-            params = [
-                part,
-                {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 44, "length": 1}},
-            ]
-            found |= self.rpc.call(
-                "getMultipleAccounts", params, functools.partial(check_decimals, mints=part)
-            )[0]
+            found |= self._ask_decimals(unknown[start : start + ACCOUNTS_A_CALL])
+        for mint in unknown:
+            if mint not in found:
+                waits = MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS
+                postponed[mint].postpone(now, *waits)
         return found
+
+    def _ask_decimals(self, mints: list[str]) -> dict[str, int]:
+        options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 44, "length": 1}}
+        check = functools.partial(check_decimals, mints=mints)
+        found: dict[str, int]
+        found, _ = self._state.rpc.call("getMultipleAccounts", [mints, options], check)
+        return found
+
+
+def _list_asked(wallet: Wallet) -> list[Asked]:
+    """The accounts of a wallet whose balances are compared: itself, and those scanned once."""
+    rows = Address.select(Address.address).where(
+        Address.wallet == wallet.id, (Address.walks > 0) | (Address.address == wallet.address)
+    )
+    return [Asked(wallet, address) for address in rows.scalars()]
+
+
+def _is_same(holding: Holding, opening: Any) -> bool:
+    return bool((holding.mint, holding.amount) == (opening.mint, opening.amount))

@@ -4,185 +4,203 @@ import contextlib
 import functools
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from peewee import PeeweeException
 
 import storage
-from chain.answers import (
-    check_block,
-    check_receipt,
-)
+from chain.answers import check_block, check_receipt
 from chain.effects import touches
 from chain.entries import read_entry
+from chain.receipts import Receipt as ParsedReceipt
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused, RpcError
-from chain.store import (
-    pack,
-    unpack,
-)
-from models import Post, Receipt, WalletSignature
+from chain.store import pack, unpack
+from models import Post, Receipt, Wallet, WalletSignature
 from observing.entries import list_addresses
 from observing.listing import Listing
-from observing.state import FINALIZED, SLICE, log
+from observing.state import FINALIZED, SLICE, State, log
 
-# ms
-MAX_PUT_OFF = 3_600_000
+MAX_RETRY_WAIT_MS = 3_600_000
 
 
-class Fetching(Listing):
-    """Fetches transactions in slices; one that no node gives is put off for longer and longer."""
+class Answer(NamedTuple):
+    """A transaction as a node gave it, and the endpoint's label; both None where the node does not
+    have it yet.
+    """
 
-    def _fetch_urgent(self, wallet, now):
-        """A slice of what a post waits for, else of what arrived at the head; how many were asked
-        for.
+    raw: Any
+    receipt: ParsedReceipt | None
+    endpoint: str
+
+
+class Fetching:
+    """Fetches transactions in slices; one that no node gives is asked for ever more rarely."""
+
+    def __init__(self, state: State, listing: Listing) -> None:
+        self._state, self._listing = state, listing
+
+    def fetch_urgent(self, wallet: Wallet, now: int) -> int:
+        """Fetch a slice of what posts wait for, else of what arrived at the head; return how many
+        were asked for.
         """
         waiting = Post.select(Post.signature).where(
             Post.wallet == wallet.id,
             Post.status.in_(["pending", "not_found"]),
             Post.signature.is_null(False),
         )
-        return self._fetch_slice(
-            wallet, now, WalletSignature.signature.in_(waiting)
-        ) or self._fetch_slice(wallet, now, WalletSignature.head)
+        of_posts = WalletSignature.signature.in_(waiting)
+        return self._fetch_slice(wallet, now, of_posts) or self._fetch_slice(
+            wallet, now, WalletSignature.head
+        )
 
-    def _fetch_backlog(self, wallet, now):
+    def fetch_backlog(self, wallet: Wallet, now: int) -> int:
+        """Fetch a slice of what is pending, oldest first; return how many were asked for."""
         return self._fetch_slice(wallet, now)
 
-    def _fetch_slice(self, wallet, now, *which):
-        # the latter: put off by a clock that ran wrong
-        due = (WalletSignature.due_at <= now) | (WalletSignature.due_at > now + MAX_PUT_OFF)
+    def _fetch_slice(self, wallet: Wallet, now: int, *which: Any) -> int:
+        # What is due later than any pause was put off by a clock that ran wrong.
+        wrong = WalletSignature.due_at > now + MAX_RETRY_WAIT_MS
+        due = (WalletSignature.due_at <= now) | wrong
         pending = WalletSignature.select().where(
             WalletSignature.wallet == wallet.id, WalletSignature.state == "pending", due, *which
         )
-        rows = list(
-            pending.order_by(
-                WalletSignature.slot,
-                WalletSignature.tx_index.asc(nulls="first"),
-                WalletSignature.id,
-            ).limit(SLICE)
-        )
-        for count, row in enumerate(rows):
-            if count and self.clock() >= self._end:
-                return count
+        place = WalletSignature.tx_index.asc(nulls="first")
+        rows = pending.order_by(WalletSignature.slot, place, WalletSignature.id).limit(SLICE)
+        count = 0
+        for row in list(rows):
+            if count and self._state.clock() >= self._state.work_until:
+                break
             self._fetch_safely(wallet, row, now)
-        return len(rows)
+            count += 1
+        return count
 
-    def _fetch_safely(self, wallet, row, now):
-        """A receipt that we stumble over is put off like one that is refused: the others go on."""
+    def _fetch_safely(self, wallet: Wallet, row: WalletSignature, now: int) -> None:
+        """Fetch a transaction; one that our own code stumbles over does not stop the others."""
         try:
             self._fetch(wallet, row, now)
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
             log.exception("wallet %s: receipt %s failed", wallet.address, row.signature)
-            self._put_off(row, now, f"internal error: {type(error).__name__}")
+            _retry_later(row, now, f"internal error: {type(error).__name__}")
 
-    def _fetch(self, wallet, row, now):
-        """Store the receipt of one sighting and its Entry, or put it off where the node does not
-        give it or what it gives is refused.
+    def _fetch(self, wallet: Wallet, row: WalletSignature, now: int) -> None:
+        """Store the transaction of a signature and its Entry; ask again later where the node does
+        not give it or what it gives is refused.
         """
         known = list_addresses(wallet.id)
         try:
-            receipt = self._find_receipt(row.signature) or self._fetch_receipt(row, now)
+            receipt = _find_receipt(row.signature) or self._fetch_receipt(row, now)
         except (BadAnswer, Refused) as error:
-            return self._put_off(row, now, str(error))
+            return _retry_later(row, now, str(error))
         if receipt is None:
-            return self._put_off(row, now, None)
+            return _retry_later(row, now, None)
         if not touches(receipt, wallet.address, known):
-            return self._put_off(row, now, "it names none of the wallet's accounts")
-        entry = read_entry(receipt, wallet.address, self.programs, known)
+            return _retry_later(row, now, "it names none of the wallet's accounts")
+        return self._store_entry(wallet, row, receipt, known)
+
+    def _store_entry(
+        self, wallet: Wallet, row: WalletSignature, receipt: ParsedReceipt, known: set[str]
+    ) -> None:
+        entry = read_entry(receipt, wallet.address, self._state.programs, known)
         index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
         WalletSignature.update(
             state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None
         ).where(WalletSignature.id == row.id).execute()
-        self._watches[wallet.id].new.append(replace(entry, tx_index=index))
-        self._note_unplaced(wallet, receipt.slot, index, row.signature)
-        self._note_nameless(wallet, entry)
-        self._add_addresses(wallet, {b.address for b in entry.balances} - known, named=True)
+        self._state.watches[wallet.id].new_entries.append(replace(entry, tx_index=index))
+        self._note_unindexed(wallet, receipt.slot, index, row.signature)
+        self._listing.note_ownerless(wallet, entry)
+        named = {balance.address for balance in entry.balances} - known
+        self._listing.add_addresses(wallet, named, named=True)
 
-    def _find_receipt(self, signature):
-        body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
-        return None if body is None else parse_receipt(unpack(body), signature)
-
-    def _fetch_receipt(self, row, now):
-        """Ask a node for a receipt, and another where it does not have it yet, and store it; None
-        where neither does.
+    def _fetch_receipt(self, row: WalletSignature, now: int) -> ParsedReceipt | None:
+        """Ask a node for a transaction, and another where it does not have it yet, and store it;
+        None where neither does.
         """
-        raw, receipt, label = self._ask_receipt(row.signature)
-        if receipt is None and len(self.rpc.endpoints) > 1:
-            raw, receipt, label = self._ask_receipt(row.signature, avoid=label)
+        answer = self.ask(row.signature)
+        if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
+            answer = self.ask(row.signature, avoid=answer.endpoint)
+        receipt = answer.receipt
         if receipt is None:
             return None
-        values = {
-            "slot": receipt.slot,
-            "tx_index": receipt.tx_index,
-            "block_time": receipt.block_time,
-            "body": pack(raw),
-            "endpoint": label,
-            "stored_at": now,
-        }
-        Receipt.insert(signature=row.signature, **values).on_conflict_ignore().execute()
+        Receipt.insert(
+            signature=row.signature,
+            slot=receipt.slot,
+            tx_index=receipt.tx_index,
+            block_time=receipt.block_time,
+            body=pack(answer.raw),
+            endpoint=answer.endpoint,
+            stored_at=now,
+        ).on_conflict_ignore().execute()
         return receipt
 
-    def _ask_receipt(self, signature, avoid=None):
-        """(raw JSON, Receipt, endpoint); the first two None for one the node does not have yet."""
-        params = [
-            signature,
-            {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1},
-        ]
-        (raw, receipt), label = self.rpc.call(
-            "getTransaction",
-            params,
-            functools.partial(check_receipt, signature=signature),
-            avoid=avoid,
+    def ask(self, signature: str, avoid: str | None = None) -> Answer:
+        """Ask for a transaction. `avoid`: label of an endpoint not to ask, if there is another."""
+        options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
+        check = functools.partial(check_receipt, signature=signature)
+        (raw, receipt), label = self._state.rpc.call(
+            "getTransaction", [signature, options], check, avoid=avoid
         )
-        return raw, receipt, label
+        return Answer(raw, receipt, label)
 
-    def _put_off(self, row, now, problem):
-        """Keep it pending, to be asked for again after a pause that grows to an hour."""
-        pause = min(MAX_PUT_OFF, 1000 * 2 ** min(row.tries, 12))
-        WalletSignature.update(tries=row.tries + 1, due_at=now + pause, problem=problem).where(
-            WalletSignature.id == row.id
-        ).execute()
+    # ---- places inside a slot --------------------------------------------------------------------
+    def _note_unindexed(self, wallet: Wallet, slot: int, index: int | None, signature: str) -> None:
+        watch = self._state.watches[wallet.id]
+        if index is None and watch.unindexed is not None:
+            watch.unindexed[slot].add(signature)
+            if len(watch.unindexed[slot]) > 1:
+                watch.ambiguous_slots.add(slot)
 
-    def _note_unplaced(self, wallet, slot, index, signature):
-        watch = self._watches[wallet.id]
-        if index is None and watch.unplaced is not None:
-            watch.unplaced[slot].add(signature)
-            if len(watch.unplaced[slot]) > 1:
-                watch.crowded.add(slot)
-
-    def _index_slots(self, wallet):
-        """Ask for the block where several receipts of a slot lack their place in it."""
-        watch = self._watches[wallet.id]
-        if watch.unplaced is None:
-            watch.unplaced = defaultdict(set)
+    def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
+        """By slot, the stored signatures whose place in it is unknown; read once."""
+        watch = self._state.watches[wallet.id]
+        if watch.unindexed is None:
+            watch.unindexed = defaultdict(set)
             stored = WalletSignature.select(WalletSignature.slot, WalletSignature.signature).where(
                 WalletSignature.wallet == wallet.id,
                 WalletSignature.state == "stored",
                 WalletSignature.tx_index.is_null(),
             )
-            for slot, signature in list(stored.tuples()):
-                self._note_unplaced(wallet, slot, None, signature)
-        for slot in sorted(watch.crowded):
-            # Where no node gives the block, the chain of balances has to tell.
-            with contextlib.suppress(BadAnswer, Refused):
-                self._index_slot(wallet, slot, sorted(watch.unplaced[slot]))
-            # no endpoint available: it stays and is asked for again
-            watch.crowded.discard(slot)
+            for row in list(stored.namedtuples()):
+                self._note_unindexed(wallet, row.slot, None, row.signature)
+        return watch.unindexed
 
-    def _index_slot(self, wallet, slot, signatures):
-        """Where no node gives the block, the chain of balances has to tell the order."""
-        config = {
+    def index_slots(self, wallet: Wallet) -> None:
+        """Ask for the block where several transactions of a slot lack their place in it."""
+        unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
+        for slot in sorted(watch.ambiguous_slots):
+            # Where no node gives the block, the chain of balances has to show the order. Where no
+            # endpoint can be asked (raised), the slot stays and is asked for again.
+            with contextlib.suppress(BadAnswer, Refused):
+                self._index_slot(wallet, slot, sorted(unindexed[slot]))
+            watch.ambiguous_slots.discard(slot)
+
+    def _index_slot(self, wallet: Wallet, slot: int, signatures: list[str]) -> None:
+        options = {
             **FINALIZED,
             "transactionDetails": "signatures",
             "rewards": False,
             "maxSupportedTransactionVersion": 1,
         }
-        places, _ = self.rpc.call("getBlock", [slot, config], check_block)
+        places, _ = self._state.rpc.call("getBlock", [slot, options], check_block)
         with storage.writing():
             for signature in signatures:
                 WalletSignature.update(tx_index=places.get(signature)).where(
                     WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
                 ).execute()
-        self._forget_wallet(wallet.id)
+        self._state.forget_wallet(wallet.id)
+
+
+def _find_receipt(signature: str) -> ParsedReceipt | None:
+    """The stored transaction, or None."""
+    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
+    return None if body is None else parse_receipt(unpack(body), signature)
+
+
+def _retry_later(row: WalletSignature, now: int, problem: str | None) -> None:
+    """Ask for it again after a pause that grows to an hour; `problem`: why it was refused."""
+    pause_ms = min(MAX_RETRY_WAIT_MS, 1000 * 2 ** min(row.tries, 12))
+    WalletSignature.update(tries=row.tries + 1, due_at=now + pause_ms, problem=problem).where(
+        WalletSignature.id == row.id
+    ).execute()

@@ -2,14 +2,13 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
 
 import orjson
 
 import storage
-from chain.answers import (
-    check_accounts,
-    check_page,
-)
+from chain.answers import ListedSignature, check_accounts, check_page
 from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
@@ -19,207 +18,186 @@ from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
 from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-# below the covered head: where something new was, what a lagging node left out is listed again
+# Where something new was, slots below the covered head are listed again: a lagging node may have
+# left something out.
 OVERLAP_SLOTS = 512
 
 
-class Listing(State):
+@dataclass
+class ScanCursor:
+    """How far a full scan has come; stored as JSON, so that a restart resumes it."""
+
+    # The last signature listed.
+    before: str | None = None
+    # Signatures that were unknown though they lie below the covered head.
+    new: int = 0
+    # The newest slot, the number of signatures, and empty pages in a row.
+    top: int = 0
+    listed: int = 0
+    empty: int = 0
+
+    def add(self, page: Sequence[ListedSignature], new: int) -> None:
+        self.new += new
+        self.top = max([self.top, *(row.slot for row in page)])
+        self.listed += len(page)
+        self.empty = 0 if page else self.empty + 1
+        if page:
+            self.before = page[-1].signature
+
+    def is_finished(self) -> bool:
+        """Whether the end is reached; where nothing is listed at all, two empty pages say so."""
+        return self.empty >= (1 if self.listed else 2)
+
+
+class Listing:
     """Lists the newest signatures, scans whole histories and adds accounts to watch."""
 
-    def _page(self, address, before, limit):
-        """((signature, slot, transactionIndex or None), ...) newest first, and the endpoint's
-        label.
-        """
-        params = [address, {**FINALIZED, "limit": limit, **({"before": before} if before else {})}]
-        return self.rpc.call("getSignaturesForAddress", params, check_page)
+    def __init__(self, state: State) -> None:
+        self._state = state
 
-    def _list_addresses(self, wallet, addresses, now):
-        """List the heads of some of these, longest unlisted first; the others in the next look."""
-        listed = self._watches[wallet.id].listed
-        waiting = [a for a in addresses if listed.get(a, -math.inf) < self._begun]
-        chosen = sorted(waiting, key=lambda a: (listed.get(a, -math.inf), a))[:SLICE]
-        rows = list(
-            Address.select().where(
-                Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(chosen)
-            )
+    def _fetch_page(
+        self, address: str, before: str | None, limit: int
+    ) -> tuple[list[ListedSignature], str]:
+        """Fetch a page of signatures, newest first; return it and the endpoint's label."""
+        options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
+        return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
+
+    # ---- heads -----------------------------------------------------------------------------------
+    def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
+        """List the heads of some of these, longest unlisted first; the others in the next poll."""
+        listed_at = self._state.watches[wallet.id].listed_at
+        waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
+        chosen = sorted(waiting, key=lambda a: (listed_at.get(a, -math.inf), a))[:SLICE]
+        rows = Address.select().where(
+            Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(chosen)
         )
-        for row in rows:
-            if self.clock() >= self._end:
+        for row in list(rows):
+            if self._state.clock() >= self._state.work_until:
                 break
-            self._spare -= row.address == wallet.address
-            listed[row.address] = self.clock()
+            self._state.spare_requests -= row.address == wallet.address
+            listed_at[row.address] = self._state.clock()
             self._list_head(wallet, row, now)
 
-    def _list_head(self, wallet, row, now):
-        before, top = None, row.head_slot or 0
+    def _list_head(self, wallet: Wallet, row: Address, now: int) -> None:
+        before, head = None, row.head_slot or 0
+        top = head
         while True:
-            page, label = self._page(row.address, before, HEAD_PAGE)
+            page, label = self._fetch_page(row.address, before, HEAD_PAGE)
             if before is None and row.address == wallet.address:
-                self._watches[wallet.id].told_at = self.clock()
-            new = self._store_sightings(wallet, page, now, head=True)
-            top = max([top, *(slot for _, slot, _ in page)])
-            if not page or (
-                not new
-                and (
-                    before is None
-                    or len(page) < HEAD_PAGE
-                    or page[-1][1] <= (row.head_slot or 0) - OVERLAP_SLOTS
-                )
-            ):
+                self._state.watches[wallet.id].answered_at = self._state.clock()
+            new = self._store_new(wallet, page, now, head=True)
+            top = max([top, *(one.slot for one in page)])
+            if not page:
                 break
-            before = page[-1][0]
+            covered = len(page) < HEAD_PAGE or page[-1].slot <= head - OVERLAP_SLOTS
+            if not new and (before is None or covered):
+                break
+            before = page[-1].signature
         if top != row.head_slot:
             Address.update(head_slot=top, endpoint=label).where(Address.id == row.id).execute()
 
-    def _store_sightings(self, wallet, page, now, head):
-        """Keep what is new of a page; the rows [(signature, slot, index), ...] that were new."""
-        known = {
-            s
-            for part in in_parts([s for s, _, _ in page])
-            for (s,) in (
-                WalletSignature.select(WalletSignature.signature)
-                .where(WalletSignature.wallet == wallet.id, WalletSignature.signature.in_(part))
-                .tuples()
-            )
-        }
-        new = [row for row in page if row[0] not in known]
+    def _store_new(
+        self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
+    ) -> list[ListedSignature]:
+        """Insert the unknown signatures of a page, as far as the wallet has room; return them."""
+        mine = WalletSignature.wallet == wallet.id
+        known: set[str] = set()
+        for part in in_parts([row.signature for row in page]):
+            query = WalletSignature.select(WalletSignature.signature)
+            known.update(query.where(mine, WalletSignature.signature.in_(part)).scalars())
+        new = [row for row in page if row.signature not in known]
         if not new:
             return []
         with storage.writing():
-            room = (
-                self.config.max_receipts_per_wallet
-                - WalletSignature.select().where(WalletSignature.wallet == wallet.id).count()
-            )
-            new = new[: max(0, room)]
-            rows = [
-                {
-                    "wallet": wallet.id,
-                    "signature": s,
-                    "slot": slot,
-                    "tx_index": index,
-                    "head": head,
-                    "seen_at": now,
-                }
-                for s, slot, index in new
-            ]
-            storage.insert_rows(WalletSignature, rows)
+            count = WalletSignature.select().where(mine).count()
+            new = new[: max(0, self._state.config.max_receipts_per_wallet - count)]
+            common = {"wallet": wallet.id, "head": head, "seen_at": now}
+            storage.insert_rows(WalletSignature, [row._asdict() | common for row in new])
         return new
 
-    def _full_scan(self, wallet, now):
-        """One page of the walk that is due, if one is. A walk under way is kept, so that a restart
-        goes on with it.
-        """
-        row = self._next_full_scan(wallet, now)
+    # ---- full scans ------------------------------------------------------------------------------
+    def scan_page(self, wallet: Wallet, now: int) -> bool:
+        """List one page of the full scan that is due; return whether one is."""
+        row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        cursor = (
-            orjson.loads(row.walk_cursor)
-            if row.walk_cursor
-            else {"before": None, "new": 0, "top": 0, "listed": 0, "empty": 0}
-        )
+        cursor = ScanCursor(**orjson.loads(row.walk_cursor)) if row.walk_cursor else ScanCursor()
         try:
-            page, label = self._page(row.address, cursor["before"], FULL_PAGE)
+            page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
-            # the place may be gone: begin again
+            # The node may not know the place any more: begin again.
             Address.update(walk_cursor=None).where(Address.id == row.id).execute()
             raise
-        new = self._store_sightings(wallet, page, now, head=False)
-        cursor["new"] += sum(slot <= (row.head_slot or slot) for _, slot, _ in new)
-        cursor["top"] = max([cursor["top"], *(slot for _, slot, _ in page)])
-        cursor["listed"] += len(page)
-        cursor["empty"] = 0 if page else cursor["empty"] + 1
-        if page:
-            cursor["before"] = page[-1][0]
-        if cursor["empty"] < (1 if cursor["listed"] else 2):
-            Address.update(walk_cursor=orjson.dumps(cursor).decode(), endpoint=label).where(
-                Address.id == row.id
-            ).execute()
-            return True
-        Address.update(
-            walk_cursor=None,
-            walks=row.walks + 1,
-            walk_new=cursor["new"],
-            walked_at=now,
-            endpoint=label,
-            head_slot=max(row.head_slot or 0, cursor["top"]),
-        ).where(Address.id == row.id).execute()
+        new = self._store_new(wallet, page, now, head=False)
+        cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
+        _store_scan(row, cursor, label, now)
         return True
 
-    def _next_full_scan(self, wallet, now):
-        """The address to walk next: first walks before second ones before the nightly round."""
+    def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
+        """The address to scan next: first scans before second ones before the nightly round."""
         due = (
             (Address.walks < 2)
             | (Address.walk_new > 0)
             | Address.walked_at.is_null()
             | ~Address.walked_at.between(now - FULL_SCAN_INTERVAL_MS, now)
         )
-        return (
-            Address.select()
-            .where(Address.wallet == wallet.id, due)
-            .order_by(Address.walks, Address.id)
-            .first()
-        )
+        query = Address.select().where(Address.wallet == wallet.id, due)
+        return query.order_by(Address.walks, Address.id).first()
 
-    def _mark_backfilled(self, wallet):
-        """Once every address was walked to its end, results count."""
-        if (
-            wallet.whole
-            or Address.select().where(Address.wallet == wallet.id, Address.walks == 0).exists()
-        ):
+    def mark_backfilled(self, wallet: Wallet) -> None:
+        """Let results count once every address was scanned to its end."""
+        unscanned = Address.select().where(Address.wallet == wallet.id, Address.walks == 0)
+        if wallet.whole or unscanned.exists():
             return
         wallet.whole = True
         Wallet.update(whole=True).where(Wallet.id == wallet.id).execute()
 
-    def _list_token_accounts(self, wallet, now):
-        """Once a day, accounts that hold something now, even if no receipt ever named the wallet
-        itself. Returns whether it was done.
+    # ---- accounts --------------------------------------------------------------------------------
+    def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
+        """Once a day, find the accounts that hold something now, even if no transaction ever named
+        the wallet itself. Return whether it was done.
         """
-        if wallet.accounts_at is not None and abs(now - wallet.accounts_at) < FULL_SCAN_INTERVAL_MS:
+        listed_at = wallet.accounts_at
+        if listed_at is not None and abs(now - listed_at) < FULL_SCAN_INTERVAL_MS:
             return False
-        told = set()
+        found: set[str] = set()
         for program in TOKEN_PROGRAMS:
-            params = [
-                wallet.address,
-                {"programId": program},
-                {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}},
-            ]
-            addresses, _ = self.rpc.call("getTokenAccountsByOwner", params, check_accounts)
-            told.update(addresses)
-        self._add_addresses(wallet, told)
-        wallet.accounts_at, wallet.accounts_left_out = now, len(told - list_addresses(wallet.id))
-        Wallet.update(accounts_at=now, accounts_left_out=wallet.accounts_left_out).where(
+            options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
+            params = [wallet.address, {"programId": program}, options]
+            found.update(self._state.rpc.call("getTokenAccountsByOwner", params, check_accounts)[0])
+        self.add_addresses(wallet, found)
+        left_out = len(found - list_addresses(wallet.id))
+        wallet.accounts_at, wallet.accounts_left_out = now, left_out
+        Wallet.update(accounts_at=now, accounts_left_out=left_out).where(
             Wallet.id == wallet.id
         ).execute()
         return True
 
-    def _add_addresses(self, wallet, addresses, named=False):
+    def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
         """Watch these accounts too, as many as there is room for.
 
         `named`: a known transaction names them. They take the place of accounts that none does.
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
-        room = self.config.max_addresses_per_wallet - len(known)
+        room = self._state.config.max_addresses_per_wallet - len(known)
         if named and len(fresh) > room:
             room += self._drop_unnamed(wallet, len(fresh) - room)
         fresh = fresh[: max(0, room)]
         if fresh:
             storage.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
-            self._read_nameless(wallet, fresh)
+            self._reread_ownerless(wallet, fresh)
 
-    def _drop_unnamed(self, wallet, most):
-        """Stop watching accounts for which no transaction was ever listed; how many."""
+    def _drop_unnamed(self, wallet: Wallet, max_count: int) -> int:
+        """Stop watching accounts for which no transaction was ever listed; return how many."""
         unlisted = Address.select(Address.id, Address.address).where(
             Address.wallet == wallet.id,
             Address.walk_cursor.is_null(),
             Address.head_slot.is_null() | (Address.head_slot == 0),
         )
-        named = self._ledger(wallet).seen.keys() | {wallet.address}
-        dropped = [
-            ident
-            for ident, address in unlisted.order_by(Address.id.desc()).tuples()
-            if address not in named
-        ][:most]
+        named = self._state.apply_entries(wallet).seen.keys() | {wallet.address}
+        rows = unlisted.order_by(Address.id.desc()).namedtuples()
+        dropped = [row.id for row in rows if row.address not in named][:max_count]
         for part in in_parts(dropped):
             Address.delete().where(Address.id.in_(part)).execute()
         if dropped:
@@ -229,26 +207,45 @@ class Listing(State):
             ).execute()
         return len(dropped)
 
-    def _read_nameless(self, wallet, fresh):
-        """Receipts of 2021 did not tell owners: those that name these accounts are read again now
-        that their owner is known.
+    def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
+        """Read the transactions again that name these accounts without their owner, now that it is
+        known: those of 2021 hold no owners.
         """
-        watch = self._watches[wallet.id]
-        if watch.nameless is None:
-            watch.nameless = defaultdict(set)
+        watch = self._state.watches[wallet.id]
+        if watch.ownerless is None:
+            watch.ownerless = defaultdict(set)
             of_2021 = WalletSignature.select(WalletSignature.entry).where(
                 WalletSignature.wallet == wallet.id,
                 WalletSignature.state == "stored",
                 WalletSignature.entry.contains('"owner_inferred"'),
             )
-            for (text,) in of_2021.tuples():
-                self._note_nameless(wallet, Entry.load(text, None))
-        stale = sorted(set().union(*(watch.nameless.get(address, ()) for address in fresh)))
+            for text in of_2021.scalars():
+                self.note_ownerless(wallet, Entry.load(text, None))
+        stale = sorted(set().union(*(watch.ownerless.get(address, ()) for address in fresh)))
         if stale:
-            reread_entries(wallet, self.programs, stale)
-            self._forget_wallet(wallet.id)
+            reread_entries(wallet, self._state.programs, stale)
+            self._state.forget_wallet(wallet.id)
 
-    def _note_nameless(self, wallet, entry):
-        watch = self._watches[wallet.id]
-        for address in entry.unowned if watch.nameless is not None else ():
-            watch.nameless[address].add(entry.signature)
+    def note_ownerless(self, wallet: Wallet, entry: Entry) -> None:
+        """Remember which accounts of an entry have no known owner."""
+        ownerless = self._state.watches[wallet.id].ownerless
+        if ownerless is not None:
+            for address in entry.unowned:
+                ownerless[address].add(entry.signature)
+
+
+def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
+    """Store how far a full scan has come, or that it is finished."""
+    if cursor.is_finished():
+        update = Address.update(
+            walk_cursor=None,
+            walks=row.walks + 1,
+            walk_new=cursor.new,
+            walked_at=now,
+            endpoint=label,
+            head_slot=max(row.head_slot or 0, cursor.top),
+        )
+    else:
+        text = orjson.dumps(asdict(cursor)).decode()
+        update = Address.update(walk_cursor=text, endpoint=label)
+    update.where(Address.id == row.id).execute()

@@ -2,50 +2,49 @@
 
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused
-from chain.store import (
-    pack,
-    unpack,
-)
+from chain.store import pack, unpack
 from models import Address, Receipt, Wallet, WalletSignature
-from observing.balances import Balances
 from observing.entries import reread_entries
 from observing.fetching import Fetching
-from observing.state import MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE
+from observing.state import MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE, State
 
 
-class Repair(Fetching, Balances):
-    """Looks for what is missing or forged around a gap, more rarely while that does not help."""
+class Repair:
+    """Looks for what is missing or forged around a gap, ever more rarely while that does not
+    help.
+    """
 
-    def _trouble(self, wallet):
-        """How much is wrong: breaks of the chain, and balances it does not lead to."""
-        return len(self._ledger(wallet).gaps) + len(self._unexplained(wallet))
+    def __init__(self, state: State, fetching: Fetching) -> None:
+        self._state, self._fetching = state, fetching
 
-    def _repair(self, wallet, now):
-        """Where something is wrong, walk everything again and recheck the receipts around it; ever
-        more rarely while it does not help.
+    def repair(self, wallet: Wallet, now: int) -> bool:
+        """Where something is wrong, scan everything again and recheck the transactions around it.
 
         Returns whether it was begun.
         """
-        watch, ledger = self._watches[wallet.id], self._ledger(wallet)
-        if not self._trouble(wallet):
-            watch.repair_wait = MIN_REPAIR_WAIT_MS // 2
+        watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
+        unexplained = self._state.list_unexplained(wallet)
+        wrong = len(ledger.gaps) + len(unexplained)
+        if not wrong:
+            watch.repair_wait_ms = MIN_REPAIR_WAIT_MS // 2
             return False
+        # What is due later than any wait was set by a clock that ran wrong.
         if now < wallet.heal_at <= now + MAX_REPAIR_WAIT_MS:
             return False
-        self.say(f"{wallet.address}: walking again, {self._trouble(wallet)} gaps")
+        self._state.report(f"{wallet.address}: scanning again, {wrong} gaps")
         Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
-        slots = [(gap.from_slot, gap.to_slot) for gap in ledger.gaps] + [
-            (ledger.seen[a].slot,) for a in self._unexplained(wallet) if a in ledger.seen
-        ]
+        slots = [(gap.from_slot, gap.to_slot) for gap in ledger.gaps]
+        slots += [(ledger.seen[a].slot,) * 2 for a in unexplained if a in ledger.seen]
         for around in slots[:SLICE]:
             self._recheck(wallet, around, now)
-        watch.repair_wait = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait)
-        Wallet.update(heal_at=now + watch.repair_wait).where(Wallet.id == wallet.id).execute()
+        watch.repair_wait_ms = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait_ms)
+        heal_at = now + watch.repair_wait_ms
+        Wallet.update(heal_at=heal_at).where(Wallet.id == wallet.id).execute()
         return True
 
-    def _recheck(self, wallet, slots, now):
-        """A node may have given a wrong receipt: ask another one, and take its answer where the
-        ledger then holds better.
+    def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
+        """Ask another node for the transactions of two slots, and keep its answer where the ledger
+        then holds better: the first node may have given a wrong one.
         """
         rows = (
             Receipt.select()
@@ -54,31 +53,34 @@ class Repair(Fetching, Balances):
         )
         for row in list(rows):
             try:
-                raw, receipt, label = self._ask_receipt(row.signature, avoid=row.endpoint)
+                answer = self._fetching.ask(row.signature, avoid=row.endpoint)
             except (BadAnswer, Refused):
-                # the gap stays, and is rechecked
+                # The gap stays, and is rechecked.
                 continue
-            if receipt and receipt != parse_receipt(unpack(row.body)):
-                before, old = self._trouble_now(wallet), (row.body, row.endpoint)
-                self._replace_receipt(wallet, row, pack(raw), label, now)
-                if self._trouble_now(wallet) >= before:
+            if answer.receipt and answer.receipt != parse_receipt(unpack(row.body)):
+                before, old = self._count_wrong(wallet), (row.body, row.endpoint)
+                self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, now)
+                if self._count_wrong(wallet) >= before:
                     self._replace_receipt(wallet, row, *old, now)
 
-    def _trouble_now(self, wallet):
-        return len(self._ledger(wallet).gaps) + sum(
-            verdict is False for verdict in self._verdicts(wallet).values()
-        )
+    def _count_wrong(self, wallet: Wallet) -> int:
+        """Gaps, and balances that the ledger does not explain as of the last comparison."""
+        gaps = self._state.apply_entries(wallet).gaps
+        checked = self._state.check_balances(wallet).values()
+        return len(gaps) + sum(explained is False for explained in checked)
 
-    def _replace_receipt(self, wallet, row, body, label, now):
-        Receipt.update(body=body, endpoint=label, stored_at=now).where(
+    def _replace_receipt(
+        self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, now: int
+    ) -> None:
+        Receipt.update(body=body, endpoint=endpoint, stored_at=now).where(
             Receipt.id == row.id
         ).execute()
-        reread_entries(wallet, self.programs, [row.signature])
-        self._forget_wallet(wallet.id)
+        reread_entries(wallet, self._state.programs, [row.signature])
+        self._state.forget_wallet(wallet.id)
         others = WalletSignature.select(WalletSignature.wallet).where(
             WalletSignature.signature == row.signature,
             WalletSignature.state == "stored",
             WalletSignature.wallet != wallet.id,
         )
-        # whoever observes them reads them again
+        # Whoever observes them reads their entries again.
         Wallet.update(rules="").where(Wallet.id.in_(others)).execute()

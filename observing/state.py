@@ -1,136 +1,164 @@
-"""What a pass over the wallets knows and remembers: the part that all others share."""
+"""What the parts of the observer share: the settings, the nodes, and the memory of a pass."""
 
 import logging
 import math
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from accounts.auto_posts import update_posts
+from chain.answers import Holding
 from chain.coverage import is_explained
+from chain.entries import Entry
+from chain.ledger import Ledger
 from chain.programs import table
 from chain.rpc import Rpc
-from chain.store import (
-    LedgerStore,
-    name_rules,
-)
+from chain.store import LedgerStore, name_rules
+from config import Config
+from models import Wallet
 
-# receipts fetched for one wallet before the next has its turn
+# Transactions fetched for one wallet before the next one has its turn.
 SLICE = 20
-# ms between full walks
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
 # A rebuild that took a second is not repeated for nine: at most a tenth of the time goes there.
-APPLY_SHARE = 9
-# seconds: a sleeping wallet is looked at no less often than this
-MAX_SLEEP = 300.0
+REBUILD_PAUSE_FACTOR = 9
+# A sleeping wallet is polled no less often than this.
+MAX_SLEEP_SECONDS = 300.0
+# Between two signs of life during a long pass.
+HEARTBEAT_SECONDS = 10.0
 FINALIZED = {"commitment": "finalized"}
-# Seconds between two signs of life during a long pass.
-BEAT_EVERY = 10.0
 log = logging.getLogger("candor.observer")
 
 
-def quiet(text):
-    """Nobody watches."""
+def ignore_progress(text: str) -> None:
+    """Report to nobody."""
 
 
 @dataclass
-class PutOff:
-    """A step that failed for a wallet: how often in a row, and when it is tried again."""
+class Postponed:
+    """What failed: how often in a row, and when it is tried again."""
 
     tries: int = 0
     until: float = -math.inf
 
+    def postpone(self, now: float, first_seconds: float, max_seconds: float) -> None:
+        """Try again later; the pause doubles with each failure."""
+        self.until = now + min(max_seconds, first_seconds * 2 ** min(self.tries, 20))
+        self.tries += 1
+
 
 @dataclass
 class Watch:
-    """What is remembered of a wallet between looks: a cache, lost without harm. Times are of the
-    observer's clock, in seconds.
+    """What is remembered of a wallet between polls: a cache, lost without harm. Times are seconds
+    of the observer's clock.
     """
 
-    # address -> Holding
-    holdings: dict = field(default_factory=dict)
-    # address -> finished looks in a row whose balance the ledger did not explain
-    misses: dict = field(default_factory=dict)
-    # entries stored and not applied yet
-    new: list = field(default_factory=list)
+    # By address, the node's answer to the last comparison.
+    holdings: dict[str, Holding] = field(default_factory=dict)
+    # By address, polls in a row whose balance the ledger did not explain.
+    unexplained_polls: dict[str, int] = field(default_factory=dict)
+    # Entries stored and not applied yet, and when applying them is worth its time again.
+    new_entries: list[Entry] = field(default_factory=list)
     apply_after: float = 0.0
-    # ms
-    repair_wait: int = MIN_REPAIR_WAIT_MS // 2
+    repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
     compared_at: float = -math.inf
-    # when a node last told of its present: of balances, or of the newest of its own signatures
-    told_at: float = -math.inf
-    # address -> when its balance was last asked for, and when its head was last listed.
-    asked: dict = field(default_factory=dict)
-    listed: dict = field(default_factory=dict)
-    # When a slice of its walks and its backlog was last worked on.
+    # When a node last answered with balances or with the newest of the wallet's own signatures.
+    answered_at: float = -math.inf
+    # By address, when its balance was last asked for, and when its head was last listed.
+    asked_at: dict[str, float] = field(default_factory=dict)
+    listed_at: dict[str, float] = field(default_factory=dict)
+    # When a slice of its full scans and its backfill was last worked on.
     worked_at: float = -math.inf
-    # Name of a step -> PutOff.
-    put_off: dict = field(default_factory=lambda: defaultdict(PutOff))
-    # when it was last looked whether the receipt of each entry is still there
+    # By name, the steps that failed.
+    postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
+    # By mint, those whose decimals no node knows.
+    decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
+    # When it was last checked whether the transaction of each entry is still stored.
     receipts_checked_at: float = -math.inf
-    # Slot -> signatures stored without their place in it; None: not read yet.
-    unplaced: dict | None = None
-    # slots of these with several
-    crowded: set = field(default_factory=set)
-    # Token account without a known owner -> signatures that name it; None: not read yet.
-    nameless: dict | None = None
+    # By slot, signatures stored without their place in it; None: not read yet.
+    unindexed: dict[int, set[str]] | None = None
+    # The slots that hold several of these.
+    ambiguous_slots: set[int] = field(default_factory=set)
+    # By token account without a known owner, signatures that name it; None: not read yet.
+    ownerless: dict[str, set[str]] | None = None
 
 
 class State:
-    """Memory of the observer and of the current pass; what has to last is in the database."""
+    """Memory of the observer and of the current pass; what has to last is in the database.
 
-    def __init__(self, config, rpc=None, clock=time.monotonic, say=quiet, beat=None):
-        self.config, self.clock, self.say = config, clock, say
-        # `beat` is called now and then while a long pass goes on.
-        self._beat, self._beaten = beat, -math.inf
+    `report` is given a sentence for each step of progress; `beat` is called now and then while a
+    long pass goes on.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        rpc: Rpc | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        report: Callable[[str], None] = ignore_progress,
+        beat: Callable[[], None] | None = None,
+    ) -> None:
+        self.config, self.clock, self.report = config, clock, report
+        self._beat, self._beaten_at = beat, -math.inf
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
-        self.programs = table(config.extra_swap_programs, config.added_programs)
+        self.programs = table(config.extra_swap_programs)
         self.rules = name_rules(self.programs)
-        # of the last tick, for health
-        self.problem = None
-        # ids of wallets that failed in the last tick
-        self.troubled = set()
-        # how many wallets are observed
-        self._watched = 0
-        # of this look
-        self._begun, self._end, self._now = 0.0, 0.0, 0
-        # ids of wallets this look does not touch any more
-        self._left = set()
-        self._spare = (
-            # requests that may still be made in this look where nothing is known to have moved
-            0
-        )
-        self._timed_at = -math.inf
-        self._forget()
+        # How many wallets are watched.
+        self.watched_count = 0
+        # When the block time of a slot was last asked for.
+        self.time_asked_at = -math.inf
+        self.begin_pass(0)
+        self.forget()
 
-    def _forget(self):
-        self.ledger_store, self._watches = LedgerStore(update_posts), defaultdict(Watch)
+    def begin_pass(self, now: int) -> None:
+        """Start a pass over the wallets; `now` in ms."""
+        self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
+        # Of this pass, for health: why it could not go on.
+        self.problem: str | None = None
+        # Ids of wallets of which a step failed, and of those that are not touched any more.
+        self.troubled: set[int] = set()
+        self.skipped: set[int] = set()
+        # Requests that may still be made where nothing is known to have moved.
+        self.spare_requests = 0
 
-    def _forget_wallet(self, wallet_id):
+    def forget(self) -> None:
+        """Read everything from the database again: others may have written to it."""
+        self.ledger_store = LedgerStore(update_posts)
+        self.watches: dict[int, Watch] = defaultdict(Watch)
+
+    def forget_wallet(self, wallet_id: int) -> None:
+        """Read the ledger of a wallet from the database again."""
         self.ledger_store.forget(wallet_id)
-        self._watches[wallet_id].new.clear()
+        self.watches[wallet_id].new_entries.clear()
 
-    def _ledger(self, wallet):
-        """The wallet's ledger with all that is stored."""
-        watch, begun = self._watches[wallet.id], self.clock()
-        new, watch.new = watch.new, []
+    def apply_entries(self, wallet: Wallet) -> Ledger:
+        """Bring the wallet's ledger up to all that is stored, and return it."""
+        watch, begun_at = self.watches[wallet.id], self.clock()
+        new, watch.new_entries = watch.new_entries, []
         ledger = self.ledger_store.apply(wallet, new)
         if new:
-            watch.apply_after = self.clock() + APPLY_SHARE * (self.clock() - begun)
+            watch.apply_after = self.clock() + REBUILD_PAUSE_FACTOR * (self.clock() - begun_at)
         return ledger
 
-    def _verdicts(self, wallet):
-        """address -> True (explained), False, or None (the ledger is ahead of the node) as of the
-        last comparison.
+    def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
+        """By address, whether the ledger explains the balance of the last comparison; None where
+        the ledger is ahead of that node.
         """
-        holdings = self._watches[wallet.id].holdings
-        seen = self._ledger(wallet).seen if holdings else {}
+        holdings = self.watches[wallet.id].holdings
+        seen = self.apply_entries(wallet).seen if holdings else {}
         return {
-            a: is_explained(seen.get(a), h.amount, h.lamports, h.slot) for a, h in holdings.items()
+            address: is_explained(seen.get(address), held.amount, held.lamports, held.slot)
+            for address, held in holdings.items()
         }
 
-    def _tell_life(self):
-        if self._beat and self.clock() - self._beaten >= BEAT_EVERY:
-            self._beaten = self.clock()
+    def list_unexplained(self, wallet: Wallet) -> list[str]:
+        """Addresses whose balance the ledger did not explain in two polls in a row."""
+        polls = self.watches[wallet.id].unexplained_polls
+        return sorted(address for address, count in polls.items() if count > 1)
+
+    def show_life(self) -> None:
+        if self._beat and self.clock() - self._beaten_at >= HEARTBEAT_SECONDS:
+            self._beaten_at = self.clock()
             self._beat()

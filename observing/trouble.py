@@ -1,4 +1,7 @@
-"""Whose trouble a failed step is: one wallet's, which is put off alone, or everybody's."""
+"""Whose trouble a failed step is: one wallet's, which is postponed alone, or everybody's."""
+
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 
@@ -6,107 +9,112 @@ import storage
 from chain.coverage import Progress, add_trouble
 from chain.ledger import Ledger
 from chain.rpc import Resting, RpcError, Unavailable
-from chain.store import (
-    PendingLedger,
-    show_coverage,
-)
+from chain.store import PendingLedger, show_coverage
 from models import IS_PROGRAM, Wallet
-from observing.state import MAX_SLEEP, State, log
+from observing.state import MAX_SLEEP_SECONDS, State, log
 
-# Seconds a step that failed is put off, doubled with each failure in a row.
-TROUBLE_FIRST, TROUBLE_LATEST = 1.0, 3600.0
+# How long a step that failed is postponed; doubled with each failure in a row.
+MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
 
 
-class Troubles(State):
-    """Attempts steps; a wallet whose step fails is put off for longer and longer."""
+class Attempts:
+    """Attempts steps; a wallet whose step fails is postponed for longer and longer."""
 
-    def _attempt(self, work, wallet, *args):
-        """Do one step for a wallet. What goes wrong there is that wallet's alone; then False.
+    def __init__(self, state: State) -> None:
+        self._state = state
 
-        A step that a node refuses is put off and the others go on; a fault of ours puts off the
+    def attempt(self, step: Callable[..., Any], wallet: Wallet, *args: Any) -> Any:
+        """Do one step for a wallet and return its result, or False where it failed.
+
+        A step that a node refuses is postponed and the others go on; a fault of ours postpones the
         whole wallet. Raised is only what is nobody's: that no node answers, or the database.
         """
-        self._tell_life()
-        step = self._watches[wallet.id].put_off.get(work.__name__)
-        if wallet.id in self._left or (step and self.clock() < step.until):
+        self._state.show_life()
+        name, postponed = step.__name__, self._state.watches[wallet.id].postponed
+        if wallet.id in self._state.skipped or self.is_postponed(wallet, name):
             return False
         try:
-            done = work(wallet, *args)
+            done = step(wallet, *args)
         except RpcError as error:
-            if self._is_common(error):
+            if self.is_common(error):
                 raise
-            return self._put_off_step(wallet, work.__name__, error)
+            return self._postpone_step(wallet, name, error)
         except Exception as error:
-            self._forget_wallet(wallet.id)
+            self._state.forget_wallet(wallet.id)
             if storage.is_busy(error):
                 raise
-            return self._put_off_wallet(wallet, error)
-        self._watches[wallet.id].put_off.pop(work.__name__, None)
+            return self._postpone_wallet(wallet, error)
+        postponed.pop(name, None)
         return done
 
-    def _is_common(self, error):
+    def is_postponed(self, wallet: Wallet, name: str) -> bool:
+        """Whether this step of the wallet failed and is not to be tried yet."""
+        step = self._state.watches[wallet.id].postponed.get(name)
+        return step is not None and self._state.clock() < step.until
+
+    def is_common(self, error: RpcError) -> bool:
         """Whether a failed call is the nodes' trouble, not that of the wallet it asked about: they
         are to be left alone, or answer nothing at all.
         """
         return isinstance(error, Resting) or (
-            isinstance(error, Unavailable) and not self.rpc.is_reachable()
+            isinstance(error, Unavailable) and not self._state.rpc.is_reachable()
         )
 
-    def _put_off_step(self, wallet, name, error):
-        step = self._watches[wallet.id].put_off[name]
-        step.until = self.clock() + min(TROUBLE_LATEST, TROUBLE_FIRST * 2 ** min(step.tries, 12))
-        step.tries += 1
+    def _postpone_step(self, wallet: Wallet, name: str, error: RpcError) -> bool:
+        step = self._state.watches[wallet.id].postponed[name]
+        step.postpone(self._state.clock(), MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS)
         if wallet.trouble != str(error):
             log.warning("wallet %s: %s", wallet.address, error)
         self._store_trouble(wallet, str(error))
         return False
 
-    def _put_off_wallet(self, wallet, error):
-        """Nothing more of this wallet in this look, and the next one later and later."""
+    def _postpone_wallet(self, wallet: Wallet, error: Exception) -> bool:
+        """Do nothing more for this wallet in this pass, and the next poll later and later."""
         reason = f"internal error: {type(error).__name__}"
         if wallet.trouble != reason:
             log.error("wallet %s failed", wallet.address, exc_info=error)
-        self._left.add(wallet.id)
+        self._state.skipped.add(wallet.id)
         self._store_trouble(wallet, reason)
-        pause = min(MAX_SLEEP, TROUBLE_FIRST * 2 ** min(wallet.trouble_tries, 12))
-        Wallet.update(due_at=self._now + int(1000 * pause)).where(Wallet.id == wallet.id).execute()
+        seconds = min(MAX_SLEEP_SECONDS, MIN_POSTPONE_SECONDS * 2 ** min(wallet.trouble_tries, 12))
+        due_at = self._state.now + int(1000 * seconds)
+        Wallet.update(due_at=due_at).where(Wallet.id == wallet.id).execute()
         return False
 
-    def _store_trouble(self, wallet, reason):
-        """Say it in health and in the wallet's coverage."""
-        self.troubled.add(wallet.id)
-        wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._now
+    def _store_trouble(self, wallet: Wallet, reason: str) -> None:
+        """Let health and the wallet's coverage show why observing it fails."""
+        self._state.troubled.add(wallet.id)
+        wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._state.now
         wallet.trouble_tries += 1
         stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
         if stored is None:
             coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
         else:
             coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
-        values = {
-            name: getattr(wallet, name) for name in ("trouble", "trouble_at", "trouble_tries")
-        }
-        Wallet.update(coverage=orjson.dumps(coverage).decode(), **values).where(
-            Wallet.id == wallet.id
-        ).execute()
+        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
-    def _refuse_program(self, wallet):
-        """What executes is no wallet: it is said in its coverage, and never asked about again."""
-        self._left.add(wallet.id)
-        self.troubled.add(wallet.id)
-        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._now, 1
+    def refuse_program(self, wallet: Wallet) -> None:
+        """Never ask about this wallet again: its address is that of a program."""
+        self._state.skipped.add(wallet.id)
+        self._state.troubled.add(wallet.id)
+        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
         coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(program=True))
-        Wallet.update(
-            trouble=IS_PROGRAM,
-            trouble_at=self._now,
-            trouble_tries=1,
-            coverage=orjson.dumps(coverage).decode(),
-        ).where(Wallet.id == wallet.id).execute()
+        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
-    def _clear_trouble(self, wallet):
-        """No step of it failed in this look and none is put off: it is well."""
-        if wallet.trouble is None or wallet.id in self.troubled or self._watches[wallet.id].put_off:
+    def clear(self, wallet: Wallet) -> None:
+        """Forget the trouble of a wallet of which no step failed in this pass and none is
+        postponed.
+        """
+        postponed = self._state.watches[wallet.id].postponed
+        if wallet.trouble is None or wallet.id in self._state.troubled or postponed:
             return
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = None, None, 0
-        Wallet.update(trouble=None, trouble_at=None, trouble_tries=0).where(
-            Wallet.id == wallet.id
-        ).execute()
+        _update_trouble(wallet)
+
+
+def _update_trouble(wallet: Wallet, **more: str) -> None:
+    Wallet.update(
+        trouble=wallet.trouble,
+        trouble_at=wallet.trouble_at,
+        trouble_tries=wallet.trouble_tries,
+        **more,
+    ).where(Wallet.id == wallet.id).execute()

@@ -141,7 +141,7 @@ class FakeNode:
     # ---- verbs -----------------------------------------------------------------------------------
     def restore(self):
         self._withheld, self._dropped, self._forged, self._failing = set(), set(), {}, {}
-        self._programs = set()
+        self._programs, self._unknown = set(), set()
         self._oldest, self._indexed, self._blocks = 0, True, True
 
     def withhold(self, *signatures):
@@ -174,6 +174,10 @@ class FakeNode:
     def execute(self, *addresses):
         """Say that these addresses are programs."""
         self._programs |= set(addresses)
+
+    def lose(self, *addresses):
+        """Say that there are no such accounts."""
+        self._unknown |= set(addresses)
 
     def fail(self, method, code=-32603):
         """Answer this method with an error; code None: well again."""
@@ -252,6 +256,8 @@ class FakeNode:
         return {**account, "data": [base64.b64encode(data).decode(), "base64"]}
 
     def _account(self, address):
+        if address in self._unknown:
+            return None
         if address in self.chain.mints:
             return self._mint(self.chain.mints[address])
         lamports, token = self.chain.state(address, self._now())

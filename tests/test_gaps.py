@@ -179,3 +179,33 @@ def test_the_decimals_of_a_mint_no_receipt_moved_are_asked_for(look):
         address("CAT"): ("10", 6),
         address("DOG"): ("4", 6),
     }
+
+
+def test_a_mint_no_node_knows_is_asked_for_ever_more_rarely(look):
+    """An untouched holding of it waits. Asked at once, then after 60, 120, 240... seconds: in ten
+    minutes of polls every 15 s no more than 1 + log2(600 / 60 + 1) = 4.5 times.
+    """
+    story = Story()
+    story.fund("ada", 10**10)
+    open_second_account(story, "DOG", 4)
+    story.buy("ada", "CAT", 10, 1_000_000)
+    node, asked = FakeNode(story.chain()), []
+    node.prune(story.rows[-1].slot)
+    node.lose(address("DOG"))
+    answer = node.answer
+
+    def count_and_answer(method, params):
+        asked.append(method == "getMultipleAccounts" and params[0] == [address("DOG")])
+        return answer(method, params)
+
+    node.answer = count_and_answer
+    seen = look(node)
+    seen.look(40)
+    assert 3 <= sum(asked) <= 4
+    assert [p["mint"] for p in orjson.loads(Wallet.get().positions)] == [address("CAT")]
+    node.restore()
+    node.prune(story.rows[-1].slot)
+    seen.clock.sleep(3_600)
+    seen.settle()
+    mints = {p["mint"] for p in orjson.loads(Wallet.get().positions)}
+    assert mints == {address("CAT"), address("DOG")}

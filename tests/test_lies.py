@@ -76,7 +76,7 @@ def test_the_truth_comes_from_the_other_endpoint(look, chain, lie, place, liar):
 
 def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
     """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The
-    books keep what holds better.
+    ledger keeps what holds better.
     """
     rows = trades_of(chain)
     nodes = [FakeNode(chain), FakeNode(chain)]

@@ -15,6 +15,7 @@ from story import ADA, Story, account_of, address, market
 import observer as module
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import listing
+from observing.fetching import Fetching
 
 
 # ---- the plain case ------------------------------------------------------------------------------
@@ -35,28 +36,28 @@ def test_a_wallet_is_observed_whole(look, chain):
     }
 
 
-def test_complete_needs_a_second_walk_and_the_closing_balances(look, chain):
-    """After the first look everything is fetched; it is said only once each address was walked
+def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
+    """After the first poll everything is fetched; complete it is once each address was scanned
     twice and the balances were compared.
     """
-    seen, said = look(chain), []
+    seen, states = look(chain), []
     for _ in range(6):
         seen.look()
-        said.append(
+        states.append(
             (
                 seen.state(),
                 all(a.walks > 1 for a in Address.select()),
-                bool(seen.observer._watches[1].holdings),
+                bool(seen.observer.state.watches[1].holdings),
             )
         )
     assert (
-        all(walked and compared for state, walked, compared in said if state == "complete")
-        and said[-1][0] == "complete"
+        all(scanned and compared for state, scanned, compared in states if state == "complete")
+        and states[-1][0] == "complete"
     )
 
 
 def test_a_wallet_nobody_used(look, chain):
-    """Nothing listed is no proof, but all balances are 0 and two walks found nothing."""
+    """Nothing listed is no proof, but all balances are 0 and two full scans found nothing."""
     seen = look(chain, wallets=[address("nobody")]).settle()
     assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)
 
@@ -180,9 +181,9 @@ def test_posts_stored_while_nodes_are_asked_fail_no_pass(look, chain):
 
 # ---- places in a slot ----------------------------------------------------------------------------
 @pytest.mark.parametrize("blocks", [True, False])
-def test_without_transaction_index_the_block_or_the_balances_tell(look, chain, blocks):
-    told = look(chain).settle()
-    truth = [(t.signature, t.kind, t.result, t.lots) for t in told.trades()]
+def test_without_transaction_index_the_block_or_the_balances_order_a_slot(look, chain, blocks):
+    indexed = look(chain).settle()
+    truth = [(t.signature, t.kind, t.result, t.lots) for t in indexed.trades()]
     node = FakeNode(chain)
     node.hide_index(blocks)
     seen = look(node).settle()
@@ -197,7 +198,7 @@ def test_without_transaction_index_the_block_or_the_balances_tell(look, chain, b
 def test_a_restart_before_the_block_was_asked_loses_nothing(look, chain, monkeypatch):
     node = FakeNode(chain)
     node.hide_index()
-    monkeypatch.setattr(module.Observer, "_index_slots", lambda *_: None)
+    monkeypatch.setattr(Fetching, "index_slots", lambda *_: None)
     seen = look(node)
     seen.look(3)
     monkeypatch.undo()
@@ -255,7 +256,7 @@ def test_the_newest_receipt_read_again_is_no_trade_lost(look):
 
 # ---- others at work, clocks, caps ----------------------------------------------------------------
 def test_another_process_at_work_is_noticed(look, chain):
-    """`observe` beside a running server fetches some receipts: the server's memory of the books is
+    """`observe` beside a running server fetches some receipts: the server's memory of the ledger is
     not the database's any more.
     """
     node = FakeNode(chain, tip=chain.rows[15].slot)
@@ -269,7 +270,7 @@ def test_another_process_at_work_is_noticed(look, chain):
     assert seen.settle().state() == "complete" and seen.gaps() == []
 
 
-def test_the_command_line_looks_now_and_waits_for_an_endpoint_that_rests(look, chain):
+def test_the_command_line_polls_now_and_waits_for_an_endpoint_that_rests(look, chain):
     """Wallets that are not due are looked at all the same; a 429 in the middle costs ten seconds,
     not the pass.
     """
@@ -329,16 +330,16 @@ def test_more_receipts_than_are_kept(look, chain):
     )
 
 
-def test_a_walk_goes_on_where_it_was(look, chain, monkeypatch):
-    """Endpoints rest in the middle of a walk, the process restarts: it is not begun again. When its
-    place is gone, it is.
+def test_a_full_scan_goes_on_where_it_was(look, chain, monkeypatch):
+    """Endpoints rest in the middle of a full scan, the process restarts: it is not begun again.
+    When its place is gone, it is.
     """
     monkeypatch.setattr(listing, "FULL_PAGE", 5)
     node = FakeNode(chain)
     seen = look(node)
     node.fail("getTransaction", -32603)
-    seen.observer._full_scan(Wallet.get(), seen.now)
-    seen.observer._full_scan(Wallet.get(), seen.now)
+    seen.observer.listing.scan_page(Wallet.get(), seen.now)
+    seen.observer.listing.scan_page(Wallet.get(), seen.now)
     cursor = Address.get().walk_cursor
     node.fail("getSignaturesForAddress", -32603)
     seen.look(2)

@@ -1,4 +1,4 @@
-"""What one wallet is troubled by harms no other, is told, and is tried again."""
+"""Trouble of one wallet harms no other, is shown, and is tried again."""
 
 import functools
 
@@ -15,10 +15,13 @@ from accounts.wallets import attach_wallet
 from chain import rpc
 from chain.instructions import TOKEN
 from models import Address, Bot, Wallet, WalletSignature
+from observing.balances import Balances
+from observing.fetching import Fetching
+from observing.listing import Listing
 from web.api.health import check_health
 
 
-def test_no_token_accounts_told_is_not_complete(look, chain):
+def test_a_wallet_whose_token_accounts_no_node_lists_is_not_complete(look, chain):
     """Some providers refuse that list for some wallets: the rest is observed, and it is not said to
     be whole.
     """
@@ -36,7 +39,7 @@ def test_no_token_accounts_told_is_not_complete(look, chain):
     assert seen.settle().state() == "complete"
 
 
-def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
+def test_a_wallet_no_node_answered_about_was_not_polled(look, chain):
     """Health shows the lag of each wallet by this: it grows while no node answers."""
     node = FakeNode(chain)
     seen = look(node).settle()
@@ -48,8 +51,8 @@ def test_a_wallet_nobody_could_ask_about_was_not_looked_at(look, chain):
         looked,
         checked,
     ) and seen.observer.problem
-    told = check_health(seen.config, seen.now)["walletObserver"]
-    assert told["byWallet"][0]["lagSeconds"] == (seen.now - looked) // 1000 >= 45
+    health = check_health(seen.config, seen.now)["walletObserver"]
+    assert health["byWallet"][0]["lagSeconds"] == (seen.now - looked) // 1000 >= 45
     node.restore()
     seen.clock.sleep(400)
     seen.look()
@@ -65,8 +68,8 @@ def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
     assert seen.state(eve) == "none" and "a program" in seen.coverage(eve)["note"]
     assert not WalletSignature.select().join(Wallet).where(Wallet.address == eve).exists()
     assert seen.settle().state(ADA) == "complete" and seen.observer.problem is None
-    told = check_health(seen.config, seen.now)["walletObserver"]
-    assert (told["wallets"], told["troubledWallets"], told["lagSeconds"]) == (1, 1, 0)
+    health = check_health(seen.config, seen.now)["walletObserver"]
+    assert (health["wallets"], health["troubledWallets"], health["lagSeconds"]) == (1, 1, 0)
     node.restore()
     seen.restart()
     seen.clock.sleep(400_000)
@@ -127,7 +130,7 @@ def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
     assert health["troubled"] == [] and seen.observer.problem is None
 
 
-def test_accounts_beyond_the_cap_are_left_out_and_said(look, chain):
+def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain):
     """Known transactions name ada's accounts: those stay, whatever a list tells besides."""
     seen = look(Hoarder(chain, ADA, 100), max_addresses_per_wallet=20).settle()
     own = {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
@@ -145,8 +148,8 @@ def test_an_account_named_later_takes_the_place_of_one_nobody_named(look):
     node = Hoarder(chain, ADA, 50)
     node.tip = chain.rows[1].slot
     seen = look(node, max_addresses_per_wallet=10)
-    seen.observer._end = seen.clock() + 10**6
-    seen.observer._list_token_accounts(Wallet.get(), seen.now)
+    seen.observer.state.work_until = seen.clock() + 10**6
+    seen.observer.listing.list_token_accounts(Wallet.get(), seen.now)
     node.tip = None
     seen.settle()
     assert {address(account_of("ada", mint)) for mint in ("CAT", "DOG")} < {
@@ -162,23 +165,35 @@ FAULTS = {
     "a refusal": rpc.Refused("error -32602"),
     "no answer": rpc.Unavailable("ReadTimeout"),
 }
-ASKING = "_take_news", "_full_scan", "_fetch_backlog", "_list_token_accounts"
-OURS = [*ASKING, "_prepare", "_is_worth_comparing", "_finish", "_publish"]
+# By name, the part of the observer that does the step.
+ASKING = {
+    "_show_moved": module.Observer,
+    "scan_page": Listing,
+    "fetch_backlog": Fetching,
+    "list_token_accounts": Listing,
+}
+STEPS = {
+    **ASKING,
+    "_prepare": module.Observer,
+    "is_worth_comparing": Balances,
+    "_finish": module.Observer,
+    "_publish": module.Observer,
+}
 
 
 @pytest.mark.parametrize(
     "kind, step",
     [
-        *(("a fault of ours", step) for step in OURS),
-        *((kind, "_full_scan") for kind in FAULTS if kind != "a fault of ours"),
-        *(("no answer", step) for step in ASKING if step != "_full_scan"),
+        *(("a fault of ours", step) for step in STEPS),
+        *((kind, "scan_page") for kind in FAULTS if kind != "a fault of ours"),
+        *(("no answer", step) for step in ASKING if step != "scan_page"),
     ],
 )
 def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA])
     monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
-    work = getattr(module.Observer, step)
+    work = getattr(STEPS[step], step)
 
     @functools.wraps(work)
     def fail(self, wallet, *args):
@@ -186,12 +201,12 @@ def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, 
             raise FAULTS[kind]
         return work(self, wallet, *args)
 
-    monkeypatch.setattr(module.Observer, step, fail)
+    monkeypatch.setattr(STEPS[step], step, fail)
     seen.look(8)
     assert seen.state(ADA) == "complete" and seen.observer.problem is None
-    told = check_health(seen.config, seen.now)["walletObserver"]
-    assert [row["wallet"] for row in told["troubled"]] == [eve] and told["troubledWallets"] == 1
-    assert told["lastError"].startswith(eve) and told["troubled"][0]["tries"] < 12
+    health = check_health(seen.config, seen.now)["walletObserver"]
+    assert [row["wallet"] for row in health["troubled"]] == [eve] and health["troubledWallets"] == 1
+    assert health["lastError"].startswith(eve) and health["troubled"][0]["tries"] < 12
     assert "fails at present" in seen.coverage(eve)["note"] and seen.coverage(ADA)["note"] is None
     seen.restart()
     seen.look(2)
@@ -244,12 +259,12 @@ def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, m
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()
-    kept = dict(seen.observer.ledger_store._pending)
+    kept = dict(seen.observer.state.ledger_store._pending)
     monkeypatch.setattr(module.storage, "is_busy", lambda error: True)
-    monkeypatch.setattr(module.Observer, "_take_news", fail_with(OperationalError("locked")))
+    monkeypatch.setattr(module.Observer, "_show_moved", fail_with(OperationalError("locked")))
     with pytest.raises(OperationalError):
         seen.look()
-    forgotten = kept.keys() - seen.observer.ledger_store._pending.keys()
+    forgotten = kept.keys() - seen.observer.state.ledger_store._pending.keys()
     # on a server others may have written meanwhile: there all is read again
     assert len(forgotten) == (2 if ground.SERVER else 1)
     assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0

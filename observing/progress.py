@@ -1,0 +1,52 @@
+"""How far observing a wallet has come, read from the database and the last comparison."""
+
+from chain.coverage import Progress
+from models import Address, Wallet, WalletSignature
+from observing.state import State
+
+# Refused transactions that coverage names.
+MAX_NAMED = 50
+# Tries after which a pending transaction no longer holds up the state of a wallet.
+STUCK_AFTER_TRIES = 5
+
+
+def read_progress(state: State, wallet: Wallet) -> Progress:
+    """The Progress of a wallet, from which its coverage follows."""
+    columns = Address.address, Address.walks, Address.walk_cursor, Address.walk_new
+    addresses = list(Address.select(*columns).where(Address.wallet == wallet.id).namedtuples())
+    ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
+    mine = WalletSignature.wallet == wallet.id
+    pending = mine & (WalletSignature.state == "pending")
+    refused = WalletSignature.problem.is_null(False)
+    stuck = (WalletSignature.tries >= STUCK_AFTER_TRIES) | refused
+    left_out = ledger.seen.keys() - {row.address for row in addresses}
+    return Progress(
+        looked=any(row.walks or row.walk_cursor for row in addresses),
+        listed=wallet.whole and all(row.walks for row in addresses),
+        confirmed=wallet.accounts_at is not None
+        and all(row.walks > 1 and row.walk_new == 0 for row in addresses),
+        closed=all(checked.get(row.address) for row in addresses),
+        pending=WalletSignature.select().where(pending).count(),
+        refused=_list_refused(pending & refused),
+        stuck=WalletSignature.select().where(pending, stuck).count(),
+        unexplained=_list_unexplained(state, wallet),
+        capped=WalletSignature.select().where(mine).count() >= state.config.max_receipts_per_wallet,
+        accounts_capped=bool(wallet.accounts_left_out or left_out),
+        trouble=wallet.trouble,
+    )
+
+
+def _list_refused(which: object) -> tuple[tuple[int, str], ...]:
+    """Slot and reason of each refused transaction, the earliest ones."""
+    columns = WalletSignature.slot, WalletSignature.problem
+    rows = WalletSignature.select(*columns).where(which).order_by(WalletSignature.slot)
+    return tuple((row.slot, row.problem or "") for row in rows.limit(MAX_NAMED).namedtuples())
+
+
+def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:
+    """Address, last slot that the ledger knows of it, and slot of the node's answer."""
+    seen, holdings = state.apply_entries(wallet).seen, state.watches[wallet.id].holdings
+    return tuple(
+        (address, seen[address].slot if address in seen else 0, holdings[address].slot)
+        for address in state.list_unexplained(wallet)
+    )
