@@ -6,7 +6,7 @@ import orjson
 from flask import Blueprint, Response, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
-from web.site.forms import settings
+from web.server.gate import settings
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("browsers", __name__)

@@ -10,8 +10,8 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from web.api import timeline
 from web.api.serialize import Json
+from web.server.gate import settings
 from web.site import words
-from web.site.forms import settings
 
 blueprint = Blueprint("cards", __name__)
 MAX_TITLE, MAX_DESCRIPTION = 80, 300

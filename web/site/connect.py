@@ -14,6 +14,7 @@ from accounts.fields import check_wallet
 from accounts.problem import Problem
 from models import Owner
 from web.server import gate, sessions
+from web.server.gate import settings
 from web.site import pages
 from web.site.creator import blueprint, require_owner
 from web.site.forms import (
@@ -27,7 +28,6 @@ from web.site.forms import (
     list_errors,
     read_texts,
     read_voice,
-    settings,
     without_secrets,
     write_samples,
 )

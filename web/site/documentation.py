@@ -11,8 +11,8 @@ from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import CODES, Problem
+from web.server.gate import settings
 from web.site import reference, words
-from web.site.forms import settings
 from web.site.pages import add_etag
 
 blueprint = Blueprint("documentation", __name__)

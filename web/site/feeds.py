@@ -22,9 +22,9 @@ from storage import database
 from web.api import paging, queries, timeline
 from web.api.serialize import Json, explorer_url, show_post
 from web.server.application import find_app
+from web.server.gate import settings
 from web.site import words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
-from web.site.forms import settings
 from web.site.pages import Position, Scope, find_filter_problem
 
 blueprint = Blueprint("feeds", __name__)

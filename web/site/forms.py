@@ -6,17 +6,17 @@ is emptied, for it may be a secret, and so is every field that looks like one.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import orjson
-from flask import current_app, request
+from flask import request
 
 from accounts import influencers
 from accounts.fields import holds_secret
 from accounts.names import check_name
 from accounts.problem import Problem
-from config import Config
 from voice import builtin
+from web.server.gate import settings
 
 # Fields that hold a list, with what separates its items.
 LISTS = {
@@ -56,10 +56,6 @@ MAX_TYPED_TEXT = 8_000
 MAX_STALE_TEXT = 8_500
 # What was typed, or what is wrong with it, by field.
 Texts = dict[str, str]
-
-
-def settings() -> Config:
-    return cast(Config, current_app.config["CANDOR"])
 
 
 def check_registration() -> None:

@@ -15,7 +15,7 @@ from config import Config
 from web.api import queries
 from web.api.operations import OPERATIONS
 from web.api.stream import MAX_STREAMS
-from web.site.forms import settings
+from web.server.gate import settings
 
 blueprint = Blueprint("guides", __name__)
 MAX_GUIDES = 64

@@ -1,13 +1,15 @@
 """API keys on an owner's pages: listed, shown once, revoked, rotated."""
 
-from flask import current_app, flash, g, redirect, render_template, request, url_for
+from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from accounts import api_keys
 from accounts.problem import Problem
 from models import Key, Owner
+from web.server.application import find_app
+from web.server.gate import settings
 from web.site.creator import blueprint, render_confirm, require_owner
-from web.site.forms import as_sentence, settings
+from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 # The choices of a form: for how long a rotated key works on.
@@ -16,7 +18,7 @@ OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 def list_keys(owner: Owner) -> list[Key]:
     """List all keys of an owner, with their last uses from the rate-limit counters."""
-    return api_keys.list_keys(owner, current_app.allowance.find_uses())  # type: ignore[attr-defined]
+    return api_keys.list_keys(owner, find_app().allowance.find_uses())
 
 
 def find_own_key(uid: str) -> Key:

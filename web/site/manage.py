@@ -10,6 +10,7 @@ from accounts import api_keys, influencers, posts
 from accounts.problem import Problem
 from models import Bot
 from web.server import gate
+from web.server.gate import settings
 from web.site import pages
 from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import (
@@ -21,7 +22,6 @@ from web.site.forms import (
     list_errors,
     read_texts,
     read_voice,
-    settings,
     without_secrets,
     write_samples,
 )

@@ -8,6 +8,7 @@ from accounts.names import check_name
 from accounts.problem import Problem
 from models import Owner
 from web.server import gate, sessions
+from web.server.gate import settings
 from web.site.creator import forbid_caching
 from web.site.forms import (
     TONES,
@@ -16,7 +17,6 @@ from web.site.forms import (
     find_errors,
     list_errors,
     read_texts,
-    settings,
     without_secrets,
 )
 

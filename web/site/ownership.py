@@ -13,8 +13,9 @@ from accounts.problem import Problem, invalid
 from models import Bot, Session
 from web.api.serialize import show_time
 from web.server import sessions
+from web.server.gate import settings
 from web.site.creator import blueprint, managing, render_confirm
-from web.site.forms import first_error, list_errors, settings
+from web.site.forms import first_error, list_errors
 from web.site.manage import render_manage, return_to_manage
 
 NOT_A_SIGNATURE = "A signature has 64 bytes, written in base58, base64 or hex."
