@@ -1,6 +1,4 @@
-"""Automatic posts: an influencer tells its own trades, in its own voice, where its owner asked for
-it.
-"""
+"""Automatic posts: an influencer reports its own trades, where its owner switched that on."""
 
 from collections.abc import Collection
 from typing import Any
@@ -27,26 +25,15 @@ def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 
 
 def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Where its owner asked for it, the influencer posts the trades among `changed` that arrived
-    after that, in its own voice.
+    """Post the trades among `changed` that arrived after automatic posts were switched on.
 
-    What arrived is told by the head of the wallet's list, not by a clock: a back-fill finds old
-    trades and tells none of them.
+    What counts is the head of the wallet's list, not a clock: a backfill finds old trades, and none
+    of them is posted.
     """
+    # So many changed trades are a rebuild and no news.
     if not changed or len(changed) > MAX_AT_ONCE:
-        # a refold, no news
         return
-    bot = (
-        Bot.select()
-        .join(Attachment)
-        .where(
-            Attachment.wallet == wallet.id,
-            Attachment.detached_at.is_null(),
-            Bot.auto_post,
-            Bot.retired_at.is_null(),
-        )
-        .first()
-    )
+    bot = _find_poster(wallet)
     if bot is None:
         return
     arrived = WalletSignature.select(WalletSignature.signature).where(
@@ -60,6 +47,18 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     )
     for trade in list(trades.order_by(Trade.slot, Trade.place)):
         _post_trade(bot, wallet, trade, now)
+
+
+def _find_poster(wallet: Wallet) -> Bot | None:
+    """The influencer that holds the wallet now, if it posts automatically."""
+    posters = Bot.select().join(Attachment)
+    found: Bot | None = posters.where(
+        Attachment.wallet == wallet.id,
+        Attachment.detached_at.is_null(),
+        Bot.auto_post,
+        Bot.retired_at.is_null(),
+    ).first()
+    return found
 
 
 def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
@@ -93,8 +92,9 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
 
 
 def _tell_facts(trade: Trade) -> dict[str, Any]:
-    """What voice.write may speak of: exact texts. A token without a known symbol is called by the
-    first letters of its mint.
+    """Collect what the voice may say of a trade, as exact texts.
+
+    A token without a known symbol is called by the first letters of its mint.
     """
     changes = {
         mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)

@@ -1,6 +1,4 @@
-"""Text that comes from outside: what an address is, what a secret looks like, which characters
-never belong into a text.
-"""
+"""Check text from outside: wallet addresses, secrets by mistake, invisible characters."""
 
 import base64
 import functools
@@ -17,7 +15,7 @@ from chain import base58
 from chain.addresses import is_address, is_nobodys, is_on_curve
 
 SEED_LENGTHS = (12, 15, 18, 21, 24)
-# Longer than a seed phrase of 24 words, a secret key written as 64 numbers, any address.
+# Longer than any address, a seed phrase of 24 words or a secret key written as 64 numbers.
 MAX_WALLET_TEXT = 500
 SECRET_WARNING = (
     "this looks like a secret key or a seed phrase. It was not stored. Never paste one here or"
@@ -33,7 +31,7 @@ API_KEY, RECOVERY_CODE = (
     re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
-# how wallets and tools write the 64 bytes, and how they are read
+# How wallets and tools write the 64 bytes of a secret key, and how each is read.
 SECRET_KEY_FORMS = (
     (
         re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
@@ -46,8 +44,8 @@ SECRET_KEY_FORMS = (
         lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
     ),
 )
-# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: drawn as
-# nothing, read by machines
+# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: readers do
+# not see them, machines read them.
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -57,8 +55,9 @@ ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
 def looks_secret(text: str) -> bool:
-    """Could this be a private key or a seed phrase, in any of the forms wallets export? Errs on the
-    side of the warning.
+    """Could this be a private key or a seed phrase, in any form that wallets export?
+
+    Errs on the side of a warning.
     """
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
@@ -72,8 +71,9 @@ def looks_secret(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Is there a secret somewhere in a text? Exact for API keys (checksum) and secret keys (a
-    signature is no key pair); a seed phrase by its checksum.
+    """Does a text contain an API key, a recovery code, a secret key or a seed phrase?
+
+    API keys and seed phrases are known by their checksums, a secret key by its public half.
     """
     return (
         any(map(is_well_formed, API_KEY.findall(text)))
@@ -88,13 +88,15 @@ def holds_secret(text: str) -> bool:
 
 
 def _is_key_pair(raw: bytes) -> bool:
-    """Solana's secret key: the 32 bytes of a seed, then the public key they make."""
+    """Is this a Solana secret key: 32 bytes of a seed, then the public key they make?"""
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
 
 def _holds_phrase(text: str) -> bool:
-    """Is there a seed phrase in a text? Told from prose by its checksum, from one word said over
-    and over by how few repeat in it."""
+    """Does a text contain a seed phrase?
+
+    Its checksum tells it from prose; that few words repeat, from one word said over and over.
+    """
     numbers, run = _phrase_numbers(), []
     for word in re.findall(r"[a-z]+", text.lower()):
         number = numbers.get(word)
@@ -108,8 +110,10 @@ def _holds_phrase(text: str) -> bool:
 
 
 def _run_holds_phrase(run: list[int]) -> bool:
-    """Does a phrase end anywhere in a run of numbers of words? Shorter runs cost nothing; a longer
-    one costs a hash for each place and size, and is looked through once."""
+    """Is a seed phrase among these words, given by their numbers in the BIP39 list?
+
+    A run of fewer than twelve costs nothing, a longer one a hash for each place and length.
+    """
     if len(run) < SEED_LENGTHS[0]:
         return False
     # The last 24 words as one integer, 11 bits a word: what BIP39 calls the concatenated bits.
@@ -119,7 +123,7 @@ def _run_holds_phrase(run: list[int]) -> bool:
         for size in SEED_LENGTHS:
             if size > end:
                 break
-            # How few repeat is asked last: one window in sixteen comes as far as that.
+            # Repetition is checked last: only one window in sixteen passes the checksum.
             checked = _is_checked(bits & ((1 << 11 * size) - 1), size)
             if checked and len(set(run[end - size : end])) > size // 2:
                 return True
@@ -127,7 +131,7 @@ def _run_holds_phrase(run: list[int]) -> bool:
 
 
 def _is_checked(bits: int, size: int) -> bool:
-    """BIP39's checksum: of every 33 bits the last one belongs to the hash of all the others."""
+    """Is BIP39's checksum right? Of every 33 bits one belongs to the hash of all the others."""
     check_bits = size // 3
     entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
     first = hashlib.sha256(entropy).digest()[0]
@@ -140,8 +144,9 @@ def _phrase_numbers() -> dict[str, int]:
 
 
 def check_wallet(text: str, field: str = "wallet") -> str:
-    """The address in `text`, which must be nothing but a public address; Problem otherwise, with a
-    warning where it looks like a secret.
+    """Return the wallet address in `text`; Problem where it is anything else.
+
+    Something that looks like a secret is refused with a warning.
     """
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
@@ -158,17 +163,17 @@ def check_wallet(text: str, field: str = "wallet") -> str:
 
 @functools.lru_cache(4096)
 def is_provable(address: str) -> bool:
-    """Could a key sign for this address? Programs derive those of vaults and multisigs: no key."""
+    """Could a key sign for this address? Those of vaults and multisigs have none."""
     return is_on_curve(base58.b58decode(address))
 
 
 def has_control(text: str) -> bool:
-    """Control characters other than newline and tab (NUL, escape, carriage return...)."""
+    """Does a text contain control characters other than newline and tab?"""
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
 def clean_text(text: str) -> str:
-    """`text` without invisible format characters; joiners and styles that make an emoji stay."""
+    """Remove invisible format characters, but joiners and styles that belong to an emoji."""
     return INVISIBLE.sub(_keep_in_emoji, text)
 
 
@@ -187,19 +192,21 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 
 
 def _is_symbol(character: str) -> bool:
-    """Emoji, and the skin tones that follow them."""
+    """Is this an emoji or a skin tone that follows one?"""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
-    """Refuse a text that is far too long, before anything looks into it. What is invisible in it
-    may be as much again: that goes before a text is measured exactly."""
+    """Refuse a text of more than twice the length before anything else reads it.
+
+    Twice, because invisible characters are removed before it is measured exactly.
+    """
     if len(text.strip()) > 2 * longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
 
 
 def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
-    """A short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
+    """Return a short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
     check_size(field, text, longest, shortest)
     if has_control(text) or "\n" in text or "\t" in text:
         raise invalid(field, "must not contain control characters or line breaks")

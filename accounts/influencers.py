@@ -34,8 +34,9 @@ MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
 @dataclass(frozen=True)
 class NewBot:
-    """An influencer just made with its publishing key; `recovery_code` is None where its owner
-    existed before.
+    """A new influencer and its publishing key.
+
+    `recovery_code` is None where its owner existed before.
     """
 
     bot: Bot
@@ -114,8 +115,9 @@ def set_profile(
     auto_post: bool | None = None,
     now: int | None = None,
 ) -> None:
-    """Change what is given. `voice`: a dict of any of VOICE's names. Switched on, `auto_post`
-    starts with trades after `now`.
+    """Change what is given. `voice`: values for any of VOICE's names.
+
+    `auto_post`, where it is switched on, begins with trades after `now`.
     """
     with writing():
         if name is not None:
@@ -131,9 +133,7 @@ def set_profile(
 
 
 def rename(bot: Bot | Trader, name: str) -> None:
-    """Give a Bot or a Trader this name. The one it has stays valid, even if it breaks a newer
-    rule.
-    """
+    """Rename a Bot or a Trader; its present name stays valid, even if it breaks a newer rule."""
     if name.strip() != bot.name:
         bot.name = check_name(name)
         bot.likeness = find_free_likeness(bot.name, bot)
@@ -158,9 +158,7 @@ def check_bio(text: str) -> str:
 
 
 def check_voice(given: Mapping[str, Any]) -> str:
-    """Return the stored JSON of a voice; missing names take their default. Problem for a name or a
-    value that does not belong.
-    """
+    """Return a voice as stored JSON, missing values by default; Problem for what is not allowed."""
     if set(given) - set(VOICE):
         raise invalid("voice", f"has only {', '.join(VOICE)}")
     return orjson.dumps(

@@ -17,15 +17,13 @@ SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """A new key of this scope (`read` or `publish`), to be shown once."""
+    """Make a key of this scope (`read` or `publish`), to be shown once."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 
 
 def is_well_formed(text: str) -> bool:
-    """Does the text have a key's prefix, length and checksum? Says nothing about whether such a key
-    exists.
-    """
+    """Does the text have a key's prefix, length and checksum? Such a key need not exist."""
     prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
     if (
         prefix is None
@@ -37,7 +35,7 @@ def is_well_formed(text: str) -> bool:
 
 
 def hash_secret(text: str) -> str:
-    """SHA-256 in hex, as it is stored."""
+    """Return the SHA-256 of a secret in hex, as it is stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -39,8 +39,9 @@ def hash_recovery_code(code: str) -> str:
 
 
 def recover_owner(code: str) -> tuple[Owner, str] | None:
-    """Use up a recovery code: return its owner and a new code, or None for one that is unknown or
-    used. Of two that send the same code at once, one wins.
+    """Use up a recovery code: return its owner and a new code, None where it is unknown or used.
+
+    Of two requests that send the same code at once, one wins.
     """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)

@@ -1,5 +1,6 @@
-"""Publishing: one event id of one influencer is one post for ever, and nothing in a request can
-make a post verified.
+"""Publish posts: one event id of one influencer is one post for ever.
+
+Nothing in a request can make a post verified.
 """
 
 import hashlib
@@ -24,12 +25,12 @@ from storage import database, erasing, new_uid, store_row, writing
 from storage.arrivals import store_arrival
 
 MAX_TEXT = 4000
-LONGEST = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
-# Of the fields that do not belong into a body this many are named; nobody means more.
+MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
+# So many unknown fields of a body are named in its refusal.
 MAX_UNKNOWN_FIELDS = 20
-# what makes a retry identical
+# Fields in which a retry must be identical.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
-# what hiding a post leaves of it
+# Those of them that hiding a post leaves.
 KEPT = ("mint", "signature")
 # Bytes of a post beside its texts: row, five indexes, arrival.
 POST_OVERHEAD_BYTES = 300
@@ -48,7 +49,7 @@ class PostBody(BaseModel):
     eventId: str | None = Field(
         None,
         min_length=1,
-        max_length=LONGEST["eventId"],
+        max_length=MAX_LENGTHS["eventId"],
         examples=["sell-17"],
         description="Idempotency key, unique per update; or send the header Idempotency-Key",
     )
@@ -67,7 +68,7 @@ class PostBody(BaseModel):
     symbol: str | None = Field(
         None,
         min_length=1,
-        max_length=LONGEST["symbol"],
+        max_length=MAX_LENGTHS["symbol"],
         examples=["SOL"],
         description="Token ticker",
     )
@@ -87,8 +88,8 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
     def clean(cls, text: Any, info: ValidationInfo) -> Any:
-        # What is far too long is not looked into: the field's own length refuses it next.
-        if not isinstance(text, str) or len(text.strip()) > 2 * LONGEST[info.field_name or ""]:
+        # What is far too long is not read: the field's own length refuses it next.
+        if not isinstance(text, str) or len(text.strip()) > 2 * MAX_LENGTHS[info.field_name or ""]:
             return text
         if has_control(text):
             raise PydanticCustomError(
@@ -100,7 +101,7 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text: str | None) -> str | None:
-        # The others are measured by now; a longer signature is none, which is said next.
+        # The other fields are measured by now; a longer signature is refused by its own check.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
         return text
@@ -116,7 +117,7 @@ class PostBody(BaseModel):
 
 @dataclass(frozen=True)
 class Published:
-    """The uid of the post that now stands for the event, and whether it stood before."""
+    """The post of an event, by its uid, and whether an earlier request had made it."""
 
     uid: str
     replayed: bool
@@ -124,14 +125,16 @@ class Published:
 
 # ---- from bytes to a body ------------------------------------------------------------------------
 def parse_json(raw: bytes) -> dict[str, Any]:
-    """The JSON object in a request body. Refused with `invalid_json`: everything RFC 8259 leaves to
-    chance (keys given twice, NaN, lone surrogates, depth).
+    """Parse the JSON object of a request body.
+
+    Problem `invalid_json` also for what parsers of RFC 8259 read differently: keys given twice,
+    NaN, lone surrogates, great depth.
     """
     try:
         value = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
         )
-        # refuses lone surrogates, and integers and depths nobody can mean
+        # Refuses lone surrogates, integers beyond 64 bits and great depth.
         orjson.dumps(value)
     except (ValueError, RecursionError, TypeError):
         raise Problem(
@@ -154,8 +157,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> tuple[PostBody, bool]:
-    """(PostBody, was anything invisible removed) or Problem 422 naming each field. The header may
-    carry the eventId instead.
+    """Check a body: return it, and whether anything invisible was removed from its texts.
+
+    The header Idempotency-Key may carry the eventId. Problem 422 names each field.
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
@@ -176,9 +180,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> tup
 
 
 def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
-    """The body with its first few unknown fields: they are refused, and thousands would be named
-    one by one.
-    """
+    """Keep only the first few unknown fields of a body, as the refusal names each."""
     unknown = [name for name in value if name not in PostBody.model_fields][MAX_UNKNOWN_FIELDS:]
     crowd = frozenset(unknown)
     return {name: given for name, given in value.items() if name not in crowd} if crowd else value
@@ -197,9 +199,7 @@ def _unaccepted(error: ValidationError) -> Problem:
 
 
 def _name(path: tuple[int | str, ...]) -> str:
-    """A field's name, where it looks like one: what is not known here may be anything, a secret
-    too.
-    """
+    """A field's name for a message; "(unknown)" where it may be anything, a secret too."""
     text = ".".join(map(str, path))
     return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
@@ -214,11 +214,11 @@ def publish(
     sanitized: bool = False,
     config: Config | None = None,
 ) -> Published:
-    """Store a post, or find the one its eventId already stands for: Published. Problem
-    `event_conflict` if that one says something else.
+    """Store a post, or find the one that its eventId already has.
 
-    The unique index decides races: of many equal requests one inserts, the others find its row.
-    `config` has the quota of its owner, which a retry needs nothing of; None: none.
+    Problem `event_conflict` where that one says something else. The unique index decides races: of
+    many equal requests one inserts, the others find its row. `config` has the owner's quota, which
+    a retry does not use up; None: no quota.
     """
     try:
         with writing():
@@ -276,8 +276,9 @@ def _store(
 
 
 def _judged(body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
-    """Where verification stands at creation: only an observed trade of the attached wallet can say
-    more than `pending`.
+    """The verification of a new post, as columns.
+
+    Only an observed trade of the attached wallet can make it more than `pending`.
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
@@ -298,10 +299,10 @@ def _judged(body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
 
 
 def _find_same(bot_id: int, body: PostBody) -> Post:
-    """The post this eventId stands for, if it says the same."""
+    """Find the post of this eventId; Problem where it says something else."""
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
-        # which of the words differ cannot be said once they are gone
+        # Which words differ cannot be said once they are hidden.
         compared = KEPT if post.hidden_hash else COMPARED
         raise Problem(
             "event_conflict",
@@ -327,9 +328,7 @@ def store_post(**columns: Any) -> str:
 
 
 def measure_post(columns: dict[str, Any]) -> int:
-    """Bytes that a post counts with: its texts in UTF-8, and what row, indexes and arrival take
-    beside them.
-    """
+    """Bytes that a post takes of its owner's quota: its texts in UTF-8 and its overhead."""
     return POST_OVERHEAD_BYTES + measure_words(columns)
 
 
@@ -339,14 +338,15 @@ def measure_words(columns: dict[str, Any]) -> int:
 
 
 def count_posts_bytes(bot: Bot | int, change: int) -> None:
-    """Add to what the posts of a bot's owner take; inside the transaction of the post."""
+    """Add to the bytes of posts of a bot's owner, inside the transaction of the post."""
     database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
 
 
-# ---- the operator's last word --------------------------------------------------------------------
+# ---- hiding --------------------------------------------------------------------------------------
 def hide(uid: str, now: int) -> None:
-    """Take a post's words out of the database. Its record stays, and a retry is still told from
-    another payload. Hiding twice changes nothing.
+    """Erase a post's words from the database; its record stays.
+
+    A retry is still told from another payload. Hiding twice changes nothing.
     """
     with erasing():
         post = Post.get_or_none(Post.uid == uid)
@@ -360,10 +360,10 @@ def hide(uid: str, now: int) -> None:
             Post.update(
                 hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None
             ).where(Post.id == post.id).execute()
-            # followers hear of it
+            # Followers are told.
             store_arrival("verification", post=post)
 
 
 def hash_compared(said: PostBody | Post) -> str:
-    """SHA-256 of what a PostBody or a Post says, as hex."""
+    """Return the SHA-256 in hex of what a PostBody or a Post says."""
     return hashlib.sha256(orjson.dumps([getattr(said, field) for field in COMPARED])).hexdigest()

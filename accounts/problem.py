@@ -1,6 +1,4 @@
-"""The one way to say no: a Problem carries a code of the interface, and the code knows its status
-and title (contract: errors).
-"""
+"""Refusals: a Problem carries a code of the API, which has an HTTP status and a title (/docs)."""
 
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -42,8 +40,7 @@ CODES = {
 
 
 class Problem(Exception):
-    """A refusal. `detail` and the messages in `errors` name fields and rules, never the value that
-    was sent.
+    """A refusal, whose texts name fields and rules and never the value that was sent.
 
     `more` are further members of the problem document (`existingPostId`...), `headers` go on the
     answer (`Retry-After`...).
@@ -94,9 +91,7 @@ QUOTA_WORDS = {
 
 
 def refuse_full(use: Use, code: str = "quota_exceeded") -> None:
-    """Raise Problem where a quota (quotas.Use) is used up; nothing was stored, and nothing old is
-    dropped.
-    """
+    """Raise Problem where a quota is used up; what is stored already stays."""
     if use.is_full:
         words = QUOTA_WORDS[use.quota].format(used=use.used, limit=use.limit)
         raise Problem(

@@ -1,5 +1,6 @@
-"""Proof that a wallet is its claimant's: a text signed with the wallet's own key (Ed25519),
-verified here. No secret ever leaves the wallet.
+"""Proof of wallet ownership: verify a text that the wallet's own key signed (Ed25519).
+
+No secret ever leaves the wallet.
 """
 
 import base64
@@ -15,16 +16,15 @@ MINUTES = 5
 SIGNATURE_BYTES = 64
 # As hex it takes 128 characters.
 MAX_SIGNATURE_TEXT = 200
-SIGNING_DOMAIN = (
-    # of Solana's off-chain messages: never the beginning of a transaction
-    b"\xffsolana offchain"
-)
-# printable ASCII, UTF-8
+# Begins Solana's off-chain messages, and never a transaction.
+SIGNING_DOMAIN = b"\xffsolana offchain"
+# Printable ASCII, UTF-8.
 FORMATS = (0, 1)
 
 
 def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
-    """The text to sign: one line of printable ASCII, so that hardware wallets can show it.
+    """Write the text to sign: one line of printable ASCII, which hardware wallets can show.
+
     `ends_at` as RFC 3339.
     """
     return (
@@ -34,7 +34,7 @@ def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: s
 
 
 def parse_signature(text: str) -> bytes | None:
-    """The 64 bytes of a signature in base58, base64 or hex; None for anything else."""
+    """Read the 64 bytes of a signature in base58, base64 or hex; None for anything else."""
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
         return None
@@ -64,9 +64,11 @@ def is_signed(address: str, signature: bytes, text: str) -> bool:
 
 
 def list_forms(signer: bytes, text: bytes) -> list[bytes]:
-    """What wallets sign for one text: the text itself; Solana's off-chain message as `solana
-    sign-offchain-message` writes it; and as the specification has it, with an empty application
-    domain and this one signer (docs.anza.xyz, proposals/off-chain-message-signing).
+    """List the messages that wallets sign for one text.
+
+    They are the text itself; Solana's off-chain message as `solana sign-offchain-message` writes
+    it; and as its specification has it, with an empty application domain and this one signer
+    (docs.anza.xyz, proposals/off-chain-message-signing).
     """
     length = struct.pack("<H", len(text))
     short = [SIGNING_DOMAIN + bytes((0, form)) + length + text for form in FORMATS]

@@ -1,20 +1,19 @@
-"""What one owner may take of an instance, and who took the most of it.
+"""Quotas of an owner: how much of each is used, by one owner and at most by any.
 
-A quota refuses something new and drops nothing old. It is asked inside the transaction that would
-use it, of which there is one at a time, so that no race passes it. The operator's command line is
-exempt: config.lift_quotas. 1 MB is 1,000,000 bytes.
+A quota refuses something new and drops nothing old. It is checked inside the transaction that would
+use it, of which there is one at a time, so no race passes it. The operator's command line is exempt
+(config.lift_quotas). 1 MB is 1,000,000 bytes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from config import Config
 from storage import database
 
 MB = 1_000_000
 DAY_MS = 86_400_000
-# settings of the Config, by the quota's name in answers
+# The setting of each quota, by the quota's name in answers.
 SETTINGS = {
     "posts_kept_mb": "max_posts_kept_mb",
     "wallet_changes_per_day": "max_wallet_changes_per_day",
@@ -47,10 +46,10 @@ MAX_WALLETS = MAX_OF.format(
 )
 
 
-@dataclass(frozen=True)
-class Use:
-    """How much of a quota is used: by one owner or, `owners_at_limit` beside it, by the one who
-    uses most.
+class Use(NamedTuple):
+    """How much of a quota one owner uses.
+
+    With `owners_at_limit`: the most that any owner uses, and how many have used it up.
     """
 
     quota: str
@@ -74,13 +73,13 @@ def find_limit(config: Config, quota: str) -> int:
 
 # ---- what one owner uses -------------------------------------------------------------------------
 def find_posts_kept(config: Config, bot_id: int) -> Use:
-    """MB of posts of a bot's owner; the post that reaches the limit is the last one taken."""
+    """MB of posts of a bot's owner; the post that reaches the limit is the last one accepted."""
     kept = database.execute_sql(POSTS, (bot_id,)).fetchone()[0]
     return Use("posts_kept_mb", config.max_posts_kept_mb, kept // MB)
 
 
 def is_known(bot_id: int, event_id: str | None) -> bool:
-    """Does a post stand for this event already? Then nothing new is kept."""
+    """Is there a post of this event already? Then a retry takes nothing of the quota."""
     return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
 
 
@@ -110,7 +109,7 @@ def find_traders(config: Config, owner_id: int) -> Use:
 
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
-    """Each quota with the most that any owner uses of it; nobody is named."""
+    """List each quota with the most that any owner uses of it; no owner is named."""
     posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
     day = now - DAY_MS
     return [

@@ -1,8 +1,8 @@
-"""Traders: every write an owner or the operator makes, for the pages and the command line alike.
+"""Paper traders: every write of an owner or the operator, from pages and the command line alike.
 
 Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
-`now` is UTC milliseconds. Whatever touches the account or the phase counts up the trader's version:
-a tick under way notices and starts over.
+`now` is UTC milliseconds. Every change of the account or the phase raises the trader's version: a
+tick of the job that is under way notices, and starts over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ MAX_REASON = 500
 
 @dataclass(frozen=True)
 class NewTrader:
-    """A trader just made; `recovery_code` is None where its owner existed before."""
+    """A new trader; `recovery_code` is None where its owner existed before."""
 
     trader: Trader
     owner: Owner
@@ -92,7 +92,7 @@ def _insert_trader(
 
 
 def check_settings(family: str, given: dict[str, int]) -> str:
-    """The stored JSON of a family's settings; Problem names the setting and what is allowed."""
+    """Return a family's settings as stored JSON; Problem names the setting and what is allowed."""
     check_choice("family", family, tuple(FAMILIES))
     try:
         parse_settings(family, given)
@@ -125,7 +125,7 @@ def set_profile(
     voice: Mapping[str, Any] | None = None,
     adaptive: str | None = None,
 ) -> None:
-    """Change what is given; posts keep the words they have."""
+    """Change what is given; existing posts keep their words."""
     if name is not None:
         influencers.rename(trader, name)
     if bio is not None:
@@ -139,8 +139,9 @@ def set_profile(
 
 
 def retire_trader(trader: Trader, now: int) -> None:
-    """It plays and speaks no more; its page and records stay. Not while positions are open: their
-    outcome would stay untold.
+    """Stop a trader for good; its page and records stay.
+
+    Refused while positions are open, because their outcome would never be known.
     """
     with writing():
         _cancel_orders(find_period(trader))
@@ -150,8 +151,10 @@ def retire_trader(trader: Trader, now: int) -> None:
 
 
 def reset_trader(trader: Trader, reason: str, now: int) -> Period:
-    """Close the account period and open the next. Nothing is deleted or left open: reviews are
-    decided first, positions closed by the trader itself.
+    """Close the account period and open the next one; return that.
+
+    Nothing is deleted or left open: the operator decides reviews first, and the trader closes its
+    positions.
     """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
@@ -192,7 +195,7 @@ def find_period(trader: Trader) -> Period:
 
 # ---- reviews -------------------------------------------------------------------------------------
 def open_review(trader: Trader, reason: str, now: int) -> None:
-    """The operator asks a question about the record: from this moment its headline is withheld."""
+    """Question a trader's record, as the operator; its headline is withheld from now on."""
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
@@ -220,12 +223,12 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
 
 
 def clear_review(trader: Trader, reason: str, now: int) -> None:
-    """Nothing was wrong with the record: the headline comes back."""
+    """Decide that nothing was wrong with the record; its headline comes back."""
     _decide(trader, "cleared", reason, now)
 
 
 def uphold_review(trader: Trader, reason: str, now: int) -> None:
-    """The record stays as it is and does not count; the trader starts guarded again."""
+    """Decide that the record does not count, though it stays; the trader starts guarded again."""
     _decide(trader, "upheld", reason, now)
 
 

@@ -1,6 +1,4 @@
-"""Verification of posts: what the observed trades of a wallet say about the signatures its posts
-name.
-"""
+"""Verify posts: compare the signatures they name with the observed trades of their wallet."""
 
 from collections.abc import Collection, Iterable
 
@@ -14,15 +12,16 @@ from chain.verify import judge
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
-# ms of chain time past a post's creation without its signature
-NOT_FOUND_AFTER = 10 * 60_000
-# changed trades whose posts are looked up one by one; above it, all posts of the wallet are
+# A signature that is missing so long after its post, by the chain's time, is not found.
+NOT_FOUND_AFTER_MS = 10 * 60_000
+# With more changed trades than this, all posts of the wallet are judged again.
 MAX_AT_ONCE = 400
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Move the verification of the wallet's posts to where observation has come: the only place
-    that does, after a post was made.
+    """Judge the wallet's posts again by what was observed since, and store what changed.
+
+    Nothing else changes a post's verification after its creation.
     """
     for post in list(_list_movable(wallet, changed)):
         status, reason, trade = judge_post(post, wallet)
@@ -37,8 +36,10 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 
 
 def _list_movable(wallet: Wallet, changed: Collection[str]) -> Iterable[Post]:
-    """Posts whose verification may have moved: of trades that changed, waiting ones, those of a
-    receipt that came, those whose trade is gone.
+    """List the posts whose verification may have changed.
+
+    They name a trade that changed, are pending, name a transaction that came since, or have lost
+    their trade.
     """
     signed = (Post.wallet == wallet.id) & Post.signature.is_null(False)
     if len(changed) > MAX_AT_ONCE:
@@ -63,9 +64,7 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> Iterable[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | None]:
-    """(status, reason, Trade or None) of a post: from what is observed of its wallet now, whatever
-    was said of it before.
-    """
+    """Judge a post by what is observed of its wallet now: (status, reason, Trade or None)."""
     trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
     if trade:
         mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
@@ -74,7 +73,7 @@ def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | Non
         return "mismatch", "other_wallet", None
     late = (
         wallet.observed_to is not None
-        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER
+        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER_MS
     )
     if (
         late
@@ -87,8 +86,9 @@ def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | Non
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
-    """Was this receipt seen, and does it concern others only? (One that names the wallet too just
-    was not listed for it yet.)
+    """Was this transaction seen, and does it concern other wallets only?
+
+    One that names this wallet too is not foreign: it was just not listed for it yet.
     """
     body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
     if body is None:

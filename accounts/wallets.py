@@ -1,4 +1,4 @@
-"""Which influencer holds which wallet: attach, prove, detach.
+"""Attach wallets to influencers, prove and detach them.
 
 Each public function is one short transaction and raises Problem when it refuses; then nothing was
 stored. `attach` and `detach` are for callers that are inside one. `now` is UTC milliseconds.
@@ -106,10 +106,10 @@ def _prove(held: Attachment, ownership: str) -> None:
 
 
 def _share_history(wallet_id: int, bot_id: int) -> None:
-    """Store whose the wallet's past is, now that this bot attached or proved it.
+    """Store which bot's the wallet's past trades are, now that this bot attached or proved it.
 
-    What a bot had proven stays with it until another proof: who merely claims the wallet later
-    shows what happened since its own first claim. A wallet that nobody proved goes whole.
+    What a bot has proven stays with it until another proof: a bot that merely claims the wallet
+    later shows what happened since its first claim. A wallet that nobody proved goes whole.
     """
     held = Attachment.select().where(Attachment.wallet == wallet_id).order_by(Attachment.id)
     proofs = [one for one in held if one.ownership == "proven"]
@@ -121,8 +121,9 @@ def _share_history(wallet_id: int, bot_id: int) -> None:
 
 
 def _watch(bot: Bot, address: str, now: int) -> Wallet:
-    """The wallet's row, held by `bot` and due at once. The observer adds the token accounts to its
-    addresses.
+    """Return the wallet's row, held by `bot` and due at once.
+
+    The observer adds its token accounts to the addresses.
     """
     wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
     if wallet:
