@@ -78,8 +78,26 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
         yield from _outermost(one, programs)
 
 
+# Kamino's limit-order program lends these to any swap: they stand around it and write down what the
+# wallet holds.
+RECORD_CALLS = frozenset(
+    sha256(f"global:{name}".encode()).digest()[:8]
+    for name in (
+        "log_user_swap_balances",
+        "log_user_swap_balances_start",
+        "log_user_swap_balances_end",
+        "assert_user_swap_balances_start",
+        "assert_user_swap_balances_end",
+    )
+)
+
+
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """A call that names no account at all (a marker) speaks of the whole transaction."""
+    """A call that names no account at all (a marker) speaks of the whole transaction. One that
+    only records balances acts for nobody.
+    """
+    if instruction.data[:8] in RECORD_CALLS:
+        return False
     accounts = [account for one in instruction.tree() for account in one.accounts]
     return not accounts or any(account in own for account in accounts)
 

@@ -4,11 +4,13 @@ it.
 
 import csv
 import json
+from hashlib import sha256
 
 import pytest
 from story import VENUE, Story, address
 from test_receipts import read_truth
 
+from chain.base58 import b58encode
 from chain.effects import read_effect
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS, table
@@ -97,6 +99,10 @@ OTHER_VENUE, UNKNOWN = (
     "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",
     address("a program nobody knows"),
 )
+
+KAMINO_ORDERS = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
+TITAN_ORDERS = "TitanLozLMhczcwrioEguG2aAmiATAPXdYpBg3DbeKK"
+DRIFT = "dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH"
 
 
 @pytest.fixture
@@ -199,6 +205,44 @@ def test_a_venue_of_the_operators_file_is_one_more_venue(story):
     added = f"id,name,family,source\n{UNKNOWN},Tomorrow,swap,https://tomorrow.example\n"
     found = kind_of(receipt, ada, table((), added))
     assert (found.kind, found.venue, found.flags) == ("buy", "Tomorrow", ())
+
+
+def add_call(raw, program, name, *accounts):
+    """Put one more instruction at the end of a receipt."""
+    data = b58encode(sha256(f"global:{name}".encode()).digest()[:8])
+    raw["transaction"]["message"]["instructions"].append(
+        {"programId": program, "accounts": list(accounts), "data": data, "stackHeight": None}
+    )
+
+
+def test_a_swap_whose_balances_kamino_records_stays_a_swap(story):
+    story.transact("ada", [PAID, IN], VENUE)
+    raw = story.rows[-1].receipt
+    add_call(raw, KAMINO_ORDERS, "log_user_swap_balances_end", address("ada"))
+    found = kind_of(raw, address("ada"))
+    assert (found.kind, found.venue, found.flags) == ("buy", "pump.fun", ())
+
+
+@pytest.mark.parametrize("program", [KAMINO_ORDERS, TITAN_ORDERS])
+def test_orders_of_other_programs_by_what_moved(story, program):
+    """Their instructions' names are not known: who signed and what moved decides."""
+    story.transact("ada", [OUT], program)
+    opened = kind_of(story.rows[-1].receipt, address("ada"))
+    story.transact("ada", [IN], program)
+    canceled = kind_of(story.rows[-1].receipt, address("ada"))
+    story.transact("maker", [IN], program)
+    filled = kind_of(story.rows[-1].receipt, address("ada"))
+    assert [one.kind for one in (opened, canceled, filled)] == [
+        "order_open",
+        "order_cancel",
+        "order_fill",
+    ]
+
+
+def test_a_deposit_into_a_margin_account_is_no_sale(story):
+    """Drift: the shape of a sale."""
+    story.transact("ada", [OUT, GOT], DRIFT)
+    assert kind_of(story.rows[-1].receipt, address("ada")).kind == "lending"
 
 
 def test_failed_is_asked_first(story):
