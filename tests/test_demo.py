@@ -362,7 +362,7 @@ def test_a_real_instance_never_says_demonstration(service):
     key = service.make_read_key(service.make_bot().owner)
     assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
     assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
-    assert "on real, cached prices" in service.get("/traders").get_data(as_text=True)
+    assert "on cached prices" in service.get("/traders").get_data(as_text=True)
 
 
 # ---- never mixed ---------------------------------------------------------------------------------
