@@ -1,6 +1,4 @@
-"""How `app.py run` serves: workers with threads; the background jobs live in the one worker that
-holds the lock.
-"""
+"""How `app.py run` serves: workers with threads, one of which holds the lock and runs the jobs."""
 
 import gc
 import logging.config
@@ -10,12 +8,12 @@ import config as settings
 from web.server import logs
 
 _config = settings.load()
-# threads beyond THREADS: they wait for slow clients and hold streams
+# Threads beyond THREADS, which wait for slow clients and hold streams.
 RESERVE = 400
 
 
-def raise_descriptors(wanted):
-    """Ask for so many open files, as far as the system lets us; how many there may be."""
+def raise_descriptors(wanted: int) -> int:
+    """Raise the limit of open files to `wanted` as far as the system allows; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -35,15 +33,15 @@ workers = _config.web_concurrency
 worker_class = "web.server.worker.Worker"
 logger_class = "web.server.worker.ServerLog"
 threads = _config.threads + RESERVE
-# A connection that waits costs a descriptor and no thread. Some are kept for files, the database
-# and the nodes.
+# An idle connection costs a descriptor and no thread. Some descriptors are kept for files, the
+# database and the nodes.
 worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
 # Files are sent like all answers: with a deadline.
 sendfile = False
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
-# TRUSTED_PROXIES decides, not gunicorn
+# TRUSTED_PROXIES decides which proxies are believed.
 forwarded_allow_ips = ""
 limit_request_line = 4094
 limit_request_fields = 64
@@ -55,7 +53,7 @@ def post_worker_init(worker):
 
     jobs.start(_config)
     worker.pin_to_processor()
-    # what starting made is never looked through again
+    # What the start allocated lives as long as the process: the collector skips it.
     gc.freeze()
     gc.enable()
 

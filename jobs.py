@@ -1,9 +1,9 @@
 """The background jobs: which process runs them, when, and what health shows of them.
 
-Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, another
-takes over within a second of its death (whoever keeps the lock frees it). Nothing a job writes is
-stored once its process has lost the lock. The work itself is done under a second lock, so that the
-command line can do a pass of its own beside a running server.
+Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, and
+another takes over within a second of its death. Once a process has lost the lock, nothing its jobs
+write is stored. The observer works under a second lock, so that the command line can do a pass of
+its own beside a running server.
 """
 
 import contextlib
@@ -30,13 +30,12 @@ from papertrade import PaperJob
 from scout import Scout
 
 TAKEOVER_SECONDS = 0.5
-# Seconds without any answer of a node after which health says so, even where the pass that asks
-# is still waiting: longer than one call may take (chain.rpc), so that one wallet's call is not it.
+# After so long without any answer of a node health says so, though the pass is still waiting. One
+# call may not take as long (chain.rpc), so one wallet's call cannot be the cause.
 SILENT_SECONDS = 40.0
-# Seconds that a running pass is given when the process ends.
+# A running pass is given so long when the process ends.
 GRACE_SECONDS = 5.0
-# Seconds by which the wall clock may move against the monotonic one before the jobs are planned
-# anew.
+# Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
 # Faults are logged here and shown by health; a pass that outlasts its interval is no fault.
@@ -242,7 +241,7 @@ class Jobs:
     # ---- the jobs --------------------------------------------------------------------------------
     def _list_jobs(self) -> list[Work]:
         """The jobs of the process that leads."""
-        # A new one: the last one's memory is of another time.
+        # A new Observer: what an earlier one remembers is out of date.
         config, observer = self.config, Observer(self.config, beat=_beat)
         scout, paper = Scout(config, observer.rpc), PaperJob(config)
         return [
@@ -261,7 +260,7 @@ class Jobs:
 
 
 def run_observer(observer: Observer, now: int) -> Outcome:
-    """One pass of the observer; (problem or None, details for health)."""
+    """Run one pass of the observer; return (problem or None, details for health)."""
     with observer_lock():
         more = observer.run_tick(now)
     details = {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}

@@ -155,10 +155,8 @@ class Wallet(Base):
     accounts_left_out = IntegerField(default=0)
 
 
-# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What a
-# bot
-# had proven stays with it until another proof; a trade without a block time is not given to a
-# claim.
+# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What
+# a bot had proven stays with it until another proof; a trade without a block time goes to no claim.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
                   ELSE w.prover_id END"""
 
@@ -205,12 +203,11 @@ class Address(Base):
     walked_at = BigIntegerField(null=True)
     walk_cursor = TextField(null=True)
     endpoint = TextField(null=True)
-    # what a node says the token account holds, where no known receipt touched it; null: else
+    # What a node says the token account holds (raw units), where no known transaction touched it.
     held_mint = TextField(null=True)
-    # raw units
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
-    # of the answer that told it
+    # The slot of the node's answer.
     held_slot = BigIntegerField(null=True)
 
     class Meta:
@@ -289,7 +286,7 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
-    # matched | partial | unmatched | not_applicable
+    # matched | partial | unmatched | not_applicable.
     realized = TextField()
     result = BigIntegerField(null=True)
     proceeds = BigIntegerField(null=True)
@@ -300,7 +297,7 @@ class Trade(Base):
     lots = TextField()
     # JSON list of words, sorted
     flags = TextField()
-    # of all derived columns: a rebuild writes only the rows that differ
+    # Over all derived columns: a rebuild writes only the rows whose digest differs.
     digest = TextField()
 
     class Meta:

@@ -51,7 +51,7 @@ class RateLimitState(NamedTuple):
 
     @property
     def tightest(self) -> Window:
-        """The window that runs out first; of equals the one that resets later."""
+        """The window with the fewest requests left; of equals the one that resets later."""
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
 
@@ -63,11 +63,10 @@ class Allowance:
         self._used: dict[str, int] = {}
 
     def note_use(self, key: str, now: int) -> None:
-        """Keep when this key (its public id) was last used, `now` in ms, at most once a minute.
+        """Store when this key (its public id) was last used, `now` in ms, at most once a minute.
 
-        It is kept beside the counters and not in the database, whose every commit makes all kept
-        lists old. Where nothing can be counted just now it is left out: the time is meant to be
-        coarse.
+        It is stored beside the counters, because every commit in the database invalidates all
+        cached lists. Where nothing can be counted just now it is left out: the time is coarse.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -76,22 +75,21 @@ class Allowance:
             self.store.note_use(key, now)
 
     def find_uses(self) -> dict[str, int]:
-        """{public id of a key: when it was last used, ms}, of the keys that were used since
-        counting began anew.
-        """
+        """Return {public id of a key: when it was last used, in ms}, since counting began."""
         try:
             return self.store.find_uses()
         except self.store.unusable:
             return {}
 
     def take(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Count one request in every one of `limits`, or in none if any is used up: RateLimitState.
+        """Count one request in all of `limits`, or in none if any is used up.
+
         `now`: Unix seconds.
         """
         return self._ask(limits, 1, now)
 
     def look(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """How the limits stand; counts nothing."""
+        """Return the state of the limits; counts nothing."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -112,7 +110,7 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """When the present window ends: windows are aligned to the clock."""
+    """When the present window ends, in Unix seconds: windows are aligned to the clock."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -127,12 +125,13 @@ MINUTE, UNLIMITED = WINDOW_SECONDS["minute"], 10**15
 
 
 class Counters(Storage):
-    """The same counters as a storage of `limits` (scheme `allowance:`), for fixed windows of a
-    minute, aligned here as all others. `clock()`: Unix seconds.
+    """The counters as a storage of the library `limits` (scheme `allowance:`).
+
+    For fixed windows of a minute, aligned like all others. `clock()`: Unix seconds.
     """
 
     STORAGE_SCHEME = ["allowance"]  # noqa: RUF012
-    # none leaves it
+    # No exception of the store leaves it.
     base_exceptions = ()
 
     def __init__(
@@ -147,7 +146,7 @@ class Counters(Storage):
         self.store, self.clock = store, clock
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        # `get` is not told which window is meant
+        # flask-limiter does not say in `get` which window it means.
         assert expiry == MINUTE
         now = self.clock()
         try:
@@ -155,8 +154,7 @@ class Counters(Storage):
                 [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
             )[1][0]
         except self.store.unusable as error:
-            # who can still be answered is: with a full disk, or without Redis, addresses go
-            # uncounted
+            # With a full disk, or without Redis, readers are still answered, uncounted.
             log.error("an address went uncounted: %s", type(error).__name__)
             return 0
 
@@ -178,7 +176,7 @@ class Counters(Storage):
 
 # ---- which limits a request meets ----------------------------------------------------------------
 def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[Limit, ...]:
-    """The windows of an owner, shortest first; on POST the one for posts too."""
+    """List the windows of an owner, shortest first; with `posting` the one for posts too."""
     return _list_limits(config.allowance, config.posts_per_minute if posting else None, owner_id)
 
 
@@ -194,8 +192,9 @@ def _list_limits(
 
 
 def find_address_limit(config: Config, network: str) -> Limit:
-    """The very counter in which flask-limiter counts an address (web.server.gate), for requests
-    that are counted for their owner at the same time.
+    """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
+
+    So a request can be counted for its owner and its address at the same time.
     """
     return _find_address_limit(config.ip_limit_per_minute, network)
 
@@ -208,7 +207,7 @@ def _find_address_limit(most: int, network: str) -> Limit:
 
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """An IPv4 address itself, the /64 of an IPv6 one: who has one address of it has them all."""
+    """Return an IPv4 address itself, the /64 of an IPv6 one: a client has all of its addresses."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -223,7 +222,7 @@ def network_of(address: str) -> str:
 
 # ---- what the headers say ------------------------------------------------------------------------
 def show_headers(standing: RateLimitState) -> dict[str, str]:
-    """RateLimit-Limit, -Remaining and -Reset of the tightest window."""
+    """Return RateLimit-Limit, -Remaining and -Reset of the tightest window."""
     tightest = standing.tightest
     return {
         "RateLimit-Limit": str(tightest.most),
@@ -234,7 +233,7 @@ def show_headers(standing: RateLimitState) -> dict[str, str]:
 
 @functools.lru_cache
 def show_policy(allowance: tuple[tuple[str, int], ...]) -> str:
-    """RateLimit-Policy: all windows every request counts in."""
+    """Return RateLimit-Policy: the windows in which every request counts."""
     return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
 
 

@@ -125,9 +125,10 @@ def test_a_claim_takes_no_result_and_no_rank(world, query):
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
     shown = world.get(f"bots/{world.eve.bot.uid}")
     assert (shown["results"], shown["resultsReason"]) == (None, "proven_by_another")
-    assert "another bot had proven this wallet" in world.service.get("/leaderboard").text
+    assert "another bot proved this wallet first" in world.service.get("/leaderboard").text
     assert (
-        "another bot had proven this wallet" in world.service.get(f"/bots/{world.eve.bot.uid}").text
+        "another bot proved this wallet first"
+        in world.service.get(f"/bots/{world.eve.bot.uid}").text
     )
 
 
