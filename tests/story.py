@@ -107,7 +107,7 @@ class Story:
     # ---- how a receipt is made -------------------------------------------------------------------
     def transact(self, payer, moves, venue=None, error=None, mentions=()):
         """One transaction; its signature. `moves`: ("lamports", source, target, amount) or
-        ("tokens", mint, source, target, raw amount).
+        ("tokens", mint, source, target, raw amount). `venue`: the program whose call makes them.
         """
         self.slot, self._index = (
             self.slot + self._apart,
@@ -128,21 +128,18 @@ class Story:
         assert all(self.lamports[name] >= 0 for name in names), (
             "nobody spends what he does not have"
         )
+        inner = []
         if venue:
-            instructions.append(
-                {
-                    "programId": venue,
-                    "accounts": [address(name) for name in names],
-                    "data": "",
-                    "stackHeight": None,
-                }
-            )
+            accounts = [address(name) for name in names]
+            call = {"programId": venue, "accounts": accounts, "data": "", "stackHeight": None}
+            moved = [{**one, "stackHeight": 2} for one in instructions]
+            instructions, inner = [call], [{"index": 0, "instructions": moved}]
         signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest())
         meta = {
             "err": error,
             "status": {"Err": error} if error else {"Ok": None},
             "fee": FEE,
-            "innerInstructions": [],
+            "innerInstructions": inner,
             "logMessages": [],
             "preBalances": [before.get(n, 0) for n in names],
             "postBalances": [self.lamports[n] for n in names],

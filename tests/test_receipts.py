@@ -307,7 +307,7 @@ REFUSED = [
     ("address", ["transaction", "message", "instructions", 0, "programId"], ["x"]),
     (
         "unsigned",
-        ["transaction", "message", "instructions", 0, "parsed", "info", "lamports"],
+        ["meta", "innerInstructions", 0, "instructions", 0, "parsed", "info", "lamports"],
         2**64,
     ),
     ("too long", ["transaction", "message", "instructions", -1, "data"], "1" * 20_000),
