@@ -23,8 +23,10 @@ class Operation:
     """What an instruction of a native program does, as far as accounting needs it.
 
     `name`: transfer, create (lamports that a System account sends, or pays to open another) ·
+    allocate (an account that was paid for is opened) ·
     withdraw (lamports out of a nonce, stake or vote account) · send, mint, burn, close, initialize,
-    approve, assign (token; assign hands an account over to `authority`) · associate.
+    approve, assign (token; assign hands an account over to `authority`) · associate · unread (moves
+    lamports, and the receipt does not say how many).
     """
 
     name: str
@@ -61,6 +63,9 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
+# Their amounts are not told, or stand in instructions that the node leaves bundled.
+UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
+UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
     "authority",
     "multisigAuthority",
@@ -83,12 +88,16 @@ def read_parsed(program: str, parsed: Any) -> Operation | None:
             # an account that was paid for before is opened without a payer
             return None
         return Operation(name, info[source], info[target], amount=int(info["lamports"]))
+    if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
+        return Operation("allocate", target=info["account"])
     if program == ASSOCIATED and kind in ("create", "createIdempotent"):
         return Operation(
             "associate", info["source"], info["account"], info["wallet"], mint=info.get("mint")
         )
     if program not in TOKEN_PROGRAMS:
         return None
+    if kind in UNREAD:
+        return Operation("unread", info.get("source"), info.get("destination"))
     if kind == "setAuthority" and info.get("authorityType") == "accountOwner":
         return Operation("assign", info["account"], authority=info.get("newAuthority"))
     return _read_parsed_token(PARSED_TOKEN[kind], info) if kind in PARSED_TOKEN else None
@@ -158,6 +167,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:
         return Operation("withdraw", a[0], a[1], amount=_u64(data, 4))
+    if kind in (8, 9):
+        return Operation("allocate", target=a[0])
     return None
 
 
@@ -204,6 +215,8 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
     if kind == 13:
         source, _, _, authority, *_ = a
         return Operation("approve", source, None, authority)
+    if kind in UNREAD_KINDS:
+        return Operation("unread", a[0], a[1])
     # authority type 2 is the account's owner
     if kind == 6 and data[1] == 2:
         return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)

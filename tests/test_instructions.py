@@ -130,6 +130,14 @@ SAME = [
         Operation("withdraw", A, B, amount=N),
     ),
     (
+        "allocate",
+        SYSTEM,
+        ("allocate", {"account": A, "space": 165}),
+        (A,),
+        u32(8) + u64(165),
+        Operation("allocate", target=A),
+    ),
+    (
         "withdraw stake",
         STAKE,
         ("withdraw", {"stakeAccount": A, "destination": B, "lamports": N}),
