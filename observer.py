@@ -272,8 +272,8 @@ def observe_once(
     }
 
 
-class Rebuilt(NamedTuple):
-    """What deriving a wallet again changed: counts, and whether its sums did."""
+class RebuiltWallet(NamedTuple):
+    """What deriving a wallet again changed: numbers of rows, and whether its sums did."""
 
     address: str
     entries_changed: int
@@ -281,13 +281,17 @@ class Rebuilt(NamedTuple):
     trades_changed: int
     sums_changed: bool
 
+    @property
+    def changes(self) -> int:
+        return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
 
-def rebuild(observer: Observer, wallets: Iterable[Wallet], now: int) -> list[Rebuilt]:
+
+def rebuild(observer: Observer, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
     """Derive everything of these wallets again from the stored transactions; `now` in ms."""
     return [_rebuild_one(observer.state, wallet, now) for wallet in list(wallets)]
 
 
-def _rebuild_one(state: State, wallet: Wallet, now: int) -> Rebuilt:
+def _rebuild_one(state: State, wallet: Wallet, now: int) -> RebuiltWallet:
     entries, sums = reread_entries(wallet, state.programs), _read_sums(wallet)
     if entries.changed or entries.lost:
         # Whoever observes it has other entries in memory: they are read again.
@@ -300,7 +304,7 @@ def _rebuild_one(state: State, wallet: Wallet, now: int) -> Rebuilt:
     after = _read_digests(wallet)
     changed = sum(before.get(s) != after.get(s) for s in before.keys() | after.keys())
     sums_changed = sums != _read_sums(wallet)
-    return Rebuilt(wallet.address, entries.changed, entries.lost, changed, sums_changed)
+    return RebuiltWallet(wallet.address, entries.changed, entries.lost, changed, sums_changed)
 
 
 def _read_digests(wallet: Wallet) -> dict[str, str]:

@@ -7,10 +7,13 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
+
+if TYPE_CHECKING:
+    from observer import RebuiltWallet
 
 ROOT = Path(__file__).resolve().parent.parent
 # Arguments of gunicorn, whose working directory is ROOT.
@@ -19,24 +22,8 @@ GUNICORN_ARGUMENTS = [
     str(ROOT / "gunicorn.conf.py"),
     "app:create_app()",
 ]
-
-
 # From malloc.h of glibc.
 M_ARENA_MAX = -8
-
-
-class RebuiltWallet(NamedTuple):
-    """What deriving a wallet's records again changed: numbers of rows, and whether its sums."""
-
-    address: str
-    entries_changed: int
-    receipts_lost: int
-    trades_changed: int
-    sums_changed: bool
-
-    @property
-    def changes(self) -> int:
-        return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
 
 
 def add_commands(commands: Commands) -> None:
@@ -176,7 +163,7 @@ def run_rebuild(config: Config, args: Namespace) -> None:
     print_result(args, {"wallets": rows, "changed": bool(changed)}, text)
 
 
-def rebuild_wallets(config: Config, bot_id: str | None) -> list[RebuiltWallet]:
+def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]":
     """Derive the records of all wallets again, or of the wallets a bot holds or proved."""
     import jobs
     import models
@@ -188,8 +175,7 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> list[RebuiltWallet]:
         if bot_id:
             bot = influencers.find_bot(bot_id).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
-        report = observer.rebuild(observer.Observer(config), wallets, now_ms())
-    return [RebuiltWallet(*row) for row in report]
+        return observer.rebuild(observer.Observer(config), wallets, now_ms())
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
