@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from web.api import queries
+from web.api.queries import Totals
 from web.api.serialize import PROVEN_BY_ANOTHER, show_coverage, show_lamports, show_sol
 from web.api.statements import CompetitorRow
 
@@ -16,19 +17,6 @@ SORTS = ("pnl", "volume", "trades")
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
 # below this, a realized result is luck
 MIN_SELLS = 3
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a wallet did in a window: lamports and counts. `winning`: sales with a profit."""
-
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,7 +54,7 @@ def _group(entry: Entry) -> tuple[bool, bool]:
     return entry.reason is not None, entry.ownership != "proven"
 
 
-def make_entry(row: CompetitorRow, since: dict[int, tuple[int, ...]] | None, sort: str) -> Entry:
+def make_entry(row: CompetitorRow, since: dict[int, Totals] | None, sort: str) -> Entry:
     """Rank one bot. `since`: totals of a window by wallet id, or None for all that was ever
     observed (the wallet's own results).
     """
@@ -81,13 +69,13 @@ def make_entry(row: CompetitorRow, since: dict[int, tuple[int, ...]] | None, sor
     )
 
 
-def find_totals(row: CompetitorRow, since: dict[int, tuple[int, ...]] | None) -> Totals | None:
+def find_totals(row: CompetitorRow, since: dict[int, Totals] | None) -> Totals | None:
     """Return what the bot's wallet did, None without an observed wallet."""
     if row.results is None or row.wallet_id is None:
         return None
     if since is None:
         return parse_results(orjson.loads(row.results))
-    return Totals(*since.get(row.wallet_id, ()))
+    return since.get(row.wallet_id, Totals())
 
 
 def parse_results(results: dict[str, Any]) -> Totals:

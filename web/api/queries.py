@@ -54,7 +54,7 @@ Position = tuple[int, ...]
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 _read_state = attrgetter(*PostStateRow._fields)
-NO_TOTALS, END_OF_TIME = (0,) * 7, 2**31
+END_OF_TIME = 2**31
 # A position above every trade's, so that a first page is searched for as all others are.
 ABOVE_ALL = (2**62,) * 3
 
@@ -213,12 +213,19 @@ class DayTotals(NamedTuple):
 
 def list_days(address: str) -> list[DayTotals]:
     """Return the days of a wallet on which it traded, in order."""
-    # the last hour of each day
+    # The last hour of each day.
     ends = {row.hour // 24: row for row in select(HourRow, HOURS, (address,))}
     days, before = [], HourRow(0, 0, 0, 0, 0)
     for day, end in ends.items():
-        moved = (total - old for total, old in zip(end[1:], before[1:], strict=True))
-        days.append(DayTotals(day, *moved))
+        days.append(
+            DayTotals(
+                day,
+                end.realized - before.realized,
+                end.volume - before.volume,
+                end.trades - before.trades,
+                end.sells - before.sells,
+            )
+        )
         before = end
     return [day for day in days if day.trades]
 
@@ -378,8 +385,20 @@ def list_competitors() -> list[CompetitorRow]:
     return select(CompetitorRow, COMPETITORS)
 
 
-def find_totals_since(block_time: int) -> dict[int, tuple[int, ...]]:
-    """Return {wallet id: totals, as in TotalsRow} of what happened since this Unix second, for
+class Totals(NamedTuple):
+    """What a wallet did: lamports and counts. `winning`: sales with a result above 0."""
+
+    realized: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+
+
+def find_totals_since(block_time: int) -> dict[int, Totals]:
+    """Return {wallet id: totals} of what happened since this Unix second, for
     wallets held now.
 
     Running totals of now, less those at the full hour that is nearest, and what lies between: no
@@ -391,12 +410,12 @@ def find_totals_since(block_time: int) -> dict[int, tuple[int, ...]]:
     between = _find_totals(TOTALS_BETWEEN, (first, end))
     sign = 1 if first == block_time else -1
     return {
-        wallet: tuple(
+        wallet: Totals._make(
             total - old + sign * part
             for total, old, part in zip(
                 totals,
-                before.get(wallet, NO_TOTALS),
-                between.get(wallet, NO_TOTALS),
+                before.get(wallet, Totals()),
+                between.get(wallet, Totals()),
                 strict=True,
             )
         )
@@ -404,10 +423,14 @@ def find_totals_since(block_time: int) -> dict[int, tuple[int, ...]]:
     }
 
 
-def _find_running(hour: int) -> dict[int, tuple[int, ...]]:
+def _find_running(hour: int) -> dict[int, Totals]:
     """Return {wallet id: totals} at the end of the last hour before this one."""
     return _find_totals(RUNNING_TOTALS, (hour,))
 
 
-def _find_totals(sql: str, values: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    return {row.wallet_id: row.totals for row in select(TotalsRow, sql, values)}
+def _find_totals(sql: str, values: Sequence[int]) -> dict[int, Totals]:
+    found = {}
+    for row in select(TotalsRow, sql, values):
+        wallet_id, *totals = row
+        found[wallet_id] = Totals(*totals)
+    return found

@@ -333,7 +333,7 @@ WHERE b.retired_at IS NULL ORDER BY b.id
 
 
 class TotalsRow(NamedTuple):
-    """What a wallet did: lamports and counts. `winning`: sales with a result above 0."""
+    """The totals of a wallet."""
 
     wallet_id: int
     realized: int
@@ -343,11 +343,6 @@ class TotalsRow(NamedTuple):
     partial: int
     unmatched: int
     winning: int
-
-    @property
-    def totals(self) -> tuple[int, ...]:
-        """All but whose they are."""
-        return self[1:]
 
 
 RUNNING_TOTALS = """

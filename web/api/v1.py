@@ -13,6 +13,7 @@ from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, queries
 from web.api.serialize import (
+    parse_changes,
     positions_of,
     show_activity,
     show_bot,
@@ -263,8 +264,8 @@ def read_event_id() -> str | None:
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
     """Make Trades, with the symbols the market knows (hostile text, like all names)."""
-    changes = [orjson.loads(row.token_changes) for row in rows]
-    symbols = market.find_symbols({mint for moved in changes for mint, _, _ in moved})
+    changes = [parse_changes(row.token_changes) for row in rows]
+    symbols = market.find_symbols({change.mint for moved in changes for change in moved})
     return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes, strict=True)]
 
 

@@ -351,5 +351,5 @@ def show_status() -> ResponseReturnValue:
         "status.html",
         health=health.check_health(settings(), g.now),
         market=market.show_market_health(g.now),
-        programs=health.show_programs(settings()),
+        programs=health.show_programs(find_app().settings),
     )

@@ -48,7 +48,7 @@ class WalletLag(Shape):
     """How far behind one wallet is."""
 
     wallet: Address
-    lagSeconds: int | None = described("since it was looked at; null while it never was")
+    lagSeconds: int | None = described("since it was polled; null while it never was")
     pending: int
 
 
@@ -74,9 +74,9 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and what it is behind with."""
 
     wallets: int
-    lagSeconds: int | None = described("of the wallet looked at longest ago")
+    lagSeconds: int | None = described("of the wallet polled longest ago")
     pending: int
-    byWallet: list[WalletLag] = described("the ones looked at longest ago")
+    byWallet: list[WalletLag] = described("the ones polled longest ago")
     refused: list[RefusedReceipt]
     troubled: list[TroubledWallet] = described("wallets that observing fails for at present")
     troubledWallets: int
