@@ -103,7 +103,7 @@ class State:
         self.config, self.clock, self.report = config, clock, report
         self._beat, self._beaten_at = beat, -math.inf
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
-        self.programs = table(config.extra_swap_programs)
+        self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs)
         # How many wallets are watched.
         self.watched_count = 0

@@ -233,6 +233,30 @@ def test_receipts_without_owners_are_read_again_once_the_account_is_known(look):
     ) and seen.state() == "complete"
 
 
+def test_a_venue_that_the_operator_adds_makes_trades_of_what_is_stored(look):
+    """By a restart: no transaction is asked for again."""
+    venue, story = address("a venue of tomorrow"), Story()
+    story.fund("ada", 10**9)
+    story.transact(
+        "ada",
+        [("lamports", "ada", "maker", 1_000_000), ("tokens", "CAT", "maker", "ada", 10)],
+        venue,
+    )
+    node = FakeNode(story.chain())
+    seen = look(node).settle()
+    assert [t.kind for t in seen.trades()] == ["native_transfer", "other"]
+    asked = dict(node.asked)
+    rows = f"id,name,family,source\n{venue},Tomorrow,swap,https://tomorrow.example\n"
+    seen.config = ground.change(seen.config, added_programs=rows)
+    seen.restart()
+    seen.settle()
+    assert [(t.kind, t.venue) for t in seen.trades()] == [
+        ("native_transfer", None),
+        ("buy", "Tomorrow"),
+    ]
+    assert dict(node.asked) == asked
+
+
 # ---- receipts that were stored and cannot be read any more ---------------------------------------
 def test_the_newest_receipt_read_again_is_no_trade_lost(look):
     """Its body became unreadable, entries are read again, it is fetched anew at the head: it was
