@@ -139,14 +139,19 @@ class Wallet(Base):
     rules = TextField(default="")
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
-    # Derived from the ledger. JSON: Coverage, and the results and openPositions of Bot in the API;
-    # `last_trade_at` (ms) counts buys, sells and swaps; `realized` (lamports) sorts the
-    # leaderboard.
+    # Derived from the ledger. JSON: Coverage, and the results, openPositions, reconciliation and
+    # averageCost of Bot in the API; `last_trade_at` (ms) counts trades; `realized` and `cost_left`
+    # (lamports) sort the leaderboard; `imbalance` (lamports): what the reconciliation leaves over
+    # though no transaction is missing, a defect of this program.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
     last_trade_at = BigIntegerField(null=True)
     realized = BigIntegerField(null=True)
+    cost_left = BigIntegerField(null=True)
+    reconciliation = TextField(null=True)
+    average_cost = TextField(null=True)
+    imbalance = BigIntegerField(default=0)
     # Why observing it fails now (a sentence, or null), since when, how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
@@ -297,6 +302,15 @@ class Trade(Base):
     lots = TextField()
     # JSON list of words, sorted
     flags = TextField()
+    # What of sol_change and token_changes did not pass through the venue; the latter JSON likewise.
+    beside_sol = BigIntegerField(default=0)
+    beside_tokens = TextField(default="[]")
+    # How much of a trade left or entered `counterparties` (JSON list of addresses): 0 to 100, null
+    # where nothing is priced.
+    explained = IntegerField(null=True)
+    counterparties = TextField(default="[]")
+    # Known cost of lots that left without a sale.
+    cost_left = BigIntegerField(default=0)
     # Over all derived columns: a rebuild writes only the rows whose digest differs.
     digest = TextField()
 
@@ -337,8 +351,8 @@ class HourTotal(Base):
     """A wallet's running totals at the end of each hour that saw a transaction: a span of time is
     the difference of two rows. Derived.
 
-    `hour` counts from 1970 and never falls below that of the transaction before. `realized` and
-    `volume` are in lamports.
+    `hour` counts from 1970 and never falls below that of the transaction before. `realized`,
+    `volume`, `failed_cost`, `overhead` and `cost_left` are in lamports.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -350,6 +364,11 @@ class HourTotal(Base):
     partial = IntegerField()
     unmatched = IntegerField()
     winning = IntegerField()
+    failed = IntegerField(default=0)
+    failed_cost = BigIntegerField(default=0)
+    overhead = BigIntegerField(default=0)
+    cost_left = BigIntegerField(default=0)
+    cost_left_receipts = IntegerField(default=0)
 
     class Meta:
         primary_key = CompositeKey("wallet", "hour")

@@ -18,7 +18,7 @@ from peewee import OperationalError
 
 import storage
 from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
-from chain.store import mark_differing_trades
+from chain.trade_store import mark_differing_trades
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
 from observing.balances import Balances

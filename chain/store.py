@@ -4,10 +4,8 @@ A rebuild writes only the rows that differ, in one short transaction, so that th
 receipts arrived leaves no trace.
 """
 
-import datetime
 import hashlib
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -15,34 +13,30 @@ from operator import attrgetter
 from typing import Any
 
 import orjson
-from peewee import chunked
 
 import storage
-from chain.amounts import sol
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
+from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
-from chain.lots import Booked, Opening
-from chain.trade_store import store_trades
-from models import (
-    Address,
-    HourTotal,
-    Trade,
-    TradeMint,
-    Wallet,
-    WalletSignature,
+from chain.lots import Opening
+from chain.summary import (
+    show_average,
+    show_positions,
+    show_reconciliation,
+    show_results,
+    show_time,
 )
+from chain.trade_store import Row, make_trade_row, read_digests, replace_trades, to_json
+from models import Address, Trade, Wallet, WalletSignature
 
-# A row of the trade table, by column.
-Row = dict[str, Any]
 FollowUp = Callable[[Wallet, set[str], int], None]
-DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 
 
 @dataclass
 class PendingLedger:
-    """A folded book and what is not written yet. Each signature and each hour has one fate: it is
+    """A ledger and what is not written yet. Each signature and each hour has one fate: it is
     written, or (None) dropped.
     """
 
@@ -50,7 +44,7 @@ class PendingLedger:
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
-    hours: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
+    hours: dict[int, RunningTotals | None] = field(default_factory=dict)
     first_time: int | None = None
     last_time: int | None = None
     hour: int = 0
@@ -64,7 +58,8 @@ class LedgerStore:
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
-        self._pending, self._follow_up = {}, follow_up
+        self._pending: dict[int, PendingLedger] = {}
+        self._follow_up = follow_up
 
     def forget(self, wallet_id: int) -> None:
         self._pending.pop(wallet_id, None)
@@ -94,7 +89,7 @@ class LedgerStore:
     def last_time(self, wallet_id: int) -> int | None:
         """Block time of the newest receipt in the ledger of a wallet, or None."""
         pending = self._pending.get(wallet_id)
-        return pending and pending.last_time
+        return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         """Write what follows from the ledger: trades, the wallet's derived columns and what
@@ -119,9 +114,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries slot by slot, so that a long past is never held in memory."""
-    stored = dict(
-        Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id).tuples()
-    )
+    stored = read_digests(Trade.wallet == wallet.id)
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
         for row in [
             apply_entry(wallet, pending, entry)
@@ -148,7 +141,7 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
             entry.block_time,
             max(pending.hour, entry.block_time // 3600),
         )
-    row = _trade_row(
+    row = make_trade_row(
         wallet,
         pending.place[1] if entry.tx_index is None else entry.tx_index,
         pending.ledger.apply(entry),
@@ -187,181 +180,6 @@ def name_rules(programs: object) -> str:
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
-def trade_uid(address: str, signature: str) -> str:
-    """The public id of a trade: from wallet and signature, so that it survives every rebuild."""
-    return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
-
-
-# ---- trades --------------------------------------------------------------------------------------
-def _trade_row(wallet: Wallet, place: int, booked: Booked) -> Row:
-    entry = booked.entry
-    lots = [
-        [
-            trade_uid(wallet.address, origin) if origin else None,
-            str(amount),
-            None if cost is None else str(cost),
-        ]
-        for origin, amount, cost in booked.lots
-    ]
-    row = {
-        "signature": entry.signature,
-        "slot": entry.slot,
-        "tx_index": entry.tx_index,
-        "place": place,
-        "block_time": entry.block_time,
-        "kind": entry.kind,
-        "venue": entry.venue,
-        "mint": entry.mint,
-        "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]),
-        "sol_change": entry.sol,
-        "fee": entry.fee,
-        "tip": entry.tip,
-        "rent": entry.rent,
-        "realized": booked.status,
-        "result": booked.result,
-        "proceeds": booked.proceeds,
-        "cost": booked.cost,
-        "matched_raw": str(booked.matched),
-        "unmatched_raw": str(booked.unmatched),
-        "lots": to_json(lots),
-        "flags": to_json(booked.flags),
-    }
-    return {
-        "uid": trade_uid(wallet.address, entry.signature),
-        "wallet": wallet.id,
-        **row,
-        "digest": digest_trade(row),
-    }
-
-
-def digest_trade(row: Row) -> str:
-    """Of all that is derived in a trade row."""
-    return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
-
-
-def to_json(value: object) -> str:
-    return orjson.dumps(value).decode()
-
-
-def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write the rows {signature: row} that differ from the stored ones, and drop those that are
-    None. Signatures that changed.
-    """
-    changed = {signature for signature, row in rows.items() if row is None}
-    for part in chunked(
-        [row for row in rows.values() if row is not None], storage.ROWS_A_STATEMENT
-    ):
-        mine = (Trade.wallet == wallet_id) & Trade.signature.in_([row["signature"] for row in part])
-        stored = dict(Trade.select(Trade.signature, Trade.digest).where(mine).tuples())
-        differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
-        if differing:
-            numbers = store_trades(differing)
-            _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
-        changed |= {row["signature"] for row in differing}
-    for part in chunked(
-        sorted(signature for signature, row in rows.items() if row is None),
-        storage.ROWS_A_STATEMENT,
-    ):
-        Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(part)).execute()
-    return changed
-
-
-def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
-    """Which tokens these trades moved: [(id, row), ...]."""
-    for part in chunked(numbered, storage.ROWS_A_STATEMENT):
-        TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
-        rows = [
-            {
-                "trade": number,
-                "wallet": wallet_id,
-                "mint": mint,
-                "side": side,
-                "slot": slot,
-                "place": place,
-            }
-            for number, row in part
-            for mint, side, slot, place in list_moved(row)
-        ]
-        if rows:
-            TradeMint.insert_many(rows).execute()
-
-
-def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
-    changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
-    return [
-        (
-            mint,
-            ("buy" if change > 0 else "sell") if row["kind"] in TRADES else None,
-            row["slot"],
-            row["place"],
-        )
-        for mint, change in changes
-    ]
-
-
-def mark_differing_trades(wallet_id: int) -> int:
-    """Mark the stored rows that are not what their digest says, so that the next rebuild writes
-    them again; return how many there are.
-    """
-    mints = defaultdict(list)
-    for number, *columns in (
-        TradeMint.select(
-            TradeMint.trade, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
-        )
-        .join(Trade)
-        .where(Trade.wallet == wallet_id)
-        .order_by(TradeMint.id)
-        .tuples()
-        .iterator()
-    ):
-        mints[number].append(tuple(columns))
-    stored = Trade.select().where(Trade.wallet == wallet_id).dicts().iterator()
-    marked = [
-        row["id"]
-        for row in stored
-        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row)
-    ]
-    with storage.writing():
-        for number in marked:
-            Trade.update(digest="").where(Trade.id == number).execute()
-    return len(marked)
-
-
-# ---- running totals ------------------------------------------------------------------------------
-RUNNING = ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning")
-# of chain.ledger.Totals
-read_running = attrgetter(*RUNNING)
-
-
-def read_hours(wallet_id: int) -> dict[int, tuple[int, ...]]:
-    """The stored ones of a wallet: {hour: totals}."""
-    rows = (
-        HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
-        .where(HourTotal.wallet == wallet_id)
-        .tuples()
-    )
-    return {hour: tuple(totals) for hour, *totals in rows.iterator()}
-
-
-def replace_hours(wallet_id: int, hours: dict[int, tuple[int, ...] | None]) -> None:
-    """Write the running totals {hour: totals}, and drop those that are None."""
-    rows = [
-        {"wallet": wallet_id, "hour": hour, **dict(zip(RUNNING, totals, strict=True))}
-        for hour, totals in hours.items()
-        if totals is not None
-    ]
-    for part in chunked(rows, storage.ROWS_A_STATEMENT):
-        HourTotal.insert_many(part).on_conflict(
-            conflict_target=[HourTotal.wallet, HourTotal.hour],
-            preserve=[getattr(HourTotal, name) for name in RUNNING],
-        ).execute()
-    for part in chunked(
-        sorted(hour for hour, totals in hours.items() if totals is None), storage.ROWS_A_STATEMENT
-    ):
-        HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(part)).execute()
-
-
 # ---- the wallet's summary ------------------------------------------------------------------------
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> None:
     last = (
@@ -372,9 +190,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         .scalar()
     )
     values = {
-        "results": to_json(show_results(pending.ledger)),
-        "positions": to_json(show_positions(pending.ledger)),
-        "realized": pending.ledger.totals.realized,
+        **show_summary(pending.ledger),
         "last_trade_at": None if last is None else last * 1000,
         "observed_to": wallet.observed_to,
     }
@@ -386,8 +202,22 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
 
 
+def show_summary(ledger: Ledger) -> Row:
+    """The columns of a wallet that follow from its ledger alone."""
+    told = show_reconciliation(ledger)
+    return {
+        "results": to_json(show_results(ledger)),
+        "positions": to_json(show_positions(ledger)),
+        "realized": ledger.totals.realized,
+        "cost_left": ledger.totals.cost_left,
+        "reconciliation": told and to_json(told),
+        "average_cost": to_json(show_average(ledger)),
+        "imbalance": ledger.reconcile().imbalance,
+    }
+
+
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """The Coverage object of contract.md section 3."""
+    """The coverage object of a Bot: how whole the history is, and what is missing."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger, progress)
     observed_to = max(
@@ -406,48 +236,6 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
         "openingInventoryUnknown": sorted(ledger.openings),
         "note": note,
     }
-
-
-def show_results(ledger: Ledger) -> dict[str, Any]:
-    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
-    t = ledger.totals
-    return {
-        "realizedLamports": str(t.realized),
-        "realizedSol": sol(t.realized),
-        "matchedSells": t.matched,
-        "partialSells": t.partial,
-        "unmatchedSells": t.unmatched,
-        "winningSells": t.winning,
-        "volumeLamports": str(t.volume),
-        "volumeSol": sol(t.volume),
-        "observedTrades": t.trades,
-        "failedTransactions": t.failed,
-        "failedCostLamports": str(t.failed_cost),
-        "overheadLamports": str(t.overhead),
-        "openPositions": len(ledger.positions()),
-    }
-
-
-def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
-    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
-    return [
-        {
-            "mint": mint,
-            "amountRaw": str(amount),
-            "decimals": decimals,
-            "costLamports": None if cost is None else str(cost),
-            "unknownBasisRaw": str(unknown),
-        }
-        for mint, amount, decimals, cost, unknown in ledger.positions()
-    ]
-
-
-def show_time(seconds: int | None) -> str | None:
-    return (
-        None
-        if seconds is None
-        else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    )
 
 
 # ---- receipts ------------------------------------------------------------------------------------

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain import store
+from chain import store, trade_store
 from chain.coverage import order_entries
 from chain.entries import Entry
+from chain.hour_store import RUNNING, RunningTotals
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Opening
+from chain.summary import show_time
 from models import Trade
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
@@ -145,12 +147,12 @@ def check_trades(
         if signature not in rebuilt.digests:
             yield Difference("trade", "no stored receipt makes it", wallet.address, signature)
             continue
-        digest = store.digest_trade(row)
+        digest = trade_store.digest_trade(row)
         if digest != rebuilt.digests[signature]:
             differing[signature] = row
         elif row["digest"] != digest:
             yield Difference("trade", "is not that of the row", wallet.address, signature, "digest")
-        if row["uid"] != store.trade_uid(wallet.address, signature):
+        if row["uid"] != trade_store.trade_uid(wallet.address, signature):
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []))
         if signature in signed:
@@ -186,7 +188,7 @@ def _check_moved(
     wallet: Any, row: dict[str, Any], stored: list[tuple[Any, ...]]
 ) -> Iterator[Difference]:
     try:
-        right = [(wallet.id, *one) for one in store.list_moved(row)]
+        right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
     except UNREADABLE:
         # The row itself is reported as a difference.
         return
@@ -221,9 +223,9 @@ def _name_fields(
 
 def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     """Compare the wallet's hourly totals with the rebuilt ones."""
-    names = ", ".join(f'"{name}"' for name in store.RUNNING)
+    names = ", ".join(f'"{name}"' for name in RUNNING)
     stored = {
-        hour: tuple(totals)
+        hour: RunningTotals(*totals)
         for hour, *totals in reader.rows(
             f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
         )
@@ -244,12 +246,7 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     ledger = rebuilt.pending.ledger
     if wallet.coverage is None and not ledger.count:
         return
-    right = {
-        "results": store.to_json(store.show_results(ledger)),
-        "positions": store.to_json(store.show_positions(ledger)),
-        "realized": ledger.totals.realized,
-        "last_trade_at": rebuilt.last_trade_at,
-    }
+    right = {**store.show_summary(ledger), "last_trade_at": rebuilt.last_trade_at}
     for name, value in right.items():
         if getattr(wallet, name) != value:
             yield Difference(
@@ -258,6 +255,9 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
                 wallet.address,
                 field=name,
             )
+    if right["imbalance"]:
+        what = f"the books do not close: {right['imbalance']} lamports are left over"
+        yield Difference("wallet", what, wallet.address, field="reconciliation")
     try:
         said = orjson.loads(wallet.coverage or "{}")
         told = {name: said[name] for name in TOLD}
@@ -274,7 +274,7 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
         "receipts": ledger.count,
         "firstSlot": ledger.first_slot,
         "lastSlot": ledger.last_slot,
-        "observedFrom": store.show_time(rebuilt.pending.first_time),
+        "observedFrom": show_time(rebuilt.pending.first_time),
         "openingInventoryUnknown": sorted(ledger.openings),
     }
     for name, value in right.items():

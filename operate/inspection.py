@@ -34,6 +34,10 @@ WALLET = (
     "results",
     "positions",
     "realized",
+    "cost_left",
+    "reconciliation",
+    "average_cost",
+    "imbalance",
     "last_trade_at",
     "coverage",
 )

@@ -22,7 +22,8 @@ from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
-from chain.store import LedgerStore, list_entries, replace_trades, trade_uid
+from chain.store import LedgerStore, list_entries
+from chain.trade_store import replace_trades, trade_uid
 from models import Post, Trade, TradeMint, Wallet, WalletSignature
 from operate import schema
 from web.api import queries

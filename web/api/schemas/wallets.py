@@ -52,6 +52,11 @@ class Results(Shape):
     failedTransactions: int
     failedCostLamports: Whole
     overheadLamports: Whole = described("fees and tips outside of trades")
+    costLeftLamports: Whole | None = described(
+        "known cost of what left without a sale; null until older entries were read again"
+    )
+    costLeftReceipts: int | None = described("transactions with which it left")
+    carriedLots: int | None = described("lots whose cost was carried over from a swap")
     openPositions: int
 
 

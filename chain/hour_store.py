@@ -1,0 +1,63 @@
+"""A wallet's running totals at the end of each hour: a window is the difference of two rows."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from peewee import chunked
+
+import storage
+from chain.reconciliation import Totals
+from models import HourTotal
+
+
+class RunningTotals(NamedTuple):
+    """What a wallet did up to an instant, by the columns of `hour_total`: lamports and counts."""
+
+    realized: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+    cost_left: int = 0
+    cost_left_receipts: int = 0
+
+
+RUNNING = RunningTotals._fields
+
+
+def read_running(totals: Totals) -> RunningTotals:
+    """What is kept of these sums at the end of an hour."""
+    return RunningTotals(*(getattr(totals, name) for name in RUNNING))
+
+
+def read_hours(wallet_id: int) -> dict[int, RunningTotals]:
+    """The stored ones of a wallet, by hour."""
+    rows = (
+        HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
+        .where(HourTotal.wallet == wallet_id)
+        .tuples()
+    )
+    return {hour: RunningTotals(*totals) for hour, *totals in rows.iterator()}
+
+
+def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> None:
+    """Write the running totals by hour, and drop those that are None."""
+    rows = [
+        {"wallet": wallet_id, "hour": hour, **totals._asdict()}
+        for hour, totals in hours.items()
+        if totals is not None
+    ]
+    for part in chunked(rows, storage.ROWS_A_STATEMENT):
+        HourTotal.insert_many(part).on_conflict(
+            conflict_target=[HourTotal.wallet, HourTotal.hour],
+            preserve=[getattr(HourTotal, name) for name in RUNNING],
+        ).execute()
+    for gone in chunked(
+        sorted(hour for hour, totals in hours.items() if totals is None), storage.ROWS_A_STATEMENT
+    ):
+        HourTotal.delete().where(HourTotal.wallet == wallet_id, HourTotal.hour.in_(gone)).execute()

@@ -1,0 +1,84 @@
+"""What readers see of a ledger as a whole: results, positions, where the money went. Pure."""
+
+import datetime
+from typing import Any
+
+from chain.amounts import sol
+from chain.ledger import Ledger
+
+
+def show_results(ledger: Ledger) -> dict[str, Any]:
+    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
+    t = ledger.totals
+    return {
+        "realizedLamports": str(t.realized),
+        "realizedSol": sol(t.realized),
+        "matchedSells": t.matched,
+        "partialSells": t.partial,
+        "unmatchedSells": t.unmatched,
+        "winningSells": t.winning,
+        "volumeLamports": str(t.volume),
+        "volumeSol": sol(t.volume),
+        "observedTrades": t.trades,
+        "failedTransactions": t.failed,
+        "failedCostLamports": str(t.failed_cost),
+        "overheadLamports": str(t.overhead),
+        "costLeftLamports": str(t.cost_left),
+        "costLeftReceipts": t.cost_left_receipts,
+        "carriedLots": t.carried,
+        "openPositions": len(ledger.positions()),
+    }
+
+
+def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
+    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    return [
+        {
+            "mint": one.mint,
+            "amountRaw": str(one.amount),
+            "decimals": one.decimals,
+            "costLamports": None if one.cost is None else str(one.cost),
+            "unknownBasisRaw": str(one.unknown),
+        }
+        for one in ledger.positions()
+    ]
+
+
+def show_reconciliation(ledger: Ledger) -> dict[str, Any] | None:
+    """What became of the money: lamports as text, but for the count of receipts; None until the
+    whole history was listed. `gapLamports`: the part of the difference that gaps moved.
+    """
+    if not ledger.backfilled:
+        return None
+    told = ledger.reconcile()
+    return {
+        "openingLamports": str(told.opening),
+        "closingLamports": str(told.closing),
+        "realizedLamports": str(told.realized),
+        "unmatchedProceedsLamports": str(told.unmatched_proceeds),
+        "openCostLamports": str(told.open_cost),
+        "costLeftLamports": str(told.cost_left),
+        "costLeftReceipts": told.cost_left_receipts,
+        "receivedLamports": str(told.received),
+        "sentLamports": str(told.sent),
+        "overheadLamports": str(told.overhead),
+        "failedCostLamports": str(told.failed_cost),
+        "otherLamports": str(told.other),
+        "differenceLamports": str(told.difference),
+        "gapLamports": str(told.gaps),
+    }
+
+
+def show_average(ledger: Ledger) -> dict[str, Any]:
+    """What the same sales earned by the average cost."""
+    average = ledger.inventory.average
+    return {"realizedLamports": str(average.realized), "matchedSells": average.matched}
+
+
+def show_time(seconds: int | None) -> str | None:
+    """RFC 3339 of Unix seconds."""
+    return (
+        None
+        if seconds is None
+        else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    )

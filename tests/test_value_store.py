@@ -1,0 +1,130 @@
+"""What is stored of a trade's value and of where the money went: columns, running totals, the
+migration from before.
+"""
+
+import json
+from pathlib import Path
+
+from test_ledger import FEE, Teller
+from test_ledger_store import ADA, BEGIN, DONE, empty, store
+
+import models
+import storage
+from accounts.auto_posts import update_posts
+from chain.store import LedgerStore
+from models import HourTotal, Trade, Wallet
+
+FUNDED = 10**12
+# a fixture
+assert empty
+
+
+def publish(wallet, entries):
+    store(wallet, entries)
+    ledger_store = LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
+    return Wallet.get(Wallet.address == ADA)
+
+
+def test_a_wallet_tells_where_its_money_went(empty):
+    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account holds rent."""
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
+    wallet = publish(empty(), t.entries)
+    assert json.loads(wallet.reconciliation) == {
+        "openingLamports": "0",
+        "closingLamports": str(FUNDED - 100 + 60 - FEE),
+        "realizedLamports": "20",
+        "unmatchedProceedsLamports": "0",
+        "openCostLamports": "40",
+        "costLeftLamports": "20",
+        "costLeftReceipts": 1,
+        "receivedLamports": str(FUNDED),
+        "sentLamports": "0",
+        "overheadLamports": str(FEE),
+        "failedCostLamports": "0",
+        "otherLamports": "0",
+        "differenceLamports": "0",
+        "gapLamports": "0",
+    }
+    results = json.loads(wallet.results)
+    told = [results[name] for name in ("costLeftLamports", "costLeftReceipts", "carriedLots")]
+    assert told == ["20", 1, 0]
+    assert json.loads(wallet.average_cost) == {"realizedLamports": "20", "matchedSells": 1}
+    assert (wallet.realized, wallet.cost_left, wallet.imbalance) == (20, 20, 0)
+
+
+def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
+    wallet = empty()
+    wallet.whole = False
+    wallet.save()
+    assert publish(wallet, Teller().buy("A", 10, 100).entries).reconciliation is None
+
+
+def test_a_trade_tells_what_passed_beside_it(empty):
+    t = Teller().buy("A", 10, 100)
+    t.write("sell", 120, FEE, [("A", -4)], "A", beside_sol=900, beside=[("A", -1), ("B", 2)])
+    publish(empty(), t.entries)
+    sale = Trade.get(Trade.kind == "sell")
+    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
+    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
+    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
+    assert (sale.explained, sale.counterparties) == (None, "[]")
+
+
+def test_running_totals_carry_what_left_without_a_sale(empty):
+    """Two hours apart: 10@100 bought; then 4 leave."""
+    t = Teller().buy("A", 10, 100)
+    t.slot = t.slot + 7_200
+    t.lose("A", 4).write("failed", -FEE, FEE)
+    publish(empty(), t.entries)
+    first, last = HourTotal.select().order_by(HourTotal.hour)
+    assert (first.cost_left, first.cost_left_receipts, first.volume) == (0, 0, 100)
+    assert (last.cost_left, last.cost_left_receipts, last.volume) == (40, 1, 100)
+    assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
+
+
+# ---- from before ---------------------------------------------------------------------------------
+def test_a_database_from_before_opens_and_a_rebuild_fills_it(empty):
+    """Columns are taken away again, as if they had never been; the migration brings them back, and
+    the next publication writes what one without a past would have.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
+    wallet = publish(empty(), t.entries)
+    before = read_all()
+    db = storage.database
+    up = migration()
+    for table, columns in up.COLUMNS.items():
+        for name in columns:
+            db.execute_sql(f'ALTER TABLE "{table}" DROP COLUMN "{name}"')
+    old = json.loads(wallet.results)
+    for name in up.NOT_SUMMED_YET:
+        del old[name]
+    db.execute_sql("UPDATE wallet SET results = ?", (json.dumps(old),))
+    with db.atomic():
+        up.up(None, db)
+    now = Wallet.get(Wallet.address == ADA)
+    assert json.loads(now.results)["costLeftLamports"] is None
+    assert (now.cost_left, now.reconciliation, now.imbalance) == (None, None, 0)
+    assert {t.cost_left for t in Trade.select()} == {0}
+    # digests are of other columns than before
+    Trade.update(digest="").execute()
+    publish(now, [])
+    assert read_all() == before
+
+
+def migration():
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = Path(storage.MIGRATIONS) / "0020_value.py"
+    spec = spec_from_file_location("value", path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_all():
+    return [
+        list(model.select().order_by(*model._meta.get_primary_keys()).dicts())
+        for model in (Trade, HourTotal, models.TradeMint, Wallet)
+    ]
