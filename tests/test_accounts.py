@@ -71,8 +71,12 @@ def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
         with pytest.raises(Problem) as caught:
             check_wallet(one)
         assert caught.value.errors == [{"field": "wallet", "message": NOBODYS}]
-    mine = ground.change(service.config, extra_swap_programs=(address("venue"),))
-    refuse("validation_failed", lambda: influencers.create_bot(mine, "A", NOW, address("venue")))
+    rows = f"id,name,family,source\n{address('added')},Tomorrow,swap,https://tomorrow.example\n"
+    mine = ground.change(
+        service.config, extra_swap_programs=(address("venue"),), added_programs=rows
+    )
+    for name in ("venue", "added"):
+        refuse("validation_failed", lambda: influencers.create_bot(mine, "A", NOW, address(name)))
 
 
 def test_the_curve_tells_which_addresses_a_key_may_belong_to():
