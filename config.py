@@ -267,10 +267,12 @@ class Config(BaseSettings):
 
     @property
     def database_path(self) -> Path:
+        """The SQLite file, unless DATABASE_URL names a PostgreSQL."""
         return self.data_dir / "app.db"
 
     @property
     def ratelimit_path(self) -> Path:
+        """The file of the rate-limit counters, unless they are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 

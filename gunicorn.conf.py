@@ -49,6 +49,7 @@ limit_request_field_size = 8190
 
 
 def post_worker_init(worker):
+    """Start the jobs of this process, and pin it to a processor."""
     import jobs
 
     jobs.start(_config)
@@ -59,6 +60,7 @@ def post_worker_init(worker):
 
 
 def worker_exit(server, worker):
+    """End the jobs of this process."""
     import jobs
 
     jobs.stop()

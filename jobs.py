@@ -125,6 +125,7 @@ class Leadership:
                 )
 
     def start(self) -> None:
+        """Run every job now, and from then on at its interval."""
         self._scheduler.start()
         self.keep_up()
 
@@ -186,6 +187,7 @@ class Jobs:
         self._silence_reported = False
 
     def start(self) -> None:
+        """Begin to wait for the lock, in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:

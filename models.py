@@ -23,6 +23,8 @@ from storage import database
 
 
 class Base(Model):
+    """A table of this database."""
+
     class Meta:
         database = database
         legacy_table_names = False

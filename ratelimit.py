@@ -146,6 +146,7 @@ class Counters(Storage):
         self.store, self.clock = store, clock
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Count a request and return how many there are in this minute."""
         # flask-limiter does not say in `get` which window it means.
         assert expiry == MINUTE
         now = self.clock()
@@ -159,18 +160,23 @@ class Counters(Storage):
             return 0
 
     def get(self, key: str) -> int:
+        """Return how many there are in this minute."""
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
+        """Return when this minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:
+        """Take back what was counted in this minute."""
         self.incr(key, MINUTE, -self.get(key))
 
     def reset(self) -> int | None:
+        """Not available: counters end with their windows."""
         raise NotImplementedError("counters end with their windows")
 
     def check(self) -> bool:
+        """Whether requests can be counted."""
         return counters.find_problem(self.store, self.clock()) is None
 
 
@@ -238,6 +244,7 @@ def show_policy(allowance: tuple[tuple[str, int], ...]) -> str:
 
 
 def show_windows(standing: RateLimitState) -> list[dict[str, str | int]]:
+    """Return all windows as the JSON of `/api/v1/me`."""
     return [
         {
             "window": window.name,

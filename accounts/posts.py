@@ -88,6 +88,7 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
     def clean(cls, text: Any, info: ValidationInfo) -> Any:
+        """Trim a text and drop characters that could mislead; control characters are refused."""
         # What is far too long is not read: the field's own length refuses it next.
         if not isinstance(text, str) or len(text.strip()) > 2 * MAX_LENGTHS[info.field_name or ""]:
             return text
@@ -101,6 +102,7 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text: str | None) -> str | None:
+        """Refuse a text that holds a private key or a recovery phrase."""
         # The other fields are measured by now; a longer signature is refused by its own check.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
@@ -109,6 +111,7 @@ class PostBody(BaseModel):
     @field_validator("mint", "signature")
     @classmethod
     def check_base58(cls, text: str | None, info: ValidationInfo) -> str | None:
+        """Refuse what is not base58 of 32 bytes (`mint`) or 64 bytes (`signature`)."""
         size = 32 if info.field_name == "mint" else 64
         if text is not None and not is_base58(text, size):
             raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})

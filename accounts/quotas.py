@@ -59,14 +59,17 @@ class Use(NamedTuple):
 
     @property
     def setting(self) -> str:
+        """The environment variable that raises this quota."""
         return SETTINGS[self.quota].upper()
 
     @property
     def is_full(self) -> bool:
+        """Whether nothing more fits."""
         return self.used >= self.limit
 
 
 def find_limit(config: Config, quota: str) -> int:
+    """Return what the operator's setting allows of a quota."""
     limit: int = getattr(config, SETTINGS[quota])
     return limit
 

@@ -102,12 +102,14 @@ def check_settings(family: str, given: dict[str, int]) -> str:
 
 
 def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
+    """Return `value` if it is one of `allowed`; Problem that names `field` otherwise."""
     if value not in allowed:
         raise invalid(field, f"must be one of: {', '.join(allowed)}")
     return value
 
 
 def find_trader(uid: str) -> Trader:
+    """Return the trader of this public id; Problem `not_found` otherwise."""
     found = Trader.get_or_none(Trader.uid == uid)
     if found is None:
         raise Problem("not_found", "there is no such trader")
@@ -115,6 +117,7 @@ def find_trader(uid: str) -> Trader:
 
 
 def list_traders() -> list[Trader]:
+    """List all traders with their owners, the oldest first."""
     return list(Trader.select(Trader, Owner).join(Owner).order_by(Trader.id))
 
 
@@ -190,6 +193,7 @@ def _open_period(trader: Trader, number: int, now: int) -> Period:
 
 
 def find_period(trader: Trader) -> Period:
+    """Return the account period of a trader that is open now."""
     return Period.get(Period.trader == trader, Period.closed_at.is_null())
 
 

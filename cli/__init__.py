@@ -21,6 +21,7 @@ Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 
 def now_ms() -> int:
+    """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

@@ -28,6 +28,7 @@ FOLDER = "data-demo"
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `demo`."""
     add_command(
         commands,
         "demo",

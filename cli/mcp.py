@@ -37,6 +37,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `mcp`."""
     add_command(
         commands,
         "mcp",
@@ -152,6 +153,7 @@ def count_fitting(shown: JsonObject) -> int:
 
 
 def trim_page(page: JsonObject, trim: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """Shorten each row of a list, and the coverage beside it."""
     shown = {**page, "data": [trim(row) for row in page["data"]]}
     if shown.get("coverage"):
         shown["coverage"] = trim_coverage(shown["coverage"])
@@ -159,6 +161,7 @@ def trim_page(page: JsonObject, trim: Callable[[JsonObject], JsonObject]) -> Jso
 
 
 def omit(value: JsonObject, *names: str) -> JsonObject:
+    """Return the members of an object but these."""
     return {name: one for name, one in value.items() if name not in names}
 
 
@@ -170,6 +173,7 @@ def clip(text: str | None, max_bytes: int) -> str | None:
 
 
 def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
+    """Shorten a post: the words cut at `max_bytes` of UTF-8, no repeated members."""
     words = {
         "body": clip(post["body"], max_bytes),
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
@@ -179,6 +183,7 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
 
 
 def trim_trade(trade: JsonObject) -> JsonObject:
+    """Shorten a trade to what an agent decides by."""
     kept = omit(
         trade,
         "status",
@@ -193,11 +198,13 @@ def trim_trade(trade: JsonObject) -> JsonObject:
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:
+    """Shorten a coverage: the number of gaps in place of the list."""
     kept = omit(coverage, "firstSlot", "lastSlot", "gaps", "openingInventoryUnknown")
     return {**kept, "gaps": len(coverage["gaps"])}
 
 
 def trim_bot(bot: JsonObject) -> JsonObject:
+    """Shorten a bot of a list."""
     kept = omit(
         bot,
         "voice",
@@ -225,6 +232,7 @@ def trim_bot(bot: JsonObject) -> JsonObject:
 
 
 def trim_detail(bot: JsonObject) -> JsonObject:
+    """Shorten a bot with its latest trades, posts and positions."""
     positions = bot["openPositions"][:MAX_POSITIONS]
     return {
         **trim_bot(bot),
@@ -236,10 +244,12 @@ def trim_detail(bot: JsonObject) -> JsonObject:
 
 
 def trim_activity(row: JsonObject) -> JsonObject:
+    """Shorten a row of a token's activity."""
     return omit(row, "explorerUrl", "solChangeLamports", "amountRaw")
 
 
 def trim_ranked_bot(row: JsonObject) -> JsonObject:
+    """Shorten a row of the leaderboard."""
     kept = omit(row, "realizedLamports", "volumeLamports", "owner")
     return {**kept, "coverage": row["coverage"]["state"]}
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `backup`, `restore`, `copy` and `doctor`."""
     add_command(
         commands,
         "backup",
@@ -45,6 +46,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def add_doctor(commands: Commands) -> None:
+    """Add `doctor`."""
     doctor = add_command(
         commands,
         "doctor",
@@ -67,6 +69,7 @@ def add_doctor(commands: Commands) -> None:
 
 
 def run_backup(config: Config, args: Namespace) -> None:
+    """Write a checked copy of the database into one file."""
     from operate import backups
 
     holding = backups.store_backup(config, args.file)
@@ -82,6 +85,7 @@ def run_backup(config: Config, args: Namespace) -> None:
 
 
 def run_restore(config: Config, args: Namespace) -> None:
+    """Put a backup in the place of the database."""
     from operate import backups
 
     holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
@@ -94,6 +98,7 @@ def run_restore(config: Config, args: Namespace) -> None:
 
 
 def run_copy(config: Config, args: Namespace) -> None:
+    """Copy everything into the database of another URL."""
     from operate import copy
 
     tables, ledgers = copy.move(config, args.to)
@@ -117,6 +122,7 @@ def run_copy(config: Config, args: Namespace) -> None:
 
 
 def describe(holding: "Holding") -> str:
+    """Say in one line what a database file holds."""
     return (
         f"{holding.posts} posts, {holding.trades} trades, {holding.receipts} receipts,"
         f" {holding.bytes / 1e6:.1f} MB, schema {holding.schema}, checked"
@@ -124,6 +130,7 @@ def describe(holding: "Holding") -> str:
 
 
 def run_doctor(config: Config, args: Namespace) -> int:
+    """Print the findings; return 1 where something is wrong."""
     from operate import doctor
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)
@@ -140,6 +147,7 @@ def run_doctor(config: Config, args: Namespace) -> int:
 
 
 def show_finding(finding: "Finding") -> str:
+    """Return the lines of one finding."""
     return f"{finding.level:5}  {finding.text}" + (
         f"\n       -> {finding.advice}" if finding.advice else ""
     )

@@ -15,6 +15,7 @@ DAY_MS, MAX_DAYS = 86_400_000, 3650
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `bot`, `key`, `owner` and `post`."""
     add_bot_commands(add_group(commands, "bot", "influencers and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
     owner = add_group(commands, "owner", "those who hold influencers")
@@ -28,6 +29,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def add_bot_commands(bot: Commands) -> None:
+    """Add the commands of `bot`."""
     create = add_command(
         bot, "create", run_bot_create, "an influencer and its publishing key, shown once"
     )
@@ -49,6 +51,7 @@ def add_bot_commands(bot: Commands) -> None:
 
 
 def add_key_commands(key: Commands) -> None:
+    """Add the commands of `key`."""
     create = add_command(key, "create", run_key_create, "a key, shown once")
     create.add_argument("--scope", required=True, choices=("read", "publish"))
     create.add_argument("--owner", metavar="ID", help="of a read key")
@@ -77,6 +80,7 @@ def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config,
 
 @with_database
 def run_bot_create(config: Config, args: Namespace) -> None:
+    """Create a bot; print its publishing key, once."""
     from accounts import influencers, owners
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -100,6 +104,7 @@ def run_bot_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_list(config: Config, args: Namespace) -> None:
+    """List all bots."""
     from accounts import influencers, wallets
 
     rows = [show_bot(bot, wallets.find_attachment(bot)) for bot in influencers.list_bots()]
@@ -115,6 +120,7 @@ def run_bot_list(config: Config, args: Namespace) -> None:
 
 
 def show_bot(bot: "Bot", attachment: "Attachment | None") -> dict[str, object]:
+    """Return a bot as JSON."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -127,6 +133,7 @@ def show_bot(bot: "Bot", attachment: "Attachment | None") -> dict[str, object]:
 
 @with_database
 def run_bot_wallet(config: Config, args: Namespace) -> None:
+    """Attach a wallet to a bot, or detach it."""
     from accounts import influencers, wallets
 
     bot = influencers.find_bot(args.bot)
@@ -144,6 +151,7 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_retire(config: Config, args: Namespace) -> None:
+    """Retire a bot."""
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
@@ -157,6 +165,7 @@ def run_bot_retire(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_bot_voice(config: Config, args: Namespace) -> None:
+    """Change the tone of a bot."""
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
@@ -170,6 +179,7 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_key_create(config: Config, args: Namespace) -> None:
+    """Create a key and print it, once."""
     from accounts import api_keys, influencers, owners
     from accounts.problem import invalid
 
@@ -196,6 +206,7 @@ def run_key_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_key_list(config: Config, args: Namespace) -> None:
+    """List the keys of an owner, or all."""
     from accounts import api_keys, owners
     from ratelimit import Allowance
     from storage import counters
@@ -219,6 +230,7 @@ def run_key_list(config: Config, args: Namespace) -> None:
 
 
 def show_key(key: "Key") -> dict[str, object]:
+    """Return a key as JSON, without its secret."""
     return {
         "keyId": key.uid,
         "ownerId": key.owner.uid,
@@ -235,6 +247,7 @@ def show_key(key: "Key") -> dict[str, object]:
 
 @with_database
 def run_key_revoke(config: Config, args: Namespace) -> None:
+    """Revoke a key."""
     from accounts import api_keys
 
     api_keys.revoke_key(args.key, now_ms())
@@ -243,6 +256,7 @@ def run_key_revoke(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_owner_recovery(config: Config, args: Namespace) -> None:
+    """Give an owner a new recovery code; print it, once."""
     from accounts import owners
 
     code = owners.replace_recovery_code(owners.find_owner(args.owner))
@@ -256,6 +270,7 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_post_hide(config: Config, args: Namespace) -> None:
+    """Take the words of a post down."""
     from accounts import posts
 
     posts.hide(args.post, now_ms())

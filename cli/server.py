@@ -27,6 +27,7 @@ M_ARENA_MAX = -8
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `run`, `migrate`, `observe` and `rebuild`."""
     add_command(commands, "run", run_server, "migrate, then serve pages, interface and jobs")
     add_command(commands, "migrate", run_migrate, "bring the database to the newest schema")
     observe = add_command(
@@ -48,6 +49,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_migrate(config: Config, args: Namespace) -> None:
+    """Apply the migrations that are missing, after a copy of the database."""
     from operate import backups
 
     applied, copy = backups.migrate(config)
@@ -97,6 +99,7 @@ def share_heaps() -> None:
 
 
 def refuse_demonstration(config: Config) -> None:
+    """Refuse a DATA_DIR that belongs to a demonstration."""
     from operate import instance
 
     if config.demonstration:

@@ -36,6 +36,7 @@ REVIEW_ACTIONS = {
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `trader` and its commands."""
     trader = add_group(commands, "trader", "influencers of paper mode")
     create = add_command(trader, "create", run_create, "an influencer with virtual funds")
     create.add_argument("--name", required=True)
@@ -64,6 +65,7 @@ def add_commands(commands: Commands) -> None:
 
 @with_database
 def run_create(config: Config, args: Namespace) -> None:
+    """Create a paper trader."""
     from accounts import owners, traders
 
     owner = owners.find_owner(args.owner) if args.owner else None
@@ -86,6 +88,7 @@ def run_create(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_list(config: Config, args: Namespace) -> None:
+    """List all paper traders."""
     from accounts import traders
 
     rows = [
@@ -112,6 +115,7 @@ def run_list(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_voice(config: Config, args: Namespace) -> None:
+    """Change the tone of a paper trader."""
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
@@ -125,6 +129,7 @@ def run_voice(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_reset(config: Config, args: Namespace) -> None:
+    """Close a trader's account period and open the next."""
     from accounts import traders
 
     trader = traders.find_trader(args.trader)
@@ -138,6 +143,7 @@ def run_reset(config: Config, args: Namespace) -> None:
 
 @with_database
 def run_review(config: Config, args: Namespace) -> None:
+    """Open, clear or uphold the review of a trader."""
     from accounts import traders
 
     decide = {

@@ -134,6 +134,8 @@ def _seeded(name: str, number: int) -> float:
 
 # ---- what the providers would say ----------------------------------------------------------------
 class Listed(NamedTuple):
+    """A token of the made-up market."""
+
     mint: str
     token: Token
 

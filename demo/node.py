@@ -52,12 +52,14 @@ class RecordedTransaction:
 
 
 def load_recording(path: Path = RECORDING) -> JsonObject:
+    """Return the recorded chain: JSON of demo/record/record.py."""
     with gzip.open(path) as file:
         recording: JsonObject = json.load(file)
     return recording
 
 
 def slot_of(at: int) -> int:
+    """Return the slot at `at` seconds after the start, of two fifths of a second each."""
     return START_SLOT + at * 5 // 2
 
 
@@ -121,6 +123,7 @@ class Node:
     def get_signatures(
         self, seen: int, at: float, address: str, options: JsonObject | None = None
     ) -> list[JsonObject]:
+        """Answer getSignaturesForAddress, newest first."""
         options = options or {}
         before = self.by_signature[options["before"]] if options.get("before") else seen
         numbers = [
@@ -145,12 +148,14 @@ class Node:
     def get_transaction(
         self, seen: int, at: float, signature: str, options: JsonObject | None = None
     ) -> JsonObject | None:
+        """Answer getTransaction; null for one that has not happened yet."""
         number = self.by_signature.get(signature, seen)
         return self.transactions[number].receipt if number < seen else None
 
     def get_block(
         self, seen: int, at: float, slot: int, options: JsonObject | None = None
     ) -> JsonObject:
+        """Answer getBlock with signatures only."""
         found = [row for row in self.transactions[:seen] if row.slot == slot]
         return {
             "blockTime": self._time_of(slot),
@@ -159,9 +164,11 @@ class Node:
         }
 
     def get_block_time(self, seen: int, at: float, slot: int) -> int:
+        """Answer getBlockTime: Unix seconds."""
         return self._time_of(slot)
 
     def get_slot(self, seen: int, at: float, options: JsonObject | None = None) -> int:
+        """Answer getSlot."""
         return slot_of(int(at))
 
     def _time_of(self, slot: int) -> int:
@@ -171,12 +178,14 @@ class Node:
     def get_balance(
         self, seen: int, at: float, address: str, options: JsonObject | None = None
     ) -> JsonObject:
+        """Answer getBalance, in lamports."""
         account = self._find_account(address, seen)
         return self._in_context(at, account["lamports"] if account else 0)
 
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
+        """Answer getMultipleAccounts; null for an account that does not exist."""
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )
@@ -189,6 +198,7 @@ class Node:
         wanted: Mapping[str, str],
         options: JsonObject | None = None,
     ) -> JsonObject:
+        """Answer getTokenAccountsByOwner."""
         named = {
             key
             for number in self.by_address.get(owner, ())

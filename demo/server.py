@@ -26,6 +26,7 @@ def start_server(
 
 
 def address_of(server: ThreadingHTTPServer) -> str:
+    """Return the base URL of a server on this machine."""
     return f"http://127.0.0.1:{server.server_port}"
 
 

@@ -80,11 +80,13 @@ def write_post(message, said_at):
 
 
 def tell_entry(message):
+    """Return (body, reason) of a post about an entry that was filled."""
     verb = "Added to" if is_true(message.get("added")) else "Opened"
     return f"{verb} {name_position(message)}.", message.get("tag")
 
 
 def tell_exit(message):
+    """Return (body, reason) of a post about an exit that was filled."""
     partial = is_true(message.get("partial"))
     verb, rest = ("Closed part of", "; the rest stays open") if partial else ("Closed", "")
     return (
@@ -94,10 +96,12 @@ def tell_exit(message):
 
 
 def tell_message(message):
+    """Return (body, reason) of a post that passes a strategy's message on."""
     return str(message.get("message", "")), None
 
 
 def name_position(message):
+    """Describe a position: direction, pair, amount, rate."""
     direction, pair = str(message.get("direction", "")).lower(), message.get("pair", "")
     return f"{direction} {pair}: {message.get('amount')} at {message.get('rate')}"
 
@@ -110,6 +114,7 @@ def say_mode(message):
 
 
 def is_true(value):
+    """Whether freqtrade's text of a Boolean is true."""
     return str(value).strip().lower() in ("true", "yes", "on", "1")
 
 
@@ -184,6 +189,7 @@ class Delivery:
         self.tell(status, said)
 
     def tell(self, status, said):
+        """Let who waits know what became of the post."""
         self.status, self.said = status, said
         self.told.set()
 
@@ -219,6 +225,7 @@ class Webhook(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_POST(self):
+        """Take a message of freqtrade and answer once its post is delivered."""
         # a web page you visit could send any other kind here
         if self.headers.get_content_type() != "application/json":
             return self.answer(415, 'set "format": "json" in freqtrade\'s webhook section')
@@ -236,6 +243,7 @@ class Webhook(BaseHTTPRequestHandler):
         self.answer(204 if status in (200, 201) else status, said)
 
     def answer(self, status, said):
+        """Answer with a status and a sentence, and print both."""
         print(status, said, flush=True)
         self.send_response(status)
         self.send_header("Content-Length", "0")

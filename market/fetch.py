@@ -69,6 +69,7 @@ class Pace:
         return True
 
     def pause(self, seconds: float) -> None:
+        """Send no request for so many seconds."""
         self.resume_at = self.monotonic() + seconds
 
 

@@ -32,6 +32,7 @@ class RowCount(NamedTuple):
     unreadable: int
 
     def plus(self, other: "RowCount") -> "RowCount":
+        """Return the sum of both counts."""
         return RowCount(self.readable + other.readable, self.unreadable + other.unreadable)
 
     @property

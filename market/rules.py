@@ -15,10 +15,12 @@ class Priced(Protocol):
     """A quote, or a token with its last one. Prices are exact decimal text."""
 
     @property
-    def price_sol(self) -> str | None: ...
+    def price_sol(self) -> str | None:
+        """SOL for one token, as decimal text."""
 
     @property
-    def price_usd(self) -> str | None: ...
+    def price_usd(self) -> str | None:
+        """US dollars for one token, as decimal text."""
 
 
 class Tracked(Protocol):

@@ -21,6 +21,7 @@ FIRST_DAY_MS = 1_790_000_000_000
 def check_contents(
     execute: Callable[..., Any], applied: list[str], config: Config, now: int
 ) -> Iterator[Finding]:
+    """Check what the tables hold: times, jobs, transactions that stay pending."""
     if "0001_begin" not in applied:
         return
     running = instance.is_in_use(config.data_dir)
@@ -44,6 +45,8 @@ DATED = (
 
 
 class JobRow(NamedTuple):
+    """What is stored of a job; times in ms."""
+
     name: str
     state: str
     heartbeat_at: int | None
@@ -55,6 +58,7 @@ JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    """Check that no stored time is later than `now` (ms), as after a clock was set back."""
     newest = max(
         execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0
         for name, column in (one.split(".") for one in DATED)
@@ -72,6 +76,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_jobs(
     execute: Callable[..., Any], config: Config, now: int, running: bool
 ) -> Iterator[Finding]:
+    """Check that each job that is switched on succeeded lately; `now` in ms."""
     # Before the first owner no job can have succeeded.
     began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
     rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
@@ -117,6 +122,7 @@ def check_job(
 
 
 def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Count the listed transactions that could not be fetched or read."""
     count, problem = execute(
         "SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR"
         " problem IS NOT NULL)",

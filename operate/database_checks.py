@@ -31,10 +31,12 @@ ADVICE = {
 
 
 def check_database(config: Config, now: int) -> Iterable[Finding]:
+    """Check the database that is configured: the SQLite file or the PostgreSQL server."""
     return check_server(config, now) if config.database_url else check_file(config, now)
 
 
 def check_file(config: Config, now: int) -> list[Finding]:
+    """Check that the SQLite file is there, readable, writable, whole and of this version."""
     path = config.database_path
     if not path.exists() and _was_used(config):
         return [
@@ -145,6 +147,7 @@ def _lacks_migrations(config: Config) -> bool:
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
+    """Check that PostgreSQL answers and has this version's schema."""
     database = storage.make_database(config)
     try:
         with database.connection_context():
@@ -166,6 +169,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
 
 
 def check_whole(db: Any, path: Path) -> Iterator[Finding]:
+    """Let SQLite check the file's integrity, and tell of a write-ahead log over LARGE_WAL bytes."""
     flaws = backups.list_flaws(db)
     for flaw in flaws:
         yield wrong(
@@ -194,6 +198,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
+    """Compare the migrations that were applied with those of this version."""
     known = storage.list_migrations()
     newer, pending = (
         sorted(set(applied) - set(known)),

@@ -49,6 +49,9 @@ def examine(config: Config, now: int, online: bool = False, deep: bool = False) 
 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
+    """Yield the findings of each check in turn; `online` asks the network, `deep` derives
+    everything again.
+    """
     yield check_settings(config)
     programs = list(check_programs(config))
     yield programs
@@ -69,6 +72,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 
 
 def check_settings(config: Config) -> Iterator[Finding]:
+    """Check what settings can be wrong together, or unsafe on a public address."""
     yield fine("the settings can be read")
     url = urlsplit(config.base_url)
     if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:

@@ -18,14 +18,17 @@ class Finding:
 
 
 def fine(text: str) -> Finding:
+    """Make a finding that is as it should be."""
     return Finding("fine", text)
 
 
 def look(text: str, advice: str = "") -> Finding:
+    """Make a finding that someone should look at; the instance works."""
     return Finding("look", text, advice)
 
 
 def wrong(text: str, advice: str) -> Finding:
+    """Make a finding that has to be mended, and say how."""
     return Finding("wrong", text, advice)
 
 

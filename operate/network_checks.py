@@ -13,6 +13,7 @@ MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 
 
 def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
+    """Ask each Solana node for its newest slot, its time and its network."""
     for number, url in enumerate(config.solana_rpc_urls, 1):
         rpc = Rpc((url,), config.rpc_requests_per_second)
         try:
@@ -40,6 +41,7 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
+    """Count once in Redis; `now` in ms."""
     store = counters.open_store(config)
     problem = counters.find_problem(store, now / 1000)
     store.close()
@@ -54,6 +56,7 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
 
 
 def check_providers(config: Config) -> Iterator[Finding]:
+    """Ask each price service for one page."""
     gecko = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2/networks/solana/new_pools"
     for name, url in (
         ("DexScreener", config.dexscreener_url + "/token-profiles/latest/v1"),

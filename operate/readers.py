@@ -15,11 +15,14 @@ ROWS_AT_ONCE = 200
 class Reader(Protocol):
     """A connection of its own to either engine."""
 
-    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query."""
 
-    def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        """Show one state of the database to all queries inside."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
 
 
 def open_reader(config: Config) -> Reader:
@@ -34,10 +37,12 @@ class FileReader:
         self._db = backups.open_reading(config.database_path)
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query."""
         return iter(self._db.execute(sql))
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
+        """Show one state of the database to all queries inside."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -45,6 +50,7 @@ class FileReader:
             self._db.execute("ROLLBACK")
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
 
@@ -55,12 +61,14 @@ class ServerReader:
         self._connection, self._names = storage.make_database(config).open(), itertools.count()
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query, fetched ROWS_AT_ONCE at a time."""
         with self._connection.cursor(name=f"rows{next(self._names)}") as cursor:
             cursor.itersize = ROWS_AT_ONCE
             yield from cursor.execute(sql)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
+        """Show one state of the database to all queries inside."""
         self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             yield
@@ -68,4 +76,5 @@ class ServerReader:
             self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()

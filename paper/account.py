@@ -86,6 +86,7 @@ class Position:
 
     @property
     def gross(self) -> int:
+        """Lamports gained at middle prices, before slippage, fees and rent."""
         return self.mid_sold - self.mid_bought
 
     def marked(self, snapshot: Snapshot, horizon_ms: int) -> "Position":
@@ -194,6 +195,7 @@ class Account:
 
     @property
     def equity(self) -> int:
+        """Lamports of cash and of all positions at their marks."""
         return self.cash + sum(position.value for position in self.positions.values())
 
     @property
@@ -211,6 +213,7 @@ class Account:
         return fees + order.remaining + (0 if order.mint in self.positions else RENT)
 
     def order_for(self, mint: str) -> Order | None:
+        """Return the open order for a token, if there is one."""
         return next((order for order in self.orders.values() if order.mint == mint), None)
 
     def place(self, **fields: Any) -> Order:

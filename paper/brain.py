@@ -40,6 +40,7 @@ class Lesson:
 
     @property
     def is_pattern(self) -> bool:
+        """Whether it counts too few closes to be a lesson yet."""
         return self.n < MIN_CLOSES
 
 
@@ -143,6 +144,7 @@ def cost_share(closes: Sequence[Close]) -> float | None:
 
 
 def name_sample(count: int) -> str:
+    """Name how much a number of closes can tell: the first of SAMPLES that holds it."""
     return next((name for limit, name in SAMPLES if count <= limit), "enough")
 
 

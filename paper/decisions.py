@@ -140,6 +140,7 @@ class Signal(NamedTuple):
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
+    """List the tokens that a strategy wants to enter now; `now` in ms."""
     return [Signal(view, found) for view in views if (found := find_signal(view, strategy, now))]
 
 

@@ -42,6 +42,7 @@ class Faults:
             self.found[FaultKey(trader, self.mint)] = error
 
     def has(self, trader: int) -> bool:
+        """Whether something went wrong with this trader."""
         return any(key.trader == trader for key in self.found)
 
     def skip_faulty(self, traders: Sequence["Trader"]) -> Sequence["Trader"]:

@@ -107,6 +107,7 @@ class Order:
 
     @property
     def remaining(self) -> int:
+        """What is still to be filled: lamports of a buy, raw units of a sale."""
         return self.amount - self.done
 
 
@@ -137,6 +138,7 @@ class Fill:
 
     @property
     def fees(self) -> int:
+        """Lamports paid to the pool and the network."""
         return self.pool_fee + self.network_fee
 
     @property

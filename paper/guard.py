@@ -58,6 +58,7 @@ class Phase:
 
     @property
     def is_over(self) -> bool:
+        """Whether a guarded start has seen enough closes and days."""
         return self.name == "guarded" and self.closes >= CLOSES_NEEDED and self.days >= DAYS_NEEDED
 
 
@@ -81,6 +82,7 @@ class Pause:
     numbers: str
 
     def covers(self, mint: str, at: int) -> bool:
+        """Whether it holds for this token at `at` (ms)."""
         return self.since <= at < self.until and self.mint in (None, mint)
 
 
@@ -205,10 +207,12 @@ def size_for(base_bps: int, phase: Phase, pauses: Iterable[Pause], mint: str, at
 
 
 def positions_for(base: int, phase: Phase) -> int:
+    """Return how many positions may be open: fewer in a guarded start."""
     return min(base, GUARDED_POSITIONS) if phase.name == "guarded" else base
 
 
 def cooldown_for(base_ms: int, pauses: Iterable[Pause], mint: str, at: int) -> int:
+    """Return the ms to wait before a token is bought again at `at` (ms)."""
     return base_ms * COOLDOWN_FACTOR if in_force(pauses, "long_cooldown", mint, at) else base_ms
 
 

@@ -80,6 +80,7 @@ def list_snapshots(
 
 
 def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> Snapshot:
+    """Return the snapshot that a row stores."""
     return parse_snapshot(
         row.id,
         mint,
@@ -214,6 +215,7 @@ def _remember_closes(
 
 
 def read_close(row: rows.CloseRow, handle: str, reviewed: bool) -> Close:
+    """Return what rules count of a stored close; `reviewed`: its account is under review."""
     return Close(
         public_id(handle, "close", row.number),
         row.mint,
@@ -255,6 +257,7 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
+    """Return the pause that a line of the diary tells of, written `at` (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],

@@ -122,6 +122,7 @@ class WindowSums:
 
 
 def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
+    """Sum up snapshots of one token, oldest first, as strategies compare with."""
     prices = [one.known_price for one in snapshots]
     volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
@@ -152,6 +153,7 @@ class View:
 
     @property
     def last(self) -> Snapshot:
+        """The newest snapshot of the token."""
         return self.window[-1]
 
     def sums(self, span: int) -> WindowSums:

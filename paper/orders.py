@@ -15,6 +15,8 @@ NO_FEES = "no_cash_for_fees"
 
 
 class DueOrder(NamedTuple):
+    """An open order that can be filled from this snapshot."""
+
     trader: Trader
     order: Order
 

@@ -253,12 +253,14 @@ def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Ro
 
 # ---- rows to values ------------------------------------------------------------------------------
 def read_position(row: Mapping[str, Any]) -> Position:
+    """Return the position that a row stores."""
     values = _values_of(row, POSITION)
     values |= {"reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))}
     return Position(**values)
 
 
 def read_order(row: Mapping[str, Any], handle: str) -> Order:
+    """Return the open order that a row of `handle`'s trader stores."""
     return Order(handle=handle, **_values_of(row, ORDER))
 
 
@@ -267,6 +269,7 @@ def _values_of(row: Mapping[str, Any], names: Sequence[str]) -> Columns:
 
 
 def read_fill(row: FillRow) -> Fill:
+    """Return the fill, or the failed attempt at one, that a row stores."""
     return Fill(
         order=row.number,
         mint=row.mint,
@@ -289,10 +292,12 @@ def read_fill(row: FillRow) -> Fill:
 
 # ---- values to rows ------------------------------------------------------------------------------
 def show_order(order: Order, period: int) -> Columns:
+    """Return the columns of an open order in an account period."""
     return {"period": period, **_columns_of(order, ORDER)}
 
 
 def show_position(position: Position, period: int) -> Columns:
+    """Return the columns of a position in an account period."""
     marks = orjson.dumps(position.marks).decode()
     return {**_columns_of(position, POSITION), "period": period, "marks": marks}
 
@@ -323,6 +328,7 @@ def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
 
 
 def show_line(line: DiaryLine, period: int) -> Columns:
+    """Return the columns of a line of the diary in an account period."""
     return {
         "period": period,
         "at": line.at,

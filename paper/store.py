@@ -145,6 +145,7 @@ def _store_trader(one: LoadedTrader) -> None:
 
 
 def show_phase(phase: Phase) -> str:
+    """Return a phase as the JSON of its column."""
     return orjson.dumps(asdict(phase)).decode()
 
 

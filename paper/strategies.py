@@ -19,12 +19,16 @@ ONE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Enter:
+    """A reason to enter a token."""
+
     reason: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
+    """A reason to sell a position, or a share of it in basis points."""
+
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell
     reason: str
     # Of the position, in basis points.
@@ -121,6 +125,9 @@ class Momentum(Strategy):
     family: ClassVar[str] = "momentum"
 
     def enter(self, view: View) -> Enter | Refusal | None:
+        """Enter after a rise of `rise_bps` over `lookback` snapshots, with more volume and above
+        the mean.
+        """
         window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
@@ -141,6 +148,7 @@ class Momentum(Strategy):
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
+        """Leave once the price fell by `trail_bps` from its high."""
         if view.last.known_price * ONE <= position.high * (ONE - self.trail_bps):
             return Exit("trailing_stop")
         return self.leave_late(view, position)
@@ -162,6 +170,7 @@ class MeanReversion(Strategy):
     family: ClassVar[str] = "mean_reversion"
 
     def enter(self, view: View) -> Enter | Refusal | None:
+        """Enter at `deviations_tenths` and `gap_bps` under the mean, while liquidity holds."""
         past, last = view.sums(self.mean_over), view.window[-1]
         # The distance under the mean, times the count.
         below = past.price_sum - last.known_price * past.count
@@ -186,6 +195,7 @@ class MeanReversion(Strategy):
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
+        """Leave once the price is back at its mean."""
         past = view.sums(self.mean_over)
         if past.count and view.last.known_price * past.count >= past.price_sum:
             return Exit("mean_reached")
@@ -215,6 +225,7 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
+        """Enter at a new high, or a rising new discovery, with `volume_bps` of the mean volume."""
         past, last = view.sums(self.lookback), view.window[-1]
         new = (
             last.at - view.token.discovered_at <= self.new_seconds * 1000
@@ -250,6 +261,9 @@ class Breakout(Strategy):
         return None
 
     def leave(self, view: View, position: Position) -> Exit | None:
+        """Sell `profit_share_bps` of it at a gain of `profit_bps`, once; else leave as any
+        strategy.
+        """
         if (
             not position.reduced
             and _moved(position.entry_price, view.last.known_price) >= self.profit_bps
@@ -270,6 +284,7 @@ class FlowFollower(Strategy):
     family: ClassVar[str] = "flow"
 
     def enter(self, view: View) -> Enter | Refusal | None:
+        """Enter what wallets of `owners` owners bought, and did not sell, in `window_minutes`."""
         flows = [
             flow
             for flow in view.flows
@@ -294,6 +309,7 @@ class FlowFollower(Strategy):
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
+        """Leave once wallets of `sellers` owners sold."""
         sold = {
             flow.owner
             for flow in view.flows
@@ -346,6 +362,7 @@ def _bounded(one: Field[Any], name: str, value: Any) -> int:
 
 
 def show_settings(strategy: Strategy) -> dict[str, int]:
+    """Return {public name: value} of a strategy's settings."""
     return {public_name(one.name): getattr(strategy, one.name) for one in fields(strategy)}
 
 

@@ -54,6 +54,8 @@ class ReviewReason:
 
 
 class JournalFill(NamedTuple):
+    """A fill or a failed attempt, with the account period it belongs to."""
+
     fill: Fill
     # Number of its position, None before there is one.
     position: int | None
@@ -170,4 +172,5 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 
 
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
+    """Return what makes two refusals one line of the diary: per token, or for the account."""
     return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)

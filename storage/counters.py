@@ -44,15 +44,17 @@ class Store(Protocol):
     name: str
     unusable: tuple[type[Exception], ...]
 
-    def count(
-        self, counters: Sequence[Counter], amount: int, now: float
-    ) -> tuple[bool, list[int]]: ...
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
+        """See `File.count`."""
 
-    def note_use(self, key: str, at: int) -> None: ...
+    def note_use(self, key: str, at: int) -> None:
+        """See `File.note_use`."""
 
-    def find_uses(self) -> dict[str, int]: ...
+    def find_uses(self) -> dict[str, int]:
+        """See `File.find_uses`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close what is open; the next use opens it again."""
 
 
 def open_store(config: Config) -> Store:
@@ -147,6 +149,7 @@ class File:
             return dict((self._connection or self._open()).execute("SELECT key, at FROM used"))
 
     def close(self) -> None:
+        """Close the file; the next use opens it again."""
         with self._lock:
             self._forget()
 
@@ -274,6 +277,7 @@ class Redis:
             return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 
     def close(self) -> None:
+        """Close the connections."""
         self._client.close()
 
     @contextlib.contextmanager

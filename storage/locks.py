@@ -28,6 +28,7 @@ class FileLock:
         """Nothing to check: it cannot be lost."""
 
     def release(self) -> None:
+        """Let another process take the lock."""
         self._file.close()
 
 

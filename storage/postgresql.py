@@ -76,9 +76,11 @@ class Cursor(psycopg.Cursor):
     """
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
+        """Execute a statement whose parameters are marked with `?`."""
         return super().execute(_mark(query), params or None, **more)
 
     def executemany(self, query: Any, rows: Any, **more: Any) -> Any:  # type: ignore[override]
+        """Execute a statement for each row; parameters are marked with `?`."""
         return super().executemany(_mark(query), rows, **more)
 
 
@@ -90,6 +92,7 @@ class Text(StrDumperUnknown):
     """Write U+FFFD for NUL, which PostgreSQL cannot store and strangers may send."""
 
     def dump(self, text: str) -> Any:
+        """Replace NUL, which PostgreSQL cannot store."""
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
@@ -115,6 +118,7 @@ class Driver(Psycopg3Adapter):
     """Connects for peewee's pool, with the timeouts that a transaction needs."""
 
     def connect(self, db: Any, **_: Any) -> Any:
+        """Open a connection with the time limits and settings of ours."""
         connection = db.open()
         connection.execute(
             f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS};"
@@ -198,6 +202,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     # ---- writing ---------------------------------------------------------------------------------
     def begin(self, isolation_level: str | None = None) -> None:
+        """Begin a transaction that is the only writer."""
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
@@ -213,6 +218,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 raise
 
     def commit(self) -> None:
+        """Commit, and note that writing works."""
         super().commit()
         self.writes.succeed()
 
@@ -260,6 +266,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
+        """Return the lock of this name, shared by all processes on this database."""
         return SessionLock(self, LOCKS[name])
 
     @staticmethod
@@ -345,6 +352,7 @@ class SessionLock:
             session.execute("SELECT 1")
 
     def release(self) -> None:
+        """Let another process take the lock, by ending the session that holds it."""
         session, self._session = self._session, None
         if session is not None:
             session.close()

@@ -140,12 +140,14 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     def commit(self) -> None:
+        """Commit, and note whether writing works."""
         with self._noting():
             super().commit()
         self.writes.succeed()
         self._pass_on()
 
     def rollback(self) -> None:
+        """Undo the transaction."""
         try:
             super().rollback()
         finally:
@@ -158,12 +160,14 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._turn.release()
 
     def cursor(self, named_cursor: Any = None) -> Any:
+        """Return a cursor, which is watched for rows left unread where `watchful` is set."""
         cursor = super().cursor(named_cursor)
         if self.watchful:
             self._list_cursors().add(cursor)
         return cursor
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Execute a statement; a failure is noted for health."""
         if self.watchful and WRITES.match(sql):
             self.check_queries(sql)
         with self._noting():
@@ -238,6 +242,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_all(self) -> None:
+        """Close the connections of all threads."""
         super().close_all()
         with self._watch_lock:
             if self._watch is not None:
@@ -287,9 +292,11 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @staticmethod
     def version() -> str:
+        """Return the version of SQLite, as in `3.54.0`."""
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:
+        """Return the journal mode: `wal`, unless the file system refuses it."""
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:

@@ -68,7 +68,9 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
+        """Note why nothing can be written just now."""
         self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
+        """Note that something was written."""
         self.trouble, self.done_at = None, time.monotonic()

@@ -12,10 +12,12 @@ influencers, paper = candor.InfluencersApi(client), candor.PaperModeApi(client)
 
 
 def is_time(value):
+    """Whether a value was read as a time with a zone."""
     return isinstance(value, datetime.datetime) and value.tzinfo is not None
 
 
 def refuse(status, ask):
+    """Check that the instance refuses a call with this status."""
     try:
         ask()
     except candor.ApiException as refusal:

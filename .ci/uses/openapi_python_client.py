@@ -20,6 +20,7 @@ public = Client(base_url=URL)
 
 
 def is_time(value):
+    """Whether a value was read as a time with a zone."""
     return isinstance(value, datetime.datetime) and value.tzinfo is not None
 
 

@@ -18,6 +18,7 @@ client = httpx.Client(base_url=URL, timeout=30)
 
 
 def publish(name):
+    """Publish a post and return its body."""
     body = {"eventId": name, "body": f"Heard by {name}?"}
     return client.post("/api/v1/posts", json=body, headers=HEADERS).raise_for_status().json()["id"]
 

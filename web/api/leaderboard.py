@@ -79,6 +79,7 @@ def find_totals(row: CompetitorRow, since: dict[int, Totals] | None) -> Totals |
 
 
 def parse_results(results: dict[str, Any]) -> Totals:
+    """Return the all-time totals out of a wallet's stored results."""
     return Totals(
         int(results["realizedLamports"]),
         int(results["volumeLamports"]),
@@ -125,6 +126,7 @@ def show_entries(entries: Sequence[Entry], sort: str) -> list[dict[str, Any]]:
 
 
 def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
+    """Make the LeaderboardEntry; `rank` is null without a result to rank by."""
     totals = entry.totals
     sells = totals.matched + totals.partial if totals else 0
     return {

@@ -148,6 +148,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
 
 
 def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -> Json:
+    """Make the Performance of the open account period; `held_value` in lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain, closes = equity - row.starting_cash, totals.closes
     return {
@@ -166,6 +167,7 @@ def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -
 
 
 def show_phase(stored: Json) -> Json:
+    """Make the Phase, out of its stored JSON."""
     phase = {**asdict(guard.Phase()), **stored}
     return {
         "name": phase["name"],
@@ -179,6 +181,7 @@ def show_phase(stored: Json) -> Json:
 
 
 def show_review(row: TraderRow) -> Json:
+    """Make the ReviewState of a trader's open account period."""
     return {
         "state": row.state or "clean",
         "reasons": show_each(parse_stored(row.reasons, []), _show_reason),
@@ -259,6 +262,7 @@ def find_post(uid: str) -> Json | None:
 
 
 def show_post(row: PaperPostRow) -> Json:
+    """Make the PaperPost."""
     return {
         "id": row.uid,
         "botId": row.trader,

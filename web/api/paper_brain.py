@@ -24,6 +24,7 @@ class Noted(NamedTuple):
 
 
 def show_line(handle: str, row: DiaryRow) -> Json:
+    """Make the DiaryLine of the trader with this handle."""
     facts = parse_stored(row.facts, {})
     return {
         "id": public_id(handle, "line", row.id),

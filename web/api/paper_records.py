@@ -28,6 +28,7 @@ SUSPECT = ("under_review", "upheld")
 
 
 def show_period(row: PeriodRow) -> Json:
+    """Make the Period: one account from its opening to its reset."""
     return {
         "number": row.number,
         "startingCashLamports": str(row.starting_cash),
@@ -49,6 +50,7 @@ def find_value(row: PositionRow) -> int:
 
 
 def show_position(handle: str, row: PositionRow, now: int) -> Json:
+    """Make the Position of the trader with this handle, at its mark; `now` in ms."""
     model = find_model(row.pipeline)
     return {
         "id": public_id(handle, "close", row.number),
@@ -83,6 +85,7 @@ def list_assumptions(model: str) -> tuple[str, ...]:
 
 
 def show_order(row: OrderRow) -> Json:
+    """Make the Order: lamports of a buy, raw units of a sale."""
     amounts = (
         {"amountRaw": row.amount, "filledRaw": row.done}
         if row.side == "sell"
@@ -180,6 +183,7 @@ def show_fill(row: FillRow) -> Json:
 
 
 def show_snapshot_id(number: int) -> str:
+    """Return the public id of a snapshot."""
     return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:24]}"
 
 

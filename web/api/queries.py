@@ -105,6 +105,7 @@ def _post_filters(bot: str | None, mint: str | None, source: str | None) -> Sequ
 
 
 def find_post(uid: str) -> PostRow | None:
+    """Return the post of this public id, if there is one."""
     return select_one(PostRow, POST + "WHERE p.uid = ?", (uid,))
 
 
@@ -249,6 +250,7 @@ def count_sides(mint: str) -> dict[str, int]:
 
 
 def count_tracked() -> int:
+    """Count the wallets that are attached to a bot now."""
     return int(select_value("SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL"))
 
 
@@ -259,6 +261,7 @@ def find_head() -> HeadRow:
 
 
 def find_newest_ids() -> NewestRow:
+    """Return the public ids of the newest bot, post, trader and token, for examples."""
     return select(NewestRow, NEWEST)[0]
 
 
@@ -363,10 +366,12 @@ def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
 
 
 def find_bot(uid: str) -> BotRow | None:
+    """Return the bot of this public id, if there is one."""
     return select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
 
 
 def is_owner(owner_id: int, bot: str) -> bool:
+    """Whether this owner has the bot of this public id."""
     found = select_value("SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?", (bot, owner_id))
     return found is not None
 

@@ -45,10 +45,12 @@ def show_time(ms: int | None) -> str | None:
 
 
 def show_sol(lamports: int | None) -> str | None:
+    """Return lamports as exact SOL, as in `0.000005`."""
     return None if lamports is None else sol(lamports)
 
 
 def show_lamports(lamports: int | None) -> str | None:
+    """Return lamports as text, which no JSON parser rounds."""
     return None if lamports is None else str(lamports)
 
 
@@ -161,6 +163,7 @@ def show_seconds(seconds: int | None) -> str | None:
 
 
 def explorer_url(signature: str) -> str:
+    """Return the page of a public explorer about a transaction."""
     return f"https://solscan.io/tx/{signature}"
 
 

@@ -139,7 +139,8 @@ class Waiting(Protocol):
     """
 
     @property
-    def waits_since(self) -> float | None: ...
+    def waits_since(self) -> float | None:
+        """When the connection began to wait, in monotonic seconds."""
 
 
 Held = TypeVar("Held", bound=Waiting)

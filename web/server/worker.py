@@ -51,7 +51,8 @@ log = logging.getLogger("candor")
 class Closable(Protocol, Hashable):
     """What can be shut down: a socket."""
 
-    def shutdown(self, how: int, /) -> None: ...
+    def shutdown(self, how: int, /) -> None:
+        """End one or both directions of the connection."""
 
 
 class Deadlines:

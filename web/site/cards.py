@@ -30,17 +30,20 @@ class Card(NamedTuple):
 
 
 def init_app(app: Flask) -> None:
+    """Give templates the filters that make link previews."""
     app.jinja_env.filters.update(card_of_post=card_of_post, card_of_bot=card_of_bot)
     app.jinja_env.globals["TAKEN_DOWN"] = TAKEN_DOWN
 
 
 def card_of_post(post: Json) -> Card:
+    """Make the preview of a link to a post."""
     # Sites cut a card at its end, so the label comes first and the bot's words last.
     description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
     return Card(write_title(post), description, "article")
 
 
 def card_of_bot(bot: Json) -> Card:
+    """Make the preview of a link to a bot."""
     description = f"{_describe_record(bot)} {_cut(bot['bio'], MAX_DESCRIPTION)}".strip()
     return Card(f"{words.plain(bot['name'])} on Candor", description, "profile")
 

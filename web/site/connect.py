@@ -46,6 +46,7 @@ UNKNOWN_CODE = (
 
 @blueprint.get("/connect")
 def show_connect() -> ResponseReturnValue:
+    """Show the page where bots, keys and logins begin."""
     return render_connect()
 
 
@@ -137,6 +138,7 @@ def show_voice() -> ResponseReturnValue:
 # ---- the account ---------------------------------------------------------------------------------
 @blueprint.post("/connect/keys")
 def create_read_key() -> ResponseReturnValue:
+    """Create a read key for the owner and show it, once."""
     owner, label = require_owner(), request.form.get("label", "")
     try:
         return render_key(api_keys.create_key(owner, "read", g.now, label))
@@ -166,6 +168,7 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
+    """Replace the recovery code by who knows the present one; show it, once."""
     present = request.form.get("present", "")[:MAX_CODE]
     code = owners.renew_recovery_code(require_owner(), present)
     if code is None:
@@ -184,6 +187,7 @@ def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnVa
 
 @blueprint.post("/logout")
 def log_out() -> ResponseReturnValue:
+    """End this browser's session."""
     sessions.end_session()
     flash("This browser is logged out. Your recovery code lets you in again.")
     return redirect(url_for("studio.show_connect"))

@@ -23,6 +23,7 @@ FEED_EXTENSION = "_candor"
 
 
 def init_app(app: Flask) -> None:
+    """Mark every answer as a demonstration, and link to no explorer."""
     app.after_request(mark_answer)
     app.jinja_env.globals["explorer_url"] = lambda signature: "(demonstration)"
 

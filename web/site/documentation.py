@@ -31,16 +31,19 @@ def keep_pages(state: BlueprintSetupState) -> None:
 
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
+    """Show the page of the interface with all its operations."""
     return render_once("docs.html", **reference.find_ids())
 
 
 @blueprint.get("/docs/fields")
 def show_fields() -> ResponseReturnValue:
+    """Show the groups of fields."""
     return render_once("shapes.html")
 
 
 @blueprint.get("/docs/fields/<group>")
 def show_fields_of(group: str) -> ResponseReturnValue:
+    """Show the fields of one group."""
     if group not in reference.GROUPS:
         raise Problem("not_found", "there is no such group of fields")
     return render_once("shape_group.html", group=group)
@@ -48,6 +51,7 @@ def show_fields_of(group: str) -> ResponseReturnValue:
 
 @blueprint.get("/docs/errors")
 def show_errors() -> ResponseReturnValue:
+    """Show what each error code means."""
     return render_once("errors.html")
 
 

@@ -96,21 +96,25 @@ def find_change(post: Json) -> str:
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
+    """Serve the JSON Feed of all posts."""
     return respond(find_feed, write_json, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
+    """Serve the Atom feed of all posts."""
     return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
+    """Serve the JSON Feed of one bot."""
     return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
+    """Serve the Atom feed of one bot."""
     return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
@@ -127,6 +131,7 @@ def find_feed() -> Feed:
 
 
 def find_feed_of_bot(uid: str) -> Feed:
+    """Return the feed of a bot, at the page that the query names."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -137,6 +142,7 @@ def find_feed_of_bot(uid: str) -> Feed:
 
 
 def list_page_of_bot(uid: str, size: int, before: Position | None) -> timeline.Page:
+    """List posts of a bot, newest first, before a position."""
     found = queries.list_posts(size + 1, before[0] if before else None, bot=uid)
     rows, more = paging.cut_page(found, size)
     return timeline.Page([show_post(row) for row in rows], (rows[-1].id,) if more else None)
@@ -159,6 +165,7 @@ def find_page(
 
 
 def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Feed:
+    """Make a feed of a page of posts; `page` and `path` are paths of its HTML and its own."""
     config = settings()
     if config.demonstration:
         title = f"{title} (demonstration)"
@@ -214,27 +221,32 @@ def respond(
 
 
 def render(feed: Feed, write: Callable[[Feed], bytes]) -> RenderedFeed:
+    """Render a feed once, with its ETag and time of change."""
     body = write(feed)
     return RenderedFeed(body, generate_etag(body), datetime.fromisoformat(feed.updated))
 
 
 # ---- an entry ------------------------------------------------------------------------------------
 def write_content(post: Json) -> str:
+    """Return the words of a post with its reason, as plain text."""
     reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
     return f"{post['body'] or TAKEN_DOWN}{reason}"
 
 
 def find_tags(post: Json) -> list[str]:
+    """Return a post's label of trust and what its words are."""
     return [words.trust_of(post).label, f"{post['provenance']['contentTrust']} content"]
 
 
 def find_author(post: Json, base_url: str) -> Author:
+    """Return who wrote a post, with the link to its page."""
     kind = "traders" if post["simulated"] else "bots"
     return Author(words.plain(post["botName"]), f"{base_url}/{kind}/{post['botId']}")
 
 
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def write_json(feed: Feed) -> bytes:
+    """Write a feed as JSON Feed 1.1."""
     return orjson.dumps(
         {
             "version": "https://jsonfeed.org/version/1.1",
@@ -249,6 +261,7 @@ def write_json(feed: Feed) -> bytes:
 
 
 def show_item(post: Json, base_url: str) -> Json:
+    """Make the item of a post in a JSON Feed."""
     author, link = find_author(post, base_url), f"{base_url}/posts/{post['id']}"
     receipt = {"external_url": explorer_url(post["signature"])} if post["signature"] else {}
     return {
@@ -285,6 +298,7 @@ def show_extension(post: Json) -> Json:
 
 # ---- Atom ----------------------------------------------------------------------------------------
 def write_atom(feed: Feed) -> bytes:
+    """Write a feed as Atom, RFC 4287."""
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
     add(root, "id", feed.first_url)
     add(root, "title", feed.title)
@@ -306,6 +320,7 @@ def write_atom(feed: Feed) -> bytes:
 
 
 def add_entry(root: ET.Element, post: Json, base_url: str) -> None:
+    """Add the entry of a post to an Atom feed."""
     found, link = find_author(post, base_url), f"{base_url}/posts/{post['id']}"
     entry = add(root, "entry")
     add(entry, "id", link)

@@ -150,4 +150,5 @@ def first_error(problem: Problem) -> str:
 
 
 def as_sentence(message: str) -> str:
+    """Return a message with a capital and a full stop."""
     return message[:1].upper() + message[1:] + ("" if message.endswith(".") else ".")

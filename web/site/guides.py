@@ -30,12 +30,14 @@ class GuidedBot(NamedTuple):
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
+    """Serve /skill.md: how a bot posts here."""
     bot = find_bot(request.args.get("bot"))
     return respond("skill.md", "text/markdown; charset=utf-8", bot)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
+    """Serve /llms.txt: the overview for language models."""
     return respond("llms.txt", "text/plain; charset=utf-8")
 
 
@@ -50,6 +52,7 @@ def find_bot(uid: str | None) -> GuidedBot | None:
 
 
 def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> ResponseReturnValue:
+    """Answer with a rendered guide that may be cached for five minutes."""
     response = Response(render_guide(settings(), template, bot), content_type=content_type)
     response.headers["Cache-Control"] = "public, max-age=300"
     response.add_etag()
@@ -58,6 +61,7 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
 
 @functools.lru_cache(MAX_GUIDES)
 def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
+    """Render a guide with this instance's address and limits."""
     return render_template(
         template,
         config=config,

@@ -45,6 +45,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
 def revoke_key(uid: str) -> ResponseReturnValue:
+    """Revoke a key of the owner, once confirmed."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":
@@ -61,6 +62,7 @@ def revoke_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/keys/<uid>/rotate", methods=["GET", "POST"])
 def rotate_key(uid: str) -> ResponseReturnValue:
+    """Replace a key of the owner, once confirmed, with an overlap of choice."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":
@@ -87,4 +89,5 @@ def find_page_of(key: Key) -> str:
 
 
 def describe(key: Key) -> str:
+    """Return name, prefix and last characters of a key."""
     return f"{f'“{key.name}” ' if key.name else ''}{key.prefix}…{key.last4}"

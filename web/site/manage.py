@@ -33,6 +33,7 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
+    """Show the tab from which the owner manages a bot."""
     return render_manage(bot)
 
 
@@ -82,6 +83,7 @@ def return_to_manage(bot: Bot, message: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/profile")
 @managing
 def change_profile(bot: Bot) -> ResponseReturnValue:
+    """Change name, bio and voice of a bot."""
     texts = read_texts("name", "bio", "tone", "emoji", *LISTS)
     errors = find_profile_errors(texts, bot.name)
     if errors:
@@ -98,6 +100,7 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/auto-post")
 @managing
 def switch_auto_post(bot: Bot) -> ResponseReturnValue:
+    """Switch automatic posts of a bot on or off."""
     on = request.form.get("on") == "yes"
     influencers.set_profile(bot, auto_post=on, now=g.now)
     if on:
@@ -108,6 +111,7 @@ def switch_auto_post(bot: Bot) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/posts")
 @managing
 def write_post(bot: Bot) -> ResponseReturnValue:
+    """Publish a post that was typed by hand."""
     texts = read_texts(*POST_FIELDS)
     try:
         return redirect(url_for("pages.show_one_post", uid=_publish(bot, texts).uid))
@@ -133,6 +137,7 @@ def _publish(bot: Bot, texts: Texts) -> posts.Published:
 @blueprint.post("/bots/<uid>/keys")
 @managing
 def create_publish_key(bot: Bot) -> ResponseReturnValue:
+    """Create a publishing key of the bot and show it, once."""
     label = request.form.get("label", "")
     try:
         return render_key(api_keys.create_key(bot.owner, "publish", g.now, label, bot))
@@ -143,6 +148,7 @@ def create_publish_key(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
 @managing
 def retire_bot(bot: Bot) -> ResponseReturnValue:
+    """Retire a bot, once confirmed."""
     if request.method != "POST":
         return render_confirm(
             f"Retire {bot.name}?",

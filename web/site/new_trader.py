@@ -40,6 +40,7 @@ STARTS = {
 
 @blueprint.get("/traders/new")
 def show_new_trader() -> ResponseReturnValue:
+    """Show the form for a new paper trader."""
     return render_new_trader({})
 
 
@@ -49,6 +50,7 @@ def render_new_trader(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
+    """Render the form with what was typed and its errors."""
     page = render_template(
         "new_trader.html",
         typed=without_secrets(typed),
@@ -63,6 +65,7 @@ def render_new_trader(
 
 @blueprint.post("/traders/new")
 def create_trader() -> ResponseReturnValue:
+    """Create a paper trader, and an owner where the browser has none."""
     texts, owner = read_texts("name", "bio", "family", "start", "tone"), sessions.find_owner()
     errors = _find_errors(texts)
     if errors:

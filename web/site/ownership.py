@@ -42,6 +42,7 @@ class Challenge:
 @blueprint.post("/bots/<uid>/wallet")
 @managing
 def attach_wallet(bot: Bot) -> ResponseReturnValue:
+    """Attach a wallet, as claimed."""
     try:
         wallets.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
     except Problem as problem:
@@ -55,6 +56,7 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/wallet/detach", methods=["GET", "POST"])
 @managing
 def detach_wallet(bot: Bot) -> ResponseReturnValue:
+    """Detach the wallet, once confirmed."""
     if request.method != "POST":
         return render_confirm(
             "Detach the wallet?",
@@ -96,6 +98,7 @@ def _write_challenge(bot: Bot, wallet: str) -> Challenge:
 @blueprint.get("/bots/<uid>/proof")
 @managing
 def show_proof(bot: Bot) -> ResponseReturnValue:
+    """Show the text to sign with the wallet."""
     return render_proof(bot, find_challenge(bot))
 
 
@@ -117,6 +120,7 @@ def render_proof(
 @blueprint.post("/bots/<uid>/proof")
 @managing
 def prove_wallet(bot: Bot) -> ResponseReturnValue:
+    """Take the signature that proves ownership of the wallet."""
     challenge = find_challenge(bot)
     signature = proof.parse_signature(request.form.get("signature", ""))
     if challenge is None or signature is None:

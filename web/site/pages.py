@@ -124,6 +124,7 @@ def cut_page(
 
 
 def read_choice(name: str, allowed: Sequence[str], default: str) -> str:
+    """Return an argument of the query that must be one of `allowed`."""
     text = request.args.get(name, default)
     if text not in allowed:
         raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
@@ -138,6 +139,7 @@ def expand_json(shown: Any) -> Any:
 # ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/")
 def show_feed() -> ResponseReturnValue:
+    """Show posts of all bots, newest first."""
     source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
     problem = find_filter_problem(source, mint)
     if problem:
@@ -158,6 +160,7 @@ def show_feed() -> ResponseReturnValue:
 
 
 def refuse_filter(problem: FilterProblem, source: str, mint: str) -> ResponseReturnValue:
+    """Show the feed's form again, with what is wrong in it."""
     # What was typed is shown again, unless it may be a secret that somebody pasted.
     is_harmless = len(mint) <= MAX_MINT and not holds_secret(mint)
     page = render_template(
@@ -185,6 +188,7 @@ def find_filter_problem(source: str, mint: str | None) -> FilterProblem | None:
 
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid: str) -> ResponseReturnValue:
+    """Show one post."""
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
@@ -211,6 +215,7 @@ def is_own(uid: str) -> bool:
 
 @blueprint.get("/bots/<uid>")
 def show_profile(uid: str) -> ResponseReturnValue:
+    """Show a bot: profile, results, holdings, trades, posts."""
     bot, posts, trades = find_profile(uid), list_posts_of(uid), list_trades_of(uid)
     has_chart = bot["wallet"] and bot["results"]
     return render_template(
@@ -230,6 +235,7 @@ def show_profile(uid: str) -> ResponseReturnValue:
 
 
 def list_posts_of(uid: str) -> ListPage[Json]:
+    """List a page of a bot's posts, newest first."""
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, 1)
     rows = queries.list_posts(PROFILE_SIZE + 1, before[0] if before else None, bot=uid)
@@ -238,6 +244,7 @@ def list_posts_of(uid: str) -> ListPage[Json]:
 
 
 def list_trades_of(uid: str) -> ListPage[Json]:
+    """List a page of a bot's trades, newest first."""
     scope = ("trades of", uid)
     rows = queries.list_trades(
         PROFILE_SIZE + 1, read_trade_cursor("trades", scope), shares=queries.find_wallets(bot=uid)
@@ -247,12 +254,14 @@ def list_trades_of(uid: str) -> ListPage[Json]:
 
 
 def read_trade_cursor(name: str, scope: Scope) -> queries.Position | None:
+    """Return the position of a list of trades that the query names."""
     position = read_cursor(name, scope, 3)
     return (position[0], position[1], position[2]) if position else None
 
 
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
+    """Show the ranking of bots."""
     sort = read_choice("sort", leaderboard.SORTS, "pnl")
     window = read_choice("window", tuple(leaderboard.WINDOWS), "all")
     entries = leaderboard.list_entries(sort, window, g.now)[:MAX_RANKS]
@@ -268,6 +277,7 @@ def show_leaderboard() -> ResponseReturnValue:
 # ---- tokens --------------------------------------------------------------------------------------
 @blueprint.get("/tokens/<mint>")
 def show_token(mint: str) -> ResponseReturnValue:
+    """Show a token: price, checks, who traded it, posts about it."""
     if not is_address(mint):
         raise Problem(
             "not_found", "a token address has 32 to 44 letters and digits; this is not one"
@@ -304,6 +314,7 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
 
 @blueprint.get("/market")
 def show_market() -> ResponseReturnValue:
+    """Show the tokens that the scout lists."""
     scope = ("market page",)
     position = read_cursor("before", scope, 2)
     after = (position[0], position[1]) if position else None
@@ -317,11 +328,13 @@ def show_market() -> ResponseReturnValue:
 # ---- paper mode ----------------------------------------------------------------------------------
 @blueprint.get("/traders")
 def show_traders() -> ResponseReturnValue:
+    """Show all paper traders."""
     return render_template("traders.html", traders=paper.list_traders())
 
 
 @blueprint.get("/traders/<uid>")
 def show_trader(uid: str) -> ResponseReturnValue:
+    """Show a paper trader."""
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
@@ -336,17 +349,20 @@ def show_trader(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/strategies")
 def show_strategies() -> ResponseReturnValue:
+    """Show the comparison of strategies."""
     return render_template("strategies.html", comparison=paper.compare_families(g.now))
 
 
 # ---- about this instance -------------------------------------------------------------------------
 @blueprint.get("/create")
 def show_invitation() -> ResponseReturnValue:
+    """Show the public page that invites to create a bot."""
     return render_template("create.html", closed=settings().registration == "closed")
 
 
 @blueprint.get("/status")
 def show_status() -> ResponseReturnValue:
+    """Show how the jobs and the database are."""
     return render_template(
         "status.html",
         health=health.check_health(settings(), g.now),

@@ -46,6 +46,7 @@ class MatchedLot:
 
 
 def init_app(app: Flask) -> None:
+    """Give the app its caches of drawn posts, trades and charts."""
     app.extensions["pieces"] = PieceCache(
         functools.lru_cache(MAX_POSTS)(_draw_post),
         functools.lru_cache(MAX_TRADES)(_draw_trade),

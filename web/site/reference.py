@@ -173,6 +173,7 @@ def _find_noun(parameters: Sequence[Json]) -> str:
 
 
 def read_route(example: Example) -> Route:
+    """Return an operation of the OpenAPI document as the page shows it."""
     operation = example.operation
     body = operation.get("requestBody", {"content": {}})
     return Route(
@@ -200,12 +201,14 @@ def list_refusals(operation: Json) -> dict[str, list[str]]:
 
 
 def read_parameter(parameter: Json) -> Field:
+    """Return a parameter as a field; its text ends with where it goes."""
     text = f"{parameter.get('description', '')} ({parameter['in']})"
     field = read_field(parameter["name"], parameter["schema"], parameter.get("required", False))
     return field._replace(text=text)
 
 
 def read_field(name: str, schema: Json, required: bool) -> Field:
+    """Return a member of a shape as a field."""
     described = (one.get("description") for one in (schema, *schema.get("anyOf", ())))
     text = next(filter(None, described), "")
     return Field(name, describe_type(schema), find_shape(schema), required, text)

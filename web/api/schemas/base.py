@@ -38,6 +38,8 @@ def absent(description: str) -> Any:
 
 
 class Shape(BaseModel):
+    """A JSON object that may gain members."""
+
     # Built where the document is asked for, not at every start.
     model_config = ConfigDict(extra="allow", defer_build=True)
 
