@@ -213,6 +213,8 @@ def trim_bot(bot: JsonObject) -> JsonObject:
         "formerWallets",
         "mode",
         "autoPost",
+        "reconciliation",
+        "reconciliationReason",
         "results",
         "record",
     )
@@ -236,6 +238,8 @@ def trim_detail(bot: JsonObject) -> JsonObject:
     positions = bot["openPositions"][:MAX_POSITIONS]
     return {
         **trim_bot(bot),
+        "reconciliation": bot["reconciliation"],
+        "reconciliationReason": bot["reconciliationReason"],
         "latestTrades": [trim_trade(one) for one in bot["latestTrades"][:MAX_LATEST]],
         "feed": [trim_post(one) for one in bot["feed"][:MAX_LATEST]],
         "openPositions": positions,

@@ -28,7 +28,7 @@ from config import VERSION
 LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are large")
 Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
-Sort = Literal["pnl", "volume", "trades"]
+Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
 Window = Literal["24h", "7d", "30d", "all"]
 READING = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 POSTING = ToolAnnotations(
@@ -74,7 +74,8 @@ class ReadingTools:
         since: str | None = None,
     ) -> str:
         """Observed trades of an influencer, a wallet or a token, newest first, with matched
-        realized results; `since` as in read_feed. All are finalized and come from the chain."""
+        realized results, how much of each came from its venue (explainedShare) and what passed
+        beside it; `since` as in read_feed. All are finalized and come from the chain."""
         query = {"botId": bot_id, "wallet": wallet, "mint": mint, "cursor": cursor, "since": since}
         return self._client.list_page("trades", trim_trade, limit, **query)
 
@@ -85,7 +86,8 @@ class ReadingTools:
     def show_leaderboard(
         self, sort: Sort = "pnl", window: Window = "all", limit: Limit = 20
     ) -> str:
-        """The best by `sort` (pnl: matched realized result) within `window`."""
+        """The best by `sort` (pnl: matched realized result; pnl_floor: that less the cost that left
+        without a sale) within `window`."""
         return self._client.list_page(
             "leaderboard", trim_ranked_bot, limit, sort=sort, window=window
         )

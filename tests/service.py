@@ -151,6 +151,9 @@ class Service:
             "failedTransactions": 0,
             "failedCostLamports": "0",
             "overheadLamports": "0",
+            "costLeftLamports": "0",
+            "costLeftReceipts": 0,
+            "carriedLots": 0,
             "openPositions": 0,
             **more,
         }
@@ -163,19 +166,23 @@ class Service:
 def sum_hours(wallet):
     """Running totals of the trades observed so far, as the fold keeps them."""
     sums = dict.fromkeys(
-        ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"), 0
+        ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
+        0,
     )
     for trade in list(
         Trade.select()
         .where(Trade.wallet == wallet)
         .order_by(Trade.block_time, Trade.slot, Trade.place)
     ):
-        is_trade = trade.kind in ("buy", "sell", "swap")
-        sums["trades"] += is_trade
-        sums["volume"] += abs(trade.sol_change) if is_trade and trade.kind != "swap" else 0
+        counts = "value_unexplained" not in trade.flags
+        sums["cost_left"] += trade.cost_left
+        sums["trades"] += counts and trade.kind in ("buy", "sell", "swap", "round_trip")
+        if counts and trade.kind in ("buy", "sell"):
+            sums["volume"] += abs(trade.sol_change - trade.beside_sol)
         sums["realized"] += trade.result or 0
         sums["winning"] += (trade.result or 0) > 0
-        if trade.realized != "not_applicable" and "incomplete_history" not in trade.flags:
+        has_result = counts and "incomplete_history" not in trade.flags
+        if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
         hour = {"wallet": wallet, "hour": (trade.block_time or 0) // 3600}
         HourTotal.insert(**hour, **sums).on_conflict(

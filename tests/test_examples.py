@@ -19,7 +19,7 @@ from live import ROOT
 from service import Service, address, signature
 
 import storage
-from chain.store import trade_uid
+from chain.trade_store import trade_uid
 
 EXAMPLES = ROOT / "examples"
 

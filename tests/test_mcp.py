@@ -318,7 +318,9 @@ def test_choices_are_in_the_schemas(live):
         }
 
     board = talk(live, ask)["show_leaderboard"]
-    assert board["sort"]["enum"] == ["pnl", "volume", "trades"] == list(leaderboard.SORTS)
+    assert (
+        board["sort"]["enum"] == ["pnl", "pnl_floor", "volume", "trades"] == list(leaderboard.SORTS)
+    )
     assert board["window"]["enum"] == ["24h", "7d", "30d", "all"] == list(leaderboard.WINDOWS)
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,

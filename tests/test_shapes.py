@@ -132,7 +132,8 @@ def document():
 
 def add_rare_things(show, now):  # noqa: F811
     """What a demonstration has no occasion for: a gap, a receipt nothing could be derived from,
-    a wallet in trouble, orders that wait, a pause and a lesson."""
+    a wallet in trouble, books that do not close, a gift beside a trade, orders that wait, a
+    pause and a lesson."""
     with show.database.connection_context():
         wallet = (
             models.Wallet.select()
@@ -147,7 +148,12 @@ def add_rare_things(show, now):  # noqa: F811
             trouble="the node does not answer",
             trouble_at=now,
             trouble_tries=1,
+            imbalance=1,
         ).where(models.Wallet.id == wallet.id).execute()
+        mint = models.Trade.select().where(models.Trade.kind == "buy").first().mint
+        models.Trade.update(
+            beside_sol=1, beside_tokens=orjson.dumps([[mint, "1", 0]]).decode()
+        ).where(models.Trade.mint == mint).execute()
         models.WalletSignature.create(
             wallet=wallet,
             signature=signature("rare"),

@@ -258,6 +258,10 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
         unmatched_raw="18446744073709551605",
         lots='[["trade_x","10",6],[null,"18446744073709551605",null]]',
         flags='["basis_carried"]',
+        beside_sol=1_000_000_000,
+        beside_tokens=f'[["{M}","7000000",6]]',
+        explained=96,
+        counterparties=f'["{address("pool")}"]',
     )
     shown = service.get("/api/v1/trades", key).json["data"][0]
     assert shown == {
@@ -300,6 +304,20 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
             "lots": [
                 {"tradeId": "trade_x", "amountRaw": "10", "costLamports": "6"},
                 {"tradeId": None, "amountRaw": "18446744073709551605", "costLamports": None},
+            ],
+        },
+        "explainedShare": "0.96",
+        "counterparties": [address("pool")],
+        "beside": {
+            "solLamports": "1000000000",
+            "tokenChanges": [
+                {
+                    "mint": M,
+                    "symbol": None,
+                    "changeRaw": "7000000",
+                    "change": "7",
+                    "decimals": 6,
+                }
             ],
         },
         "flags": ["basis_carried"],

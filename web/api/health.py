@@ -73,6 +73,13 @@ class TroubledRow(NamedTuple):
     tries: int
 
 
+class DifferenceRow(NamedTuple):
+    """A wallet whose books do not close though they must, and by how many lamports."""
+
+    address: str
+    imbalance: int
+
+
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Named one by one, the ones polled longest ago first.
 MAX_WALLETS = 50
@@ -101,6 +108,13 @@ TROUBLED = """
 SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS tries
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
+
+COUNT_DIFFERENCES = """
+SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND w.imbalance <> 0"""
+DIFFERENCES = """
+SELECT w.address, w.imbalance FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND w.imbalance <> 0 ORDER BY w.id LIMIT ?"""
 
 
 @blueprint.get("/api/health")
@@ -176,6 +190,7 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
             **observer,
             **_show_backlog(now),
             **_show_trouble(observer["lastError"]),
+            **_show_differences(),
             **_show_requests(jobs.get("observer")),
         },
         "scout": {**scout, **show_market_health(now)},
@@ -283,6 +298,19 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
         "lastError": error,
         "troubled": troubled,
         "troubledWallets": select_value(COUNT_TROUBLED),
+    }
+
+
+def _show_differences() -> dict[str, Any]:
+    """Show the wallets whose books do not close: a defect of this program, so that the state of the
+    instance stays as it is.
+    """
+    return {
+        "differences": [
+            {"wallet": row.address, "differenceLamports": str(row.imbalance)}
+            for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
+        ],
+        "walletsWithDifference": select_value(COUNT_DIFFERENCES),
     }
 
 

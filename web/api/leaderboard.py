@@ -9,10 +9,18 @@ import orjson
 
 from web.api import queries
 from web.api.queries import Totals
-from web.api.serialize import PROVEN_BY_ANOTHER, show_coverage, show_lamports, show_sol
+from web.api.serialize import (
+    PROVEN_BY_ANOTHER,
+    READING_AGAIN,
+    show_coverage,
+    show_lamports,
+    show_sol,
+)
 from web.api.statements import CompetitorRow
 
-SORTS = ("pnl", "volume", "trades")
+SORTS = ("pnl", "pnl_floor", "volume", "trades")
+# Sorts by a result, which needs a history without gaps.
+BY_RESULT = ("pnl", "pnl_floor")
 # seconds
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
 # below this, a realized result is luck
@@ -28,6 +36,8 @@ class Entry:
     handle: str
     address: str | None
     totals: Totals | None
+    # known cost that left without a sale, in lamports; None until it was summed
+    cost_left: int | None
     # JSON
     coverage: str | None
     # why it has no rank
@@ -58,15 +68,26 @@ def make_entry(row: CompetitorRow, since: dict[int, Totals] | None, sort: str) -
     """Rank one bot. `since`: totals of a window by wallet id, or None for all that was ever
     observed (the wallet's own results).
     """
-    totals, reason = None, None
-    if row.since is not None:
-        reason = PROVEN_BY_ANOTHER
-    else:
-        totals = find_totals(row, since)
-        reason = check_rank(sort, row.address, totals, row.coverage)
+    claim = row.since is not None
+    totals = None if claim else find_totals(row, since)
+    cost_left = totals.cost_left if totals and is_summed(row) else None
+    reason = PROVEN_BY_ANOTHER if claim else check_rank(sort, row, totals, cost_left)
     return Entry(
-        row.uid, row.name, row.handle, row.address, totals, row.coverage, reason, row.ownership
+        row.uid,
+        row.name,
+        row.handle,
+        row.address,
+        totals,
+        cost_left,
+        row.coverage,
+        reason,
+        row.ownership,
     )
+
+
+def is_summed(row: CompetitorRow) -> bool:
+    """Were the bot's transactions read since the cost that left is summed?"""
+    return orjson.loads(row.results or "{}").get("costLeftLamports") is not None
 
 
 def find_totals(row: CompetitorRow, since: dict[int, Totals] | None) -> Totals | None:
@@ -88,28 +109,36 @@ def parse_results(results: dict[str, Any]) -> Totals:
         results["partialSells"],
         results["unmatchedSells"],
         results["winningSells"],
+        int(results.get("costLeftLamports") or 0),
     )
 
 
 def check_rank(
-    sort: str, address: str | None, totals: Totals | None, coverage: str | None
+    sort: str, row: CompetitorRow, totals: Totals | None, cost_left: int | None
 ) -> str | None:
     """Tell why an entry has no rank, or None."""
-    if address is None:
+    if row.address is None:
         return "no_wallet"
     if totals is None:
         return "not_observed"
-    if sort == "pnl" and totals.matched + totals.partial < MIN_SELLS:
+    if sort in BY_RESULT and totals.matched + totals.partial < MIN_SELLS:
         return "too_few_sells"
-    if sort == "pnl" and coverage and orjson.loads(coverage)["gaps"]:
+    if sort in BY_RESULT and row.coverage and orjson.loads(row.coverage)["gaps"]:
         return "open_gap"
+    if sort == "pnl_floor" and cost_left is None:
+        return READING_AGAIN
     return None
 
 
 def score(entry: Entry, sort: str) -> int:
     """Return the number the board is sorted by, in lamports or a count."""
     totals = entry.totals or Totals()
-    return {"pnl": totals.realized, "volume": totals.volume, "trades": totals.trades}[sort]
+    return {
+        "pnl": totals.realized,
+        "pnl_floor": totals.realized - totals.cost_left,
+        "volume": totals.volume,
+        "trades": totals.trades,
+    }[sort]
 
 
 def show_entries(entries: Sequence[Entry], sort: str) -> list[dict[str, Any]]:
@@ -138,6 +167,7 @@ def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
         "ownership": entry.ownership,
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
+        "costLeftLamports": show_lamports(entry.cost_left),
         "volumeLamports": totals and show_lamports(totals.volume),
         "volumeSol": totals and show_sol(totals.volume),
         "observedTrades": totals and totals.trades,

@@ -89,7 +89,8 @@ PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: matched realized result; volume: SOL moved by buys and sells; trades: their number",
+    "pnl: matched realized result; pnl_floor: that less the cost that left without a sale; "
+    "volume: SOL moved by buys and sells; trades: their number",
 )
 WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
 IDEMPOTENCY_KEY = {

@@ -391,7 +391,9 @@ def list_competitors() -> list[CompetitorRow]:
 
 
 class Totals(NamedTuple):
-    """What a wallet did: lamports and counts. `winning`: sales with a result above 0."""
+    """What a wallet did: lamports and counts. `winning`: sales with a result above 0; `cost_left`:
+    known cost of what left without a sale.
+    """
 
     realized: int = 0
     volume: int = 0
@@ -400,6 +402,7 @@ class Totals(NamedTuple):
     partial: int = 0
     unmatched: int = 0
     winning: int = 0
+    cost_left: int = 0
 
 
 def find_totals_since(block_time: int) -> dict[int, Totals]:

@@ -123,11 +123,30 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "tipLamports": str(row.tip),
         "rentLamports": str(row.rent),
         "realized": _show_realized(row),
+        "explainedShare": show_share(row.explained),
+        "counterparties": orjson.Fragment(row.counterparties),
+        "beside": _show_beside(row, symbols),
         "flags": orjson.Fragment(row.flags),
         "source": "chain",
         "verified": True,
         "explorerUrl": explorer_url(row.signature),
     }
+
+
+def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Json | None:
+    """Show what of a trade did not pass through its venue; None where all of it did."""
+    changes = parse_changes(row.beside_tokens)
+    if not changes and not row.beside_sol:
+        return None
+    return {
+        "solLamports": str(row.beside_sol),
+        "tokenChanges": [_show_change(change, symbols) for change in changes],
+    }
+
+
+def show_share(percent: int | None) -> str | None:
+    """Write 0 to 100 as `0.98`."""
+    return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
 def _show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
@@ -185,6 +204,10 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
         "slot": row.slot,
         "signature": row.signature,
         "tradeId": row.trade,
+        "kind": row.kind,
+        "explainedShare": show_share(row.explained),
+        "beside": _show_beside(row, {}),
+        "flags": orjson.Fragment(row.flags),
         "explorerUrl": explorer_url(row.signature),
     }
 
@@ -192,6 +215,8 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
 # Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
 # had proven it. What happened since the claim is not added up apart.
 PROVEN_BY_ANOTHER = "proven_by_another"
+# Why sums are missing that an upgrade added: the stored transactions are read again first.
+READING_AGAIN = "reading_again"
 
 
 def positions_of(row: BotRow) -> list[Json]:
@@ -220,6 +245,7 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "performance": "observed" if row.address else "unverified",
         "results": orjson.Fragment(row.results) if row.results and not claim else None,
         "resultsReason": PROVEN_BY_ANOTHER if claim else None,
+        **_show_books(row),
         "coverage": show_coverage(row.address, row.coverage),
         "createdAt": show_time(row.created_at),
         "lastTradeAt": show_time(_find_last_trade(row)),
@@ -228,6 +254,28 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "formerWallets": [one for one in dict.fromkeys(former_wallets) if one != row.address],
         "autoPost": bool(row.auto_post),
     }
+
+
+def _show_books(row: BotRow) -> Json:
+    """Show where the wallet's money went, and the average cost beside FIFO, or why not."""
+    reason = _find_books_reason(row)
+    average = orjson.Fragment(row.average_cost) if row.average_cost else None
+    return {
+        "reconciliation": None if reason else orjson.Fragment(row.reconciliation or "null"),
+        "reconciliationReason": reason,
+        "averageCost": None if row.since is not None else average,
+    }
+
+
+def _find_books_reason(row: BotRow) -> str | None:
+    if row.address is None:
+        return "no_wallet"
+    if row.since is not None:
+        return PROVEN_BY_ANOTHER
+    if row.reconciliation is not None:
+        return None
+    state = orjson.loads(row.coverage)["state"] if row.coverage else "none"
+    return {"none": "not_observed", "backfilling": "backfilling"}.get(state, READING_AGAIN)
 
 
 def _show_wallet(row: BotRow) -> Json | None:

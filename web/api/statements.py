@@ -86,7 +86,9 @@ LEFT JOIN token s ON s.mint = p.mint
 
 # ---- trades --------------------------------------------------------------------------------------
 class TradeRow(NamedTuple):
-    """A trade and whose it is. `token_changes`, `lots` and `flags` are JSON."""
+    """A trade and whose it is. `token_changes`, `lots`, `flags`, `beside_tokens` and
+    `counterparties` are JSON; `explained` is 0 to 100.
+    """
 
     slot: int
     place: int
@@ -113,6 +115,10 @@ class TradeRow(NamedTuple):
     unmatched_raw: str
     lots: str
     flags: str
+    beside_sol: int
+    beside_tokens: str
+    explained: int | None
+    counterparties: str
 
     @property
     def position(self) -> tuple[int, int, int]:
@@ -123,11 +129,17 @@ class TradeRow(NamedTuple):
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
        t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
-       t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags
+       t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags,
+       t.beside_sol, t.beside_tokens, t.explained, t.counterparties
 """
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
 TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
+
+
+# Trades, and whether their value came from the venue: else they are in no total.
+PRICED_KINDS = "('buy', 'sell', 'swap', 'round_trip')"
+IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
 
 
 class Share(NamedTuple):
@@ -164,7 +176,9 @@ ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
 
 
 class ActivityRow(NamedTuple):
-    """A buy, a sale or one side of a swap of a token. `token_changes` is JSON."""
+    """A buy, a sale or one side of a swap of a token. `token_changes`, `beside_tokens` and `flags`
+    are JSON.
+    """
 
     slot: int
     place: int
@@ -178,6 +192,11 @@ class ActivityRow(NamedTuple):
     block_time: int | None
     signature: str
     trade: str
+    kind: str
+    flags: str
+    beside_sol: int
+    beside_tokens: str
+    explained: int | None
 
     @property
     def position(self) -> tuple[int, int, int]:
@@ -187,7 +206,8 @@ class ActivityRow(NamedTuple):
 
 ACTIVITY = f"""
 SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
-       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature, t.uid AS trade
+       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
+       t.uid AS trade, t.kind, t.flags, t.beside_sol, t.beside_tokens, t.explained
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
 TRADERS_OF_MINT = """
@@ -260,7 +280,8 @@ SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id 
 
 # ---- bots ----------------------------------------------------------------------------------------
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice`, `results`, `coverage` and `positions` are JSON.
+    """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation` and
+    `average_cost` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -281,6 +302,8 @@ class BotRow(NamedTuple):
     results: str | None
     coverage: str | None
     positions: str | None
+    reconciliation: str | None
+    average_cost: str | None
     last_trade_at: int | None
     last_post_at: int | None
     since: int | None
@@ -289,7 +312,7 @@ class BotRow(NamedTuple):
 BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
-       w.last_trade_at,
+       w.reconciliation, w.average_cost, w.last_trade_at,
        (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
@@ -343,23 +366,32 @@ class TotalsRow(NamedTuple):
     partial: int
     unmatched: int
     winning: int
+    cost_left: int
 
 
 RUNNING_TOTALS = """
-SELECT h.wallet_id, h.realized, h.volume, h.trades, h.matched, h.partial, h.unmatched, h.winning
+SELECT h.wallet_id, h.realized, h.volume, h.trades, h.matched, h.partial, h.unmatched, h.winning,
+       h.cost_left
 FROM attachment a JOIN hour_total h ON h.wallet_id = a.wallet_id
 AND h.hour = (SELECT MAX(l.hour) FROM hour_total l WHERE l.wallet_id = a.wallet_id AND l.hour < ?)
 WHERE a.detached_at IS NULL
 """
-TOTALS_BETWEEN = """
+# All that can hold a cost that left, by name: so the index by kind and time is used.
+BOOKED_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
+    'transfer_self', 'native_transfer', 'order_open', 'order_fill', 'order_cancel', 'liquidity',
+    'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other')"""
+TOTALS_BETWEEN = f"""
 SELECT t.wallet_id, COALESCE(SUM(t.result), 0) AS realized,
-       COALESCE(SUM(CASE WHEN t.kind <> 'swap' THEN ABS(t.sol_change) END), 0) AS volume,
-       COUNT(*) AS trades, COUNT(CASE WHEN t.realized = 'matched' THEN 1 END) AS matched,
+       COALESCE(SUM(CASE WHEN t.kind IN ('buy', 'sell') AND {IS_EXPLAINED}
+                    THEN ABS(t.sol_change - t.beside_sol) END), 0) AS volume,
+       COUNT(CASE WHEN t.kind IN {PRICED_KINDS} AND {IS_EXPLAINED} THEN 1 END) AS trades,
+       COUNT(CASE WHEN t.realized = 'matched' THEN 1 END) AS matched,
        COUNT(CASE WHEN t.realized = 'partial' THEN 1 END) AS partial,
-       COUNT(CASE WHEN t.realized = 'unmatched' AND t.flags NOT LIKE '%"incomplete_history"%'
-             THEN 1 END) AS unmatched,
-       COUNT(CASE WHEN t.result > 0 THEN 1 END) AS winning
-FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.block_time < ?
+       COUNT(CASE WHEN t.realized = 'unmatched' AND {IS_EXPLAINED}
+             AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END) AS unmatched,
+       COUNT(CASE WHEN t.result > 0 THEN 1 END) AS winning,
+       COALESCE(SUM(t.cost_left), 0) AS cost_left
+FROM trade t WHERE t.kind IN {BOOKED_KINDS} AND t.block_time >= ? AND t.block_time < ?
 GROUP BY t.wallet_id
 """
 

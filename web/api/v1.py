@@ -265,7 +265,9 @@ def read_event_id() -> str | None:
 def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
     """Make Trades, with the symbols the market knows (hostile text, like all names)."""
     changes = [parse_changes(row.token_changes) for row in rows]
-    symbols = market.find_symbols({change.mint for moved in changes for change in moved})
+    beside = [parse_changes(row.beside_tokens) for row in rows]
+    mints = {change.mint for moved in (*changes, *beside) for change in moved}
+    symbols = market.find_symbols(sorted(mints))
     return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes, strict=True)]
 
 

@@ -56,11 +56,16 @@ MISMATCH = {
     "failed": "The transaction it names failed.",
     "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",
+    "value_unexplained": (
+        "Too little of the value in the transaction it names came from the venue: it proves no"
+        " trade."
+    ),
 }
 KINDS = {
     "buy": "Bought",
     "sell": "Sold",
     "swap": "Swapped",
+    "round_trip": "Round trip",
     "transfer_in": "Received",
     "transfer_out": "Sent",
     "transfer_self": "Moved within the wallet",
@@ -93,12 +98,22 @@ FLAGS = {
     "sponsored_rent": "somebody else paid the deposit of the account",
     "owner_inferred": "the owner of an old token account was inferred, not stated",
     "residue": "a little of a token that only passed through was left over",
+    "value_unexplained": (
+        "too little of its value can be shown to come from the venue, so it counts for nothing"
+    ),
+    "counterparty_signed": (
+        "the other side signed this transaction itself, as a market maker does; it may be anybody,"
+        " the bot’s owner included"
+    ),
+    "fee_income": "only a fee or a reward was received beside somebody else’s trade",
+    "tip_only": "only a tip to block producers was paid; it is in the other fees",
 }
 UNRANKED = {
     "no_wallet": "no wallet connected",
     "not_observed": "not observed yet",
     "too_few_sells": "fewer than 3 sales with a known cost",
     "open_gap": "part of the history is missing",
+    "reading_again": "its transactions are being read again after an upgrade",
     "proven_by_another": (
         "another bot proved this wallet first; until this one proves it too, it has no results"
     ),

@@ -8,6 +8,9 @@ Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$", description="a whole number 
 Exact = Annotated[
     str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$", description="an exact decimal as text")
 ]
+Share = Annotated[
+    str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="a share, two decimals, rounded down")
+]
 # The format says it all: a pattern beside it breaks clients that parse times before they check.
 Time = Annotated[
     str,

@@ -7,7 +7,14 @@ from pydantic import Field
 from web.api.schemas.base import Address, Page, Shape, Time, described
 from web.api.schemas.posts import Post
 from web.api.schemas.trades import Trade
-from web.api.schemas.wallets import AttachedWallet, Coverage, Position, Results
+from web.api.schemas.wallets import (
+    AttachedWallet,
+    AverageCost,
+    Coverage,
+    Position,
+    Reconciliation,
+    Results,
+)
 
 
 class Voice(Shape):
@@ -44,6 +51,14 @@ class Bot(Shape):
             "why an observed wallet has no results: another bot had proven it before this one "
             "claimed it, so only what came after is shown, and that is not added up apart"
         )
+    )
+    reconciliation: Reconciliation | None
+    reconciliationReason: (
+        Literal["no_wallet", "not_observed", "backfilling", "reading_again", "proven_by_another"]
+        | None
+    ) = described("why there is no reconciliation")
+    averageCost: AverageCost | None = described(
+        "null where there are no results, or they are still read again"
     )
     coverage: Coverage
     createdAt: Time

@@ -2,7 +2,16 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Shape, Signature, Simulation, Time, absent, described
+from web.api.schemas.base import (
+    Address,
+    Shape,
+    Signature,
+    Simulation,
+    Time,
+    Whole,
+    absent,
+    described,
+)
 
 JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
@@ -70,6 +79,13 @@ class RefusedReceipt(Shape):
     reason: str
 
 
+class WalletDifference(Shape):
+    """A wallet whose books do not close to the lamport, though no transaction is missing."""
+
+    wallet: Address
+    differenceLamports: Whole
+
+
 class ObserverHealth(JobHealth):
     """The job that observes wallets, and what it is behind with."""
 
@@ -80,6 +96,8 @@ class ObserverHealth(JobHealth):
     refused: list[RefusedReceipt]
     troubled: list[TroubledWallet] = described("wallets that observing fails for at present")
     troubledWallets: int
+    differences: list[WalletDifference] = described("a defect of this program: please report it")
+    walletsWithDifference: int
     requestsLastMinute: int | None = described("that nodes were asked; null before the first pass")
     endpoints: int | None
     resting: dict[str, float] | None = described("seconds that a node is left alone, by its name")

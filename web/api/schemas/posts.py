@@ -11,7 +11,10 @@ class Verification(Shape):
     status: Literal["none", "pending", "verified", "mismatch", "not_found"]
     tradeId: str | None = described("the observed trade it rests on")
     checkedAt: Time | None
-    reason: str | None = described("why it does not match")
+    reason: str | None = described(
+        "why it does not match: other_wallet, failed, not_a_trade, mint_not_in_trade, "
+        "value_unexplained"
+    )
 
 
 class Provenance(Shape):

@@ -4,7 +4,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.api.schemas.base import Address, Exact, Page, Shape, Signature, Time, Whole, described
+from web.api.schemas.base import (
+    Address,
+    Exact,
+    Page,
+    Shape,
+    Share,
+    Signature,
+    Time,
+    Whole,
+    described,
+)
 from web.api.schemas.wallets import Coverage
 
 
@@ -40,6 +50,37 @@ class Realized(Shape):
     lots: list[Lot]
 
 
+class Beside(Shape):
+    """What a trade's transaction moved without passing through the venue."""
+
+    solLamports: Whole
+    tokenChanges: list[TokenChange]
+
+
+TradeKind = Literal[
+    "buy",
+    "sell",
+    "swap",
+    "round_trip",
+    "transfer_in",
+    "transfer_out",
+    "transfer_self",
+    "native_transfer",
+    "order_open",
+    "order_fill",
+    "order_cancel",
+    "liquidity",
+    "lending",
+    "stake",
+    "bridge",
+    "nft",
+    "account_open",
+    "account_close",
+    "failed",
+    "other",
+]
+
+
 class Trade(Shape):
     """A finalized transaction of an observed wallet."""
 
@@ -52,27 +93,7 @@ class Trade(Shape):
     blockTime: int | None = described("Unix seconds, as the chain gives it")
     eventAt: Time | None
     status: Literal["finalized"]
-    kind: Literal[
-        "buy",
-        "sell",
-        "swap",
-        "transfer_in",
-        "transfer_out",
-        "transfer_self",
-        "native_transfer",
-        "order_open",
-        "order_fill",
-        "order_cancel",
-        "liquidity",
-        "lending",
-        "stake",
-        "bridge",
-        "nft",
-        "account_open",
-        "account_close",
-        "failed",
-        "other",
-    ]
+    kind: TradeKind
     venue: str | None
     mint: Address | None
     symbol: str | None = described("untrusted")
@@ -83,6 +104,14 @@ class Trade(Shape):
     tipLamports: Whole
     rentLamports: Whole
     realized: Realized
+    explainedShare: Share | None = described(
+        "how much of the trade's value came out of, and went into, what the venue's call trades "
+        "with; below 0.95 it has no result; null where nothing is priced"
+    )
+    counterparties: list[Address] = described("the accounts it came from")
+    beside: Beside | None = described(
+        "the part of tokenChanges and solChange that is not the trade's; null: all of it is"
+    )
     flags: list[str] = described("what to know before relying on its numbers")
     source: Literal["chain"]
     verified: bool = described("always true: it is finalized on the chain")
@@ -105,6 +134,10 @@ class ActivityRow(Shape):
     slot: int
     signature: Signature
     tradeId: str
+    kind: TradeKind
+    explainedShare: Share | None = described("as in Trade")
+    beside: Beside | None = described("as in Trade")
+    flags: list[str] = described("as in Trade")
     explorerUrl: str | None = described("null in a demonstration")
 
 
@@ -123,6 +156,9 @@ class LeaderboardRow(Shape):
     )
     realizedLamports: Whole | None
     realizedSol: Exact | None
+    costLeftLamports: Whole | None = described(
+        "known cost of what left without a sale; null until it was summed"
+    )
     volumeLamports: Whole | None
     volumeSol: Exact | None
     observedTrades: int | None
@@ -132,7 +168,14 @@ class LeaderboardRow(Shape):
     winRate: float | None = described("a share of the sells whose cost was observed, 0 to 1")
     ranked: bool
     unrankedReason: (
-        Literal["no_wallet", "not_observed", "too_few_sells", "open_gap", "proven_by_another"]
+        Literal[
+            "no_wallet",
+            "not_observed",
+            "too_few_sells",
+            "open_gap",
+            "proven_by_another",
+            "reading_again",
+        ]
         | None
     )
     coverage: Coverage
@@ -161,5 +204,5 @@ class Leaderboard(Page):
     """The best, those without a rank last."""
 
     data: list[LeaderboardRow]
-    sort: Literal["pnl", "volume", "trades"]
+    sort: Literal["pnl", "pnl_floor", "volume", "trades"]
     window: Literal["24h", "7d", "30d", "all"]

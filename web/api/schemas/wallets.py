@@ -60,6 +60,34 @@ class Results(Shape):
     openPositions: int
 
 
+class Reconciliation(Shape):
+    """What became of the wallet's money. closing - opening = realized + unmatched proceeds - open
+    cost - cost left + received - sent - overhead - failed cost + other + difference.
+    """
+
+    openingLamports: Whole = described("own accounts before their first transaction")
+    closingLamports: Whole = described("own accounts after their last one")
+    realizedLamports: Whole
+    unmatchedProceedsLamports: Whole = described("what sales of unknown cost brought")
+    openCostLamports: Whole = described("known cost of what is still held")
+    costLeftLamports: Whole = described("known cost of what left without a sale")
+    costLeftReceipts: int = described("transactions with which it left")
+    receivedLamports: Whole
+    sentLamports: Whole
+    overheadLamports: Whole = described("fees and tips outside of trades")
+    failedCostLamports: Whole
+    otherLamports: Whole = described("moved by what is no trade and no transfer, or has no price")
+    differenceLamports: Whole = described("0, or what gaps in the history moved")
+    gapLamports: Whole = described("moved where transactions are missing")
+
+
+class AverageCost(Shape):
+    """What the same sales earned by the average cost, for comparison; nothing ranks by it."""
+
+    realizedLamports: Whole
+    matchedSells: int
+
+
 class Position(Shape):
     """What a wallet holds of a token by its observed trades."""
 
