@@ -67,3 +67,12 @@ ORDER_CALLS = {
         "transfer",
     ),
 }
+# Kamino's limit-order program lends these to any swap: they stand around it and write down what the
+# wallet holds.
+RECORD_CALLS = discriminators(
+    "log_user_swap_balances",
+    "log_user_swap_balances_start",
+    "log_user_swap_balances_end",
+    "assert_user_swap_balances_start",
+    "assert_user_swap_balances_end",
+)

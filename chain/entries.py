@@ -11,6 +11,7 @@ from chain.effects import Balance, Effect, read_effect
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS, Programs
 from chain.receipts import Receipt
+from chain.value import Split
 
 # one more whenever receipts are read differently: stored entries are then read anew
 READING = 2
@@ -37,21 +38,21 @@ class Entry:
     kind: str
     venue: str | None
     mint: str | None
-    flags: tuple
-    residues: tuple
+    flags: tuple[str, ...]
+    residues: tuple[str, ...]
     sol: int
     fee: int
     tip: int
     rent: int
-    tokens: tuple
-    balances: tuple
-    others: tuple = ()
-    unowned: tuple = ()
+    tokens: tuple[tuple[str, int, int], ...]
+    balances: tuple[Balance, ...]
+    others: tuple[tuple[str, str, int, int], ...] = ()
+    unowned: tuple[str, ...] = ()
     sponsored: int = 0
     beside_sol: int = 0
-    beside_tokens: tuple = ()
+    beside_tokens: tuple[tuple[str, int, int], ...] = ()
     explained_percent: int | None = None
-    counterparties: tuple = ()
+    counterparties: tuple[str, ...] = ()
 
     @property
     def venue_sol(self) -> int:
@@ -74,7 +75,9 @@ class Entry:
     @staticmethod
     def load(text: str, tx_index: int | None) -> "Entry":
         """`tx_index` is given apart: a block may have told it later than the receipt did."""
-        values = [tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)]
+        values: list[Any] = [
+            tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)
+        ]
         values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
         return replace(Entry(*values), tx_index=tx_index)
 
@@ -92,6 +95,7 @@ def read_entry(
     """Entry of a Receipt for a wallet. `known`: its token accounts seen in other receipts."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
+    split = kind.split or Split()
     flags = (
         set(kind.flags)
         | ({"owner_inferred"} if effect.inferred else set())
@@ -116,19 +120,16 @@ def read_entry(
         others=_others(receipt, effect) if kind.kind.startswith("order_") else (),
         unowned=effect.unowned,
         sponsored=effect.sponsored,
+        beside_sol=split.beside_sol,
+        beside_tokens=split.beside_tokens,
+        explained_percent=split.explained_percent,
+        counterparties=split.counterparties,
     )
 
 
 def _others(receipt: Receipt, effect: Effect) -> tuple[tuple[str, str, int, int], ...]:
-    rows = []
-    for address, (before, after) in sorted(receipt.tokens.items()):
-        if address not in effect.own:
-            rows.append(
-                (
-                    address,
-                    (before or after).mint,
-                    before.amount if before else 0,
-                    after.amount if after else 0,
-                )
-            )
-    return tuple(rows)
+    return tuple(
+        (address, some.mint, before.amount if before else 0, after.amount if after else 0)
+        for address, (before, after) in sorted(receipt.tokens.items())
+        if address not in effect.own and (some := before or after)
+    )

@@ -1,60 +1,67 @@
-"""What a receipt was for a wallet: buy, sell, swap, transfer... The rules of accounting.md section
-2, asked in its order. Pure.
+"""Decide what a receipt was for a wallet: buy, sell, swap, transfer... The first rule that answers
+decides (docs/results.md). Pure.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, replace
 
+from chain.addresses import NATIVE
+from chain.calls import METEORA_DLMM, ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
 from chain.effects import Effect
-from chain.instructions import WRAPPED_SOL, Operation
+from chain.flows import Flows
+from chain.instructions import TOKEN_PROGRAMS, WRAPPED_SOL, Operation
 from chain.programs import Programs
 from chain.receipts import Instruction, Receipt
+from chain.value import Split, split_fill, split_trade, venue_tokens
 
 # lamports: below 0.0001 SOL a SOL leg is no leg
 DUST = 100_000
-RESIDUE_SHARE = (
-    # a mint that left less than one part in this of what passed through is a residue
-    100
-)
-TRADES = frozenset(("buy", "sell", "swap"))
+# a mint that left less than one part in this of what passed through is a residue
+RESIDUE_SHARE = 100
+TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
 @dataclass(frozen=True)
 class Kind:
     """`mint`: the main one, where there is a single one. `residues`: mints whose change is left
-    over from passing through.
+    over from passing through. `split`: what of a priced kind, or of a fill, was beside the venue.
     """
 
     kind: str
     venue: str | None = None
     mint: str | None = None
-    flags: tuple = ()
-    residues: tuple = ()
+    flags: tuple[str, ...] = ()
+    residues: tuple[str, ...] = ()
+    split: Split | None = None
 
 
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     """Kind of a receipt for the wallet of `effect` under this program table."""
-    if receipt.failed:
-        return Kind("failed", _venue(_acting(receipt, effect, programs), programs))
     acting = _acting(receipt, effect, programs)
     venue, mint = _venue(acting, programs), _main_mint(receipt, effect)
+    if receipt.failed:
+        return Kind("failed", venue)
     families = _deciding_families(acting, effect, programs)
     if "order" in families:
-        return Kind(_order_kind(receipt, effect, acting, programs), venue, mint)
+        return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
     if len(families - {"nft"}) > 1:
-        return Kind("other", venue, mint, ("ambiguous",))
+        return _ambiguous(receipt, effect, Kind("other", venue, mint))
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)
-    if not families and any(
-        abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens
-    ):
+    traded = _swap_kind(receipt, effect, acting, programs) if "swap" in families else None
+    if traded:
+        return traded
+    if any(abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens):
         return Kind("nft", venue, mint)
-    if "swap" in families:
-        return _swap_kind(receipt, effect, venue, mint)
-    return _plain_kind(receipt, effect, mint)
+    return _plain_kind(receipt, effect, mint, programs)
+
+
+def _ambiguous(receipt: Receipt, effect: Effect, kind: Kind) -> Kind:
+    """Shown and never priced. Whether the wallet signed decides what it can stand for."""
+    signed = effect.wallet in receipt.signers
+    return replace(kind, kind="other", flags=("ambiguous", *(() if signed else ("not_signer",))))
 
 
 # ---- who acts ------------------------------------------------------------------------------------
@@ -66,30 +73,19 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
         one
         for top in receipt.instructions
         for one in _outermost(top, programs)
-        if _concerns(one, effect.own)
+        if programs.is_marker(one.program) or _concerns(one, effect.own)
     ]
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
+    """Known calls that no known call made. What a token's transfer hook calls is nobody's."""
     if programs.family(instruction.program):
         yield instruction
         return
+    if instruction.program in TOKEN_PROGRAMS:
+        return
     for one in instruction.inner:
         yield from _outermost(one, programs)
-
-
-# Kamino's limit-order program lends these to any swap: they stand around it and write down what the
-# wallet holds.
-RECORD_CALLS = frozenset(
-    sha256(f"global:{name}".encode()).digest()[:8]
-    for name in (
-        "log_user_swap_balances",
-        "log_user_swap_balances_start",
-        "log_user_swap_balances_end",
-        "assert_user_swap_balances_start",
-        "assert_user_swap_balances_end",
-    )
-)
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
@@ -106,22 +102,21 @@ def _deciding_families(acting: list[Instruction], effect: Effect, programs: Prog
     """Families of the acting programs. Several side by side count only where each moves value of
     the wallet.
     """
-    by_family = defaultdict(list)
+    by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
         for one in acting
         if programs.is_pool(one.program) and _moves_shares(one, effect.own)
     }
     for one in acting:
-        by_family["liquidity" if one.program in pools else programs.family(one.program)].append(one)
-    if len(by_family) == 1:
-        return set(by_family)
+        liquidity = one.program in pools or _moves_position(one)
+        by_family["liquidity" if liquidity else programs.family(one.program)].append(one)
     moving = {
         family
         for family, calls in by_family.items()
         if family == "order" or any(_moves_value(one, effect.own) for one in calls)
     }
-    return moving or set(by_family)
+    return {family or "" for family in moving or by_family}
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
@@ -130,6 +125,13 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
         for o in operations
+    )
+
+
+def _moves_position(instruction: Instruction) -> bool:
+    """Does it change a position that is a plain account, by its name? Nothing is minted then."""
+    return any(
+        one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
     )
 
 
@@ -155,35 +157,24 @@ def _venue(acting: list[Instruction], programs: Programs) -> str | None:
 
 
 # ---- orders --------------------------------------------------------------------------------------
-def _discriminators(*names: str) -> set[bytes]:
-    return {sha256(f"global:{name}".encode()).digest()[:8] for name in names}
-
-
-# Anchor's instruction discriminators: the first 8 bytes of sha256("global:<name>").
-ORDER_CALLS = {
-    "order_open": _discriminators(
-        "initialize_order", "open_dca", "open_dca_v2", "open_value_average"
-    ),
-    "order_cancel": _discriminators(
-        "cancel_order",
-        "cancel_expired_order",
-        "cancel_dust_order",
-        "close_dca",
-        "end_and_close",
-        "close",
-    ),
-    "order_fill": _discriminators(
-        "fill_order",
-        "flash_fill_order",
-        "pre_flash_fill_order",
-        "initiate_flash_fill",
-        "fulfill_flash_fill",
-        "transfer",
-    ),
-}
-
-
 def _order_kind(
+    receipt: Receipt,
+    effect: Effect,
+    acting: list[Instruction],
+    programs: Programs,
+    kind: Kind,
+) -> Kind:
+    """Opened, filled or canceled. A fill tells too whether what came in left known calls."""
+    name = _order_step(receipt, effect, acting, programs)
+    if name != "order_fill":
+        return replace(kind, kind=name)
+    known = [one for top in receipt.instructions for one in _outermost(top, programs)]
+    flows = Flows(receipt, effect, known, programs)
+    flows.choose_all()
+    return _with_split(replace(kind, kind=name), split_fill(flows))
+
+
+def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
     """By the instruction's name; where its data is not there, by what the wallet signed and what
@@ -200,51 +191,196 @@ def _order_kind(
     if effect.wallet not in receipt.signers or swapped:
         return "order_fill"
     gave = any(change < 0 for _, change, _ in effect.tokens) or (
-        not effect.tokens and _traded_sol(receipt, effect) < 0
+        not effect.tokens and _paid(receipt, effect, effect.sol) < 0
     )
     return "order_open" if gave else "order_cancel"
 
 
-# ---- swaps and what has no family ----------------------------------------------------------------
+def _with_split(kind: Kind, split: Split) -> Kind:
+    """The kind with its split; flags say what a reader has to know of it."""
+    if split.explained_percent is None:
+        return kind
+    more = (() if split.explained else ("value_unexplained",)) + (
+        ("counterparty_signed",) if split.signed else ()
+    )
+    return replace(kind, flags=(*kind.flags, *more), split=split)
+
+
+# ---- swaps ---------------------------------------------------------------------------------------
+def _swap_kind(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> Kind | None:
+    """A trade, where the wallet gave into a swap call and got out of it; else None."""
+    flows, venue = _read_flows(receipt, effect, acting, programs), _venue(acting, programs)
+    if flows.whole or not receipt.inner_told:
+        flows.choose_all()
+    elif not flows.choose_trading():
+        return _no_trade(receipt, effect, flows, Kind("other", venue))
+    changes = venue_tokens(flows)
+    x = _paid(receipt, effect, effect.sol - flows.beside()[WRAPPED_SOL] - _known_rest(flows))
+    kind = _trade(receipt, effect, flows, changes, x)
+    if kind:
+        return replace(kind, venue=venue)
+    if effect.tokens or _paid(receipt, effect, effect.sol):
+        return _ambiguous(receipt, effect, Kind("other", venue, _main_mint(receipt, effect)))
+    if effect.rent:
+        return Kind("account_open" if effect.rent > 0 else "account_close", venue)
+    return Kind("other", venue, None, ("fee_only",))
+
+
+def _read_flows(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> Flows:
+    """What moved, by the bodies of the swap calls: themselves; where the node did not tell which
+    call made which, the whole top-level instruction; with a marker, the whole transaction.
+    """
+    if any(programs.is_marker(one.program) for one in receipt.instructions):
+        everything = Instruction("", (), None, b"", receipt.instructions)
+        whole = replace(receipt, instructions=(everything,))
+        return Flows(whole, effect, [everything], programs, whole=True)
+    calls = {id(one) for one in acting if programs.family(one.program) == "swap"}
+    bodies = list(_bodies(receipt, calls))
+    return Flows(receipt, effect, bodies, programs)
+
+
+def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
+    for top in receipt.instructions:
+        mine = [one for one in top.tree() if id(one) in calls]
+        if mine:
+            yield from (mine if top.nested else [top])
+
+
+def _known_rest(flows: Flows) -> int:
+    """Lamports that a known call beside the trade moved unshown: they are no part of its shape."""
+    return 0 if flows.unshown_foreign() else flows.unshown_in - flows.unshown_explained()
+
+
+def _trade(
+    receipt: Receipt,
+    effect: Effect,
+    flows: Flows,
+    changes: tuple[tuple[str, int, int], ...],
+    x: int,
+) -> Kind | None:
+    """The priced kind of these changes; residues are left aside where that gives one."""
+    up = [mint for mint, change, _ in changes if change > 0]
+    down = [mint for mint, change, _ in changes if change < 0]
+    residues = _residues(receipt, effect, changes)
+    legs = [mint for mint in up if mint not in residues]
+    for rose, left in ((legs, residues), (up, ())):
+        if not rose and not down and not all(flows.came_first(mint) for mint in left):
+            continue
+        kind = _shape(flows, rose, down, x)
+        if kind:
+            sol = {"sell": "got", "round_trip": "both"}.get(kind.kind, "")
+            kind = replace(kind, flags=("residue",) if left else (), residues=tuple(left))
+            return _with_split(kind, split_trade(flows, changes, sol, left))
+    return None
+
+
+def _shape(flows: Flows, up: list[str], down: list[str], x: int) -> Kind | None:
+    passed = flows.passed_mints()
+    if not up and not down and passed and flows.sol_both_ways():
+        return Kind("round_trip", mint=passed[0] if len(passed) == 1 else None)
+    if len(up) == 1 and not down and x < 0:
+        return Kind("buy", mint=up[0])
+    if len(down) == 1 and not up and x > 0:
+        return Kind("sell", mint=down[0])
+    if len(up) == len(down) == 1 and abs(x) < DUST:
+        return Kind("swap", mint=up[0])
+    return None
+
+
+def _residues(
+    receipt: Receipt, effect: Effect, changes: tuple[tuple[str, int, int], ...]
+) -> list[str]:
+    """Mints of which little stayed of what passed through."""
+    passed = _passed_on(receipt, effect)
+    return [mint for mint, change, _ in changes if 0 < change * RESIDUE_SHARE < passed[mint]]
+
+
+def _no_trade(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kind | None:
+    """A swap program ran, and the wallet did not both give and get: `other` where only lamports
+    were paid for what the program opened; None where what moved decides.
+    """
+    given = any(call.gave for call in flows.calls)
+    if (
+        not effect.tokens
+        and not effect.rent
+        and not given
+        and effect.sol + effect.fee + effect.tip < 0
+    ):
+        return kind
+    return _fee_income(receipt, effect, flows, kind)
+
+
+def _fee_income(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kind | None:
+    """Somebody else's trade paid the wallet a fee: it neither signed nor gave anything, and others
+    got more of the same.
+    """
+    gains = {mint: change for mint, change, _ in effect.tokens}
+    gains[WRAPPED_SOL] = effect.sol + effect.fee
+    arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
+    if effect.wallet in receipt.signers or not arrived or any(n < 0 for n in gains.values()):
+        return None
+    gains = {mint: gain for mint, gain in gains.items() if gain}
+    if not gains or any(2 * gain >= _all_gains(receipt, mint) for mint, gain in gains.items()):
+        return None
+    return replace(kind, mint=next(iter(gains)) if effect.tokens else None, flags=("fee_income",))
+
+
+def _all_gains(receipt: Receipt, mint: str) -> int:
+    """Lamports, or raw units of a mint, that accounts gained in all."""
+    if mint == WRAPPED_SOL:
+        return sum(max(0, after - before) for before, after in receipt.balances.values())
+    total = 0
+    for before, after in receipt.tokens.values():
+        if after and after.mint == mint:
+            total += max(0, after.amount - (before.amount if before else 0))
+    return total
+
+
+# ---- what has no family --------------------------------------------------------------------------
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
     """Lamports the wallet put into accounts created here, still there afterwards and not its own:
     rent, not price.
     """
-    created = {o.target for o in receipt.operations() if o.name == "create"} | {
-        a for a, sides in receipt.tokens.items() if sides[0] is None
-    }
-    total = 0
-    for address in created - effect.own:
-        held = receipt.tokens.get(address, (None, None))[1]
-        deposit = receipt.lamports(address)[1] - (
-            held.amount if held and held.mint == WRAPPED_SOL else 0
-        )
-        given = sum(
-            o.amount
-            for o in receipt.operations()
-            if o.name in ("create", "transfer")
-            and o.source == effect.wallet
-            and o.target == address
-        )
-        total += max(0, min(given, deposit))
-    return total
+    created = {o.target for o in receipt.operations() if o.name in ("create", "allocate")}
+    created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
+    return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
 
 
-def _traded_sol(receipt: Receipt, effect: Effect) -> int:
-    """x of accounting.md: the SOL leg without fee, tip and rent. It only tells the shape; what was
-    paid stays in the cost.
+def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
+    held = receipt.tokens.get(address, (None, None))[1]
+    wrapped = held.amount if held and held.mint == WRAPPED_SOL else 0
+    given = sum(
+        one.amount
+        for one in receipt.operations()
+        if one.name in ("create", "transfer")
+        and one.source == effect.wallet
+        and one.target == address
+    )
+    return max(0, min(given, receipt.lamports(address)[1] - wrapped))
+
+
+def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
+    """Change of SOL without fee, tip and rent for others' accounts. It only tells the shape; what
+    was paid stays in the cost.
     """
-    return effect.sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
+    return sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
     """Raw amounts per mint that instructions sent out of own accounts (temporary ones included)."""
-    passed, mints = (
-        defaultdict(int),
-        {address: (sides[0] or sides[1]).mint for address, sides in receipt.tokens.items()},
-    )
+    passed: dict[str, int] = defaultdict(int)
+    mints = {
+        address: side.mint
+        for address, sides in receipt.tokens.items()
+        for side in reversed(sides)
+        if side
+    }
     for one in receipt.operations():
-        mint = one.mint or mints.get(one.source) or mints.get(one.target)
+        mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
         if (
             one.name == "send"
             and mint
@@ -255,48 +391,20 @@ def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
     return passed
 
 
-def _swap_kind(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
-    """Rule 5: the net changes have to have the shape of one trade, else nothing is priced."""
-    up, down, residues = _legs(receipt, effect)
-    x = _traded_sol(receipt, effect)
-    flags = ("residue",) if residues else ()
-    if len(up) == 1 and not down and x < 0:
-        return Kind("buy", venue, up[0], flags, residues)
-    if len(down) == 1 and not up and x > 0:
-        return Kind("sell", venue, down[0], flags, residues)
-    if len(up) == len(down) == 1 and abs(x) < DUST:
-        return Kind("swap", venue, up[0], flags, residues)
-    if not effect.tokens and x == 0:
-        if effect.rent:
-            return Kind("account_open" if effect.rent > 0 else "account_close", venue)
-        return Kind("other", venue, None, ("fee_only",))
-    return Kind("other", venue, mint, ("ambiguous",))
-
-
-def _legs(receipt: Receipt, effect: Effect) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """(mints that rose, mints that fell, residues). A residue is a small rest of what passed
-    through; a lone mint is none.
-    """
-    up = [m for m, change, _ in effect.tokens if change > 0]
-    down = [m for m, change, _ in effect.tokens if change < 0]
-    passed, changes = _passed_on(receipt, effect), {m: change for m, change, _ in effect.tokens}
-    residues = tuple(m for m in up if changes[m] * RESIDUE_SHARE < passed[m])
-    if len(residues) == len(up):
-        residues = ()
-    return [m for m in up if m not in residues], down, residues
-
-
-def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None) -> Kind:
-    """Rule 6: no known program acted for the wallet."""
+def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Programs) -> Kind:
+    """No known program traded for the wallet: what moved decides."""
     up, down = any(c > 0 for _, c, _ in effect.tokens), any(c < 0 for _, c, _ in effect.tokens)
     rent_for_others = _rent_for_others(receipt, effect)
     x = effect.sol + effect.fee + effect.tip + rent_for_others
+    unknown = ("unrecognised_program",) if _unknown_ran(receipt, effect, programs) else ()
     if (up and down) or (up and x < 0) or (down and x > 0):
         return Kind("other", None, mint, ("unrecognised_program",))
     if up or down:
-        return Kind("transfer_in" if up else "transfer_out", None, mint)
+        return Kind("transfer_in" if up else "transfer_out", None, mint, unknown)
+    if effect.tip and not x and not _knows_any(receipt, programs):
+        return Kind("other", flags=("tip_only",))
     if x or effect.tip:
-        return Kind("native_transfer")
+        return Kind("native_transfer", flags=unknown)
     if effect.rent or rent_for_others:
         return Kind("account_open" if effect.rent > 0 or rent_for_others else "account_close")
     if effect.wrapped or any(
@@ -305,6 +413,24 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None) -> Kind:
     ):
         return Kind("transfer_self")
     return Kind("other", flags=("fee_only",) if effect.fee else ())
+
+
+def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
+    """Did a program that is not in the table run with an own account that it could change?"""
+    own = effect.own & receipt.writable
+    return any(
+        one.program not in programs.names
+        and one.program not in NATIVE
+        and any(account in own for account in one.accounts)
+        for top in receipt.instructions
+        for one in top.tree()
+    )
+
+
+def _knows_any(receipt: Receipt, programs: Programs) -> bool:
+    """Did a program with a family run, for whomever?"""
+    every = (one.program for top in receipt.instructions for one in top.tree())
+    return any(programs.family(program) for program in every)
 
 
 def _main_mint(receipt: Receipt, effect: Effect) -> str | None:
@@ -325,5 +451,5 @@ def _main_mint(receipt: Receipt, effect: Effect) -> str | None:
 
 
 def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
-    sides = receipt.tokens.get(operation.target or operation.source, (None, None))
+    sides = receipt.tokens.get(operation.target or operation.source or "", (None, None))
     return operation.mint or next((side.mint for side in sides if side), None)

@@ -1,10 +1,10 @@
-"""When does a post's signature stand for a trade? contract.md section 4. Pure; an observed trade is
+"""Judge when a post's signature stands for a trade (docs/verified.md). Pure; an observed trade is
 the only evidence.
 """
 
 from collections.abc import Collection
 
-VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "order_fill"))
+VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
 
 def judge(
@@ -13,12 +13,15 @@ def judge(
     """(status, reason) of a post whose signature is a trade row of its own wallet.
 
     `mints`: tokens the trade moved. Status `verified`, reason None; or `mismatch` with failed |
-    not_a_trade | mint_not_in_trade.
+    not_a_trade | value_unexplained | mint_not_in_trade. A swap that could not be priced
+    (`ambiguous`) counts only where the wallet signed it.
     """
     if kind == "failed":
         return "mismatch", "failed"
-    if kind not in VERIFIED_KINDS and "ambiguous" not in flags:
+    if kind not in VERIFIED_KINDS and ("ambiguous" not in flags or "not_signer" in flags):
         return "mismatch", "not_a_trade"
+    if "value_unexplained" in flags:
+        return "mismatch", "value_unexplained"
     if post_mint is not None and post_mint not in mints:
         return "mismatch", "mint_not_in_trade"
     return "verified", None
