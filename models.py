@@ -137,7 +137,8 @@ class Wallet(Base):
     whole = BooleanField(default=False)
     # A gap is repaired no earlier than this.
     heal_at = BigIntegerField(default=0)
-    # Digest of the program table that its entries were read with.
+    # Digest of the rules and the program table that its entries were read with; while they are
+    # being read again by new ones, with the id up to which that is done.
     rules = TextField(default="")
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)

@@ -22,7 +22,7 @@ from chain.trade_store import mark_differing_trades
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
 from observing.balances import Balances
-from observing.entries import refetch_missing, reread_entries
+from observing.entries import refetch_missing, reread_by_new_rules, reread_entries
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
@@ -115,15 +115,23 @@ class Observer:
             state.problem = str(error)
             return True
 
+    def _reread(self, wallet: Wallet) -> None:
+        """Read the wallet's entries by the rules that hold now, telling how far it has come."""
+        state = self.state
+
+        def tell(done: int) -> None:
+            state.show_life()
+            state.report(f"{wallet.address}: {done} stored transactions read again by new rules")
+
+        reread_by_new_rules(wallet, state.programs, state.rules, tell)
+
     def _prepare(self, wallet: Wallet) -> None:
         """Bring memory in line with the database, whoever else worked there, and entries with the
         rules and the program table that hold now.
         """
         state = self.state
         if wallet.rules != state.rules:
-            reread_entries(wallet, state.programs)
-            Wallet.update(rules=state.rules).where(Wallet.id == wallet.id).execute()
-            wallet.rules = state.rules
+            self._reread(wallet)
             state.forget_wallet(wallet.id)
         watch = state.watches[wallet.id]
         if state.begun_at - watch.receipts_checked_at >= FULL_SCAN_INTERVAL_MS / 1000:

@@ -1,7 +1,7 @@
 """Entries of a wallet, read again from the stored transactions."""
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from peewee import JOIN, chunked, fn
@@ -14,6 +14,11 @@ from chain.receipts import parse_receipt
 from chain.store import unpack
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
+
+# Transactions read again in one step: held in memory, and written in one transaction.
+REREAD_BATCH = 500
+# In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
+DONE_UP_TO = "@"
 
 
 class Reread(NamedTuple):
@@ -47,30 +52,70 @@ def reread_entries(
 
     A transaction that is gone, damaged, or refused by now is fetched again.
     """
-    known, changed, lost = list_addresses(wallet.id), [], []
-    for row in _list_stored(wallet, signatures):
-        again = _read_again(row, wallet, programs, known)
-        if again is None:
-            lost.append(row.signature)
-        elif again != row.entry:
-            changed.append((row.id, again))
-    with storage.writing():
-        for number, entry in changed:
-            WalletSignature.update(entry=entry).where(WalletSignature.id == number).execute()
-        _refetch(lost)
-    return Reread(len(changed), len(lost))
+    known, changed, lost = list_addresses(wallet.id), 0, 0
+    for rows in _list_batches(wallet, signatures):
+        again = [_read_again(row, wallet, programs, known) for row in rows]
+        with storage.writing():
+            one = _store_again(rows, again)
+        changed, lost = changed + one.changed, lost + one.lost
+    return Reread(changed, lost)
 
 
-def _list_stored(wallet: Wallet, signatures: Collection[str] | None) -> Iterator[Any]:
-    """Yield id, signature, entry and body (None where it is gone) of all or these signatures."""
+def reread_by_new_rules(
+    wallet: Wallet, programs: Programs, rules: str, tell: Callable[[int], None]
+) -> None:
+    """Read all entries of a wallet again, for the rules changed since they were read.
+
+    What is done is noted with each batch (`Wallet.rules`), so that an interrupted run goes on
+    where it stopped; `tell` hears how many are done in this run.
+    """
+    named, _, last = wallet.rules.partition(DONE_UP_TO)
+    known, done = list_addresses(wallet.id), 0
+    for rows in _list_batches(wallet, None, int(last) if named == rules and last else 0):
+        again = [_read_again(row, wallet, programs, known) for row in rows]
+        with storage.writing():
+            _store_again(rows, again)
+            _store_rules(wallet, f"{rules}{DONE_UP_TO}{rows[-1].id}")
+        done += len(rows)
+        tell(done)
+    _store_rules(wallet, rules)
+
+
+def _store_rules(wallet: Wallet, rules: str) -> None:
+    Wallet.update(rules=rules).where(Wallet.id == wallet.id).execute()
+    wallet.rules = rules
+
+
+def _list_batches(
+    wallet: Wallet, signatures: Collection[str] | None, after: int = 0
+) -> Iterator[list[Any]]:
+    """Yield batches of (id, signature, entry, body), body None where it is gone: of these
+    signatures, or of all by id from beyond `after`.
+    """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
     ).join(Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == WalletSignature.signature)
     query = query.where(WalletSignature.wallet == wallet.id, WalletSignature.state == "stored")
-    if signatures is None:
-        yield from query.namedtuples().iterator()
-    for part in in_parts(signatures or ()):
-        yield from query.where(WalletSignature.signature.in_(part)).namedtuples()
+    if signatures is not None:
+        for part in in_parts(signatures):
+            yield list(query.where(WalletSignature.signature.in_(part)).namedtuples())
+        return
+    query = query.order_by(WalletSignature.id).limit(REREAD_BATCH)
+    while rows := list(query.where(WalletSignature.id > after).namedtuples()):
+        yield rows
+        after = rows[-1].id
+
+
+def _store_again(rows: Sequence[Any], again: Sequence[str | None]) -> Reread:
+    """Store the entries that were read again; None: its transaction is fetched again."""
+    changed = [
+        (row.id, e) for row, e in zip(rows, again, strict=True) if e not in (None, row.entry)
+    ]
+    for number, entry in changed:
+        WalletSignature.update(entry=entry).where(WalletSignature.id == number).execute()
+    lost = [row.signature for row, entry in zip(rows, again, strict=True) if entry is None]
+    _refetch(lost)
+    return Reread(len(changed), len(lost))
 
 
 def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -> str | None:

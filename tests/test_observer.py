@@ -14,7 +14,7 @@ from story import ADA, Story, account_of, address, market
 
 import observer as module
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
-from observing import listing
+from observing import entries, listing
 from observing.fetching import Fetching
 
 
@@ -276,6 +276,38 @@ def test_the_newest_receipt_read_again_is_no_trade_lost(look):
         and [t.kind for t in seen.trades()] == ["native_transfer", "buy", "sell"]
         and seen.ledger() == truth
     )
+
+
+class Cut(Exception):
+    """The power fails."""
+
+
+def test_reading_again_by_new_rules_goes_on_where_it_stopped(look, chain, monkeypatch):
+    """Forty transactions in steps of seven; the power fails after the third. Nothing is read twice,
+    and the ledger is what it was.
+    """
+    monkeypatch.setattr(entries, "REREAD_BATCH", 7)
+    seen = look(chain).settle()
+    truth, rules = seen.ledger(), seen.observer.state.rules
+    Wallet.update(rules="of an older version").execute()
+    wallet, steps = Wallet.get(), []
+    WalletSignature.update(entry=None).where(WalletSignature.wallet == wallet).execute()
+
+    def tell(done):
+        steps.append(done)
+        if len(steps) == 3:
+            raise Cut
+
+    with pytest.raises(Cut):
+        entries.reread_by_new_rules(wallet, seen.observer.state.programs, rules, tell)
+    halfway = Wallet.get()
+    assert steps == [7, 14, 21] and halfway.rules.startswith(f"{rules}@")
+    assert WalletSignature.select().where(WalletSignature.entry.is_null(False)).count() == 21
+    count, told = WalletSignature.select().count(), []
+    entries.reread_by_new_rules(halfway, seen.observer.state.programs, rules, told.append)
+    assert told[-1] == count - 21 and Wallet.get().rules == rules
+    seen.restart()
+    assert seen.settle().ledger() == truth
 
 
 # ---- others at work, clocks, caps ----------------------------------------------------------------
