@@ -64,6 +64,11 @@ class AverageCost:
             self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
             self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
 
+    def count(self, result: int) -> None:
+        """Count a sale whose result in lamports needs no pool."""
+        self.realized += result
+        self.matched += 1
+
     def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
         """Exchange a portion for an amount of another mint, which takes over its cost and what was
         spent beside, by share.

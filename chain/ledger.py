@@ -8,6 +8,7 @@ ledger.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from chain.average import is_dust
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
@@ -156,6 +157,8 @@ class Ledger:
             return self._book_sale(entry, rose, fell)
         if entry.kind == "swap":
             return self._book_swap(entry, rose, fell)
+        if entry.kind == "round_trip":
+            return self._book_round_trip(entry, rose, fell)
         if entry.kind == "buy":
             mint = _find_traded(entry, rose)
             self._put(mint, entry.signature, rose.pop(mint), -entry.venue_sol)
@@ -204,6 +207,14 @@ class Ledger:
             cost_left=rest.cost_left + carried.cost_left,
             carried=carried.lots,
         )
+
+    def _book_round_trip(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
+        """Bought and sold back at once: its cost and its proceeds stand in the same transaction, so
+        no lot is touched and no gap matters.
+        """
+        result = entry.venue_sol
+        self.inventory.average.count(result)
+        return replace(self._book_rest(entry, rose, fell), status="matched", result=result)
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
@@ -369,7 +380,7 @@ def _match(rest: Booked, slices: list[Slice], amount: int) -> Booked:
     cost = sum_known(one for one, _ in known)
     return replace(
         rest,
-        status="matched" if matched == amount else "partial",
+        status="matched" if is_dust(amount - matched, amount) else "partial",
         result=gross - cost,
         proceeds=gross,
         cost=cost,

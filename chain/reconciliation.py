@@ -118,9 +118,9 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked) -> None:
-        """Fees of all that is no trade are overhead; the rest is by kind."""
+        """Fees and tips of all that is no trade are overhead; the rest is by kind."""
         entry = booked.entry
-        costs = entry.fee
+        costs = entry.fee + entry.tip
         self.overhead += costs
         self.carried += booked.carried
         if entry.kind in TRANSFERS:

@@ -29,7 +29,10 @@ BY_AN_ALTERNATIVE = {
         "buy",
         ("residue",),
     ),
-    "33LHUzKfhBvU68kYib22oFx2XdQKQZ2sfvTmmdCFEr6YidyP8S3WwAurjz6Suewvr2WUByV79K3stNCZDe7wq3De": ("round_trip", ()),
+    "33LHUzKfhBvU68kYib22oFx2XdQKQZ2sfvTmmdCFEr6YidyP8S3WwAurjz6Suewvr2WUByV79K3stNCZDe7wq3De": (
+        "round_trip",
+        (),
+    ),
 }
 PROGRAMS = table()
 

@@ -140,6 +140,45 @@ def test_a_swap_of_unexplained_value_carries_no_cost():
     assert closes(t) == {"received": BEGIN, **want}
 
 
+def test_a_round_trip_has_its_result_by_itself():
+    """It counts as a matched sale and a trade, moves no lot and adds nothing to the volume."""
+    t = Teller().buy("A", 10, 100).write("round_trip", 7, FEE, [("B", 1)], "A", residues=["B"])
+    assert t.sale == ("matched", 7, None, None) and (t.last.matched, t.last.lots) == (0, ())
+    assert (t.lots("A"), t.lots("B")) == ("10@100", "1@?")
+    totals = t.ledger.totals
+    assert (totals.trades, totals.volume, totals.matched, totals.winning) == (2, 100, 1, 1)
+    assert closes(t) == {"received": BEGIN, "realized": 7, "open_cost": 100}
+    t.write("round_trip", -9, FEE, mint="A", beside_sol=500)
+    assert closes(t) == {"received": BEGIN + 500, "realized": -2, "open_cost": 100}
+    assert (totals.winning, t.ledger.inventory.average.realized) == (1, -2)
+
+
+def test_a_round_trip_has_its_result_after_a_gap_too():
+    t = Teller().buy("A", 10, 100).slip(lamports=-33).write("round_trip", 7, FEE, mint="A")
+    assert t.sale == ("matched", 7, None, None) and t.ledger.reconcile().imbalance == 0
+
+
+def test_a_round_trip_of_unexplained_value_earned_nothing():
+    t = Teller().write("round_trip", 700, FEE, mint="A", flags=UNEXPLAINED)
+    assert t.sale == ("not_applicable", None, None, None) and t.ledger.totals.trades == 0
+    assert closes(t) == {"received": BEGIN, "other": 700}
+
+
+def test_strangers_dust_leaves_a_sale_matched():
+    """1@? 2000@2000, all sold for 4002: 4002 * 1 // 2001 = 2 count for nothing."""
+    t = Teller().gain("A", 1).buy("A", 2_000, 2_000).sell("A", 2_001, 4_002)
+    assert t.sale == ("matched", 2_000, 4_000, 2_000) and t.last.unmatched == 1
+    assert closes(t) == {"received": BEGIN, "realized": 2_000, "unmatched_proceeds": 2}
+    # a thousandth is too much: 1 of 1000
+    t = Teller().gain("A", 1).buy("A", 999, 999).sell("A", 1_000, 2_000)
+    assert t.sale[0] == "partial"
+
+
+def test_a_tip_beside_no_trade_is_overhead():
+    t = Teller().write("native_transfer", -70, FEE, tip=15).write("other", -20, FEE, tip=15)
+    assert closes(t) == {"received": BEGIN, "sent": 50, "overhead": 2 * FEE + 30}
+
+
 def test_what_lies_in_escrow_still_costs_what_it_cost():
     """10@100: 4 go into an order; a fill brings B for 3 of them, a cancel 1 back."""
     t = (
@@ -238,6 +277,8 @@ class Purse:
                 gross = rest if place == len(parts) - 1 else floor(Fraction(sol * piece, -n))
                 rest -= gross
                 m["unmatched_proceeds" if cost is None else "realized"] += gross - (cost or 0)
+        elif verb == "round_trip":
+            m["realized"] += sol
         elif verb == "swap":
             (given, n), (mint, got) = sorted(changes.items(), key=lambda one: one[1])
             parts, rest, spent = self.take(given, -n), got, -sol
@@ -278,7 +319,17 @@ class Purse:
 MINTS = st.sampled_from("ABC")
 RAW = st.integers(1, 50)
 SOL = st.integers(-(10**6), 10**6)
-VERBS = ["buy", "sell", "swap", "transfer_in", "transfer_out", "lending", "failed", "unexplained"]
+VERBS = [
+    "buy",
+    "sell",
+    "swap",
+    "round_trip",
+    "transfer_in",
+    "transfer_out",
+    "lending",
+    "failed",
+    "unexplained",
+]
 # a swap gives at least as many units as it took: every slice is worth one
 DRAWN = st.tuples(
     st.sampled_from(VERBS),
@@ -300,7 +351,7 @@ def plan(teller, drawn):
     raw = min(raw, held.get(mint, 0)) if sign < 0 else raw
     if not raw or (verb == "swap" and mint == other):
         return None
-    changes = {mint: sign * raw} if verb != "failed" else {}
+    changes = {mint: sign * raw} if verb not in ("failed", "round_trip") else {}
     if verb == "swap":
         changes[other], sol = raw + more, -(abs(sol) % 50)
     if verb == "buy":
