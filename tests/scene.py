@@ -1,0 +1,253 @@
+"""One transaction, told by verbs: who holds what, which call moves what; `receipt()` is its
+finalized receipt. Lamports are conserved, and nobody spends what he does not have.
+
+    scene = Scene(ada=10**9, curve=10**9).holds("ada", "CAT", 1_000)
+    with scene.call(PUMP, "ada", "curve"):
+        scene.send("CAT", "ada", "curve", 100)
+        scene.shift("curve", "ada", 5_000)          # a program's own move: no instruction shows it
+    scene.receipt("ada")
+
+People and accounts are words; a token account of ada is "ada's CAT".
+"""
+
+import hashlib
+from collections import defaultdict
+from contextlib import contextmanager
+
+from story import DECIMALS, RENT, account_of, address
+
+from chain.base58 import b58encode
+from chain.instructions import ASSOCIATED, STAKE, SYSTEM, TOKEN, VOTE, WRAPPED_SOL
+
+FEE = 5_000
+
+
+def mint_address(mint):
+    return WRAPPED_SOL if mint == "SOL" else address(mint)
+
+
+class Scene:
+    def __init__(self, **lamports):
+        self.lamports = defaultdict(int, lamports)
+        self.tokens = {}  # account word -> [mint word, owner word, raw amount]
+        self.rows = []  # (height, instruction)
+        self.height = 1
+        self.names = list(lamports)
+
+    # ---- before ----------------------------------------------------------------------------------
+    def holds(self, owner, mint, raw, word=None):
+        """Before the transaction: an open token account, wrapped SOL by its lamports."""
+        word = word or account_of(owner, mint)
+        self.tokens[word] = [mint, owner, raw]
+        self.lamports[word] = RENT + (raw if mint == "SOL" else 0)
+        self.names.append(word)
+        return self
+
+    # ---- calls -----------------------------------------------------------------------------------
+    @contextmanager
+    def call(self, program, *names, data=""):
+        """What happens inside is done by this program's instruction; `names` are its accounts."""
+        self._begin()
+        accounts = [address(self._account(name)) for name in names]
+        self.rows.append((self.height, {"programId": program, "accounts": accounts, "data": data}))
+        self.height += 1
+        yield
+        self.height -= 1
+
+    def noop(self, program, *names, data=""):
+        with self.call(program, *names, data=data):
+            pass
+
+    def shift(self, source, target, lamports):
+        """A program changes lamports of accounts itself."""
+        self._begin()
+        self._move(source, target, lamports)
+
+    # ---- native instructions ---------------------------------------------------------------------
+    def pay(self, source, target, lamports):
+        self._begin()
+        self._move(source, target, lamports)
+        self._say(SYSTEM, "transfer", source=source, destination=target, lamports=lamports)
+
+    def withdraw(self, kind, source, target, lamports):
+        self._begin()
+        self._move(source, target, lamports)
+        program, name, field = {
+            "nonce": (SYSTEM, "withdrawFromNonce", "nonceAccount"),
+            "stake": (STAKE, "withdraw", "stakeAccount"),
+            "vote": (VOTE, "withdraw", "voteAccount"),
+        }[kind]
+        self._say(program, name, **{field: source}, destination=target, lamports=lamports)
+
+    @contextmanager
+    def hooked_send(self, mint, source, target, raw, hook):
+        """A transfer whose mint has a hook: what happens inside is done by the hook."""
+        self.send(mint, source, target, raw)
+        self.height += 1
+        with self.call(hook, source, target):
+            yield
+        self.height -= 1
+
+    def send(self, mint, source, target, raw, authority=None):
+        """Raw units, or lamports of wrapped SOL, between token accounts of two owners."""
+        self._begin()
+        source, target = self._token(source, mint), self._token(target, mint)
+        self.tokens[source][2] -= raw
+        self.tokens[target][2] += raw
+        assert self.tokens[source][2] >= 0, "nobody gives what he does not have"
+        if mint == "SOL":
+            self._move(source, target, raw)
+        self._say(
+            TOKEN,
+            "transferChecked",
+            source=source,
+            destination=target,
+            authority=authority or self.tokens[source][1],
+            mint=mint_address(mint),
+            tokenAmount={"amount": str(raw)},
+        )
+
+    def mint(self, mint, target, raw, authority):
+        self._begin()
+        target = self._token(target, mint)
+        self.tokens[target][2] += raw
+        self._say(
+            TOKEN,
+            "mintTo",
+            mint=mint_address(mint),
+            account=target,
+            mintAuthority=authority,
+            amount=str(raw),
+        )
+
+    def open(self, payer, owner, mint, word=None):
+        """An associated account is opened; the payer pays its rent."""
+        self._begin()
+        word = word or account_of(owner, mint)
+        self.tokens[word] = [mint, owner, 0]
+        self.names.append(word)
+        self._say(
+            ASSOCIATED, "create", source=payer, account=word, wallet=owner, mint=mint_address(mint)
+        )
+        self.height += 1
+        self._create(payer, word, RENT)
+        self.height -= 1
+
+    def _create(self, payer, word, lamports):
+        self._move(payer, word, lamports)
+        self._say(SYSTEM, "createAccount", source=payer, newAccount=word, lamports=lamports)
+
+    def wrap(self, owner, lamports):
+        """The owner moves lamports into its account of wrapped SOL."""
+        self.pay(owner, account_of(owner, "SOL"), lamports)
+        self.tokens[account_of(owner, "SOL")][2] += lamports
+        self._say(TOKEN, "syncNative", account=account_of(owner, "SOL"))
+
+    def close(self, word, target):
+        """Close a token account: all its lamports go to the target."""
+        self._begin()
+        owner = self.tokens.pop(word)[1]
+        self._move(word, target, self.lamports[word])
+        self._say(TOKEN, "closeAccount", account=word, destination=target, owner=owner)
+
+    def hand_over(self, word, owner):
+        """Give a token account with all it holds to another owner."""
+        self._begin()
+        before = self.tokens[word][1]
+        self.tokens[word][1] = owner
+        self._say(
+            TOKEN,
+            "setAuthority",
+            account=word,
+            authority=before,
+            authorityType="accountOwner",
+            newAuthority=owner,
+        )
+
+    # ---- the receipt -----------------------------------------------------------------------------
+    def receipt(self, payer, *signers, heights=True, readonly=()):
+        """The result of getTransaction; `payer` pays the fee and signs, as do `signers`."""
+        self._begin()
+        before, held = self._before
+        names = list(dict.fromkeys([payer, *signers, *self.names]))
+        self.lamports[payer] -= FEE
+        assert all(self.lamports[name] >= 0 for name in names), "nobody spends what he has not"
+        top, groups = [], []
+        for height, row in self.rows:
+            row = {**row, "stackHeight": height if heights else None}
+            if height == 1:
+                top.append(row)
+            elif groups and groups[-1]["index"] == len(top) - 1:
+                groups[-1]["instructions"].append(row)
+            else:
+                groups.append({"index": len(top) - 1, "instructions": [row]})
+        return {
+            "slot": 300_000_000,
+            "blockTime": 1_793_880_500,
+            "version": "legacy",
+            "meta": {
+                "err": None,
+                "fee": FEE,
+                "innerInstructions": groups,
+                "preBalances": [before.get(name, 0) for name in names],
+                "postBalances": [self.lamports[name] for name in names],
+                "preTokenBalances": _token_rows(names, held),
+                "postTokenBalances": _token_rows(names, self.tokens),
+            },
+            "transaction": {
+                "signatures": [b58encode(hashlib.sha512(repr(self.rows).encode()).digest())],
+                "message": {
+                    "accountKeys": [
+                        {
+                            "pubkey": address(name),
+                            "signer": name in (payer, *signers),
+                            "writable": name not in readonly,
+                        }
+                        for name in names
+                    ],
+                    "instructions": top,
+                },
+            },
+        }
+
+    _before = None
+
+    def _begin(self):
+        if self._before is None:
+            self._before = (
+                dict(self.lamports),
+                {word: list(account) for word, account in self.tokens.items()},
+            )
+
+    def _move(self, source, target, lamports):
+        self.lamports[source] -= lamports
+        self.lamports[target] += lamports
+        assert self.lamports[source] >= 0, f"{source} has too little"
+        self.names += [source, target]
+
+    def _token(self, name, mint):
+        return name if name in self.tokens else account_of(name, mint)
+
+    def _account(self, name):
+        self.names.append(name)
+        return name
+
+    def _say(self, program, kind, **info):
+        words = ("lamports", "amount", "mint", "tokenAmount", "authorityType")
+        told = {field: value if field in words else address(value) for field, value in info.items()}
+        row = {"programId": program, "parsed": {"type": kind, "info": told}}
+        self.rows.append((self.height, row))
+
+
+def _token_rows(names, tokens):
+    return [
+        {
+            "accountIndex": place,
+            "mint": mint_address(tokens[name][0]),
+            "owner": address(tokens[name][1]),
+            "programId": TOKEN,
+            "uiTokenAmount": {"amount": str(tokens[name][2]), "decimals": DECIMALS},
+        }
+        for place, name in enumerate(names)
+        if name in tokens
+    ]

@@ -1,0 +1,611 @@
+"""Value that came from a market, and value that only stands beside one: histories made to deceive,
+each valid by the rules of the chain, and honest ones that look like them.
+
+Amounts of every case are worked out in its comments. `FEE` is 5,000 lamports, a token account's
+rent 2,039,280; ada is the wallet.
+"""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scene import FEE, Scene
+from story import RENT, account_of, address
+from test_receipts import JSON, at, paths_of
+
+from chain.base58 import b58encode
+from chain.calls import discriminators
+from chain.entries import read_entry
+from chain.programs import table
+from chain.receipts import BadReceipt, parse_receipt
+from chain.verify import judge
+
+PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
+JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
+RAYDIUM = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+OPENBOOK = "srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX"
+DLMM = "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo"
+RFQ = "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH"
+MARKER = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+WRAPPER, GIVER, HOOK = (address(f"program nobody knows {n}") for n in "123")
+SOL = 10**9
+TIP = "96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5"
+PROGRAMS = table()
+
+
+def entry(scene, payer, *signers, wallet="ada", programs=PROGRAMS, **how):
+    return read_entry(
+        parse_receipt(scene.receipt(payer, *signers, **how)), address(wallet), programs
+    )
+
+
+def beside_tokens(found):
+    return {mint: change for mint, change, _ in found.beside_tokens}
+
+
+def scene_of(*extra, **lamports):
+    """Ada has 20 SOL, 1,000 CAT and an account of DOG; a curve of CAT has 100 SOL and plenty of
+    CAT; a friend has 50 SOL, CAT and DOG.
+    """
+    scene = Scene(**{"ada": 20 * SOL, "curve": 100 * SOL, "friend": 50 * SOL, **lamports})
+    for owner, mint, raw in (
+        ("ada", "CAT", 1_000),
+        ("ada", "DOG", 0),
+        ("curve", "CAT", 10**9),
+        ("friend", "CAT", 5_000),
+        ("friend", "DOG", 5_000),
+    ):
+        scene.holds(owner, mint, raw)
+    return scene
+
+
+def sell(scene, raw, lamports, wallet="ada", names=()):
+    """A sale on a bonding curve: tokens go in, the program moves lamports out by itself."""
+    with scene.call(PUMP, wallet, account_of(wallet, "CAT"), "curve", *names):
+        scene.send("CAT", wallet, "curve", raw)
+        scene.shift("curve", wallet, lamports)
+
+
+def buy(scene, raw, lamports, payer="ada", to="ada"):
+    with scene.call(PUMP, payer, account_of(to, "CAT"), "curve"):
+        scene.pay(payer, "curve", lamports)
+        scene.send("CAT", "curve", to, raw)
+
+
+# ---- honest ones -------------------------------------------------------------------------------
+def test_a_sale_and_a_purchase():
+    scene = scene_of()
+    sell(scene, 100, 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.beside_sol) == ("sell", 3 * SOL - FEE, 0)
+    assert (found.explained_percent, found.counterparties) == (100, (address("curve"),))
+    scene = scene_of()
+    buy(scene, 100, 2 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.explained_percent) == ("buy", -2 * SOL - FEE, 100)
+    assert found.counterparties == (address(account_of("curve", "CAT")),)
+
+
+def test_an_unknown_wrapper_that_holds_the_pool_writable_keeps_the_price():
+    """The curve lost 3 SOL, of which its fee account gained 0.03: 2.97 are explained, and got."""
+    scene = scene_of(cashier=SOL)
+    with scene.call(WRAPPER, "ada", account_of("ada", "CAT"), "curve", "cashier"):
+        sell(scene, 100, 297 * SOL // 100, names=("cashier",))
+        scene.shift("curve", "cashier", 3 * SOL // 100)
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent) == ("sell", 100)
+    assert (found.venue_sol, found.beside_sol) == (297 * SOL // 100 - FEE, 0)
+
+
+def test_an_application_fee_and_a_tip_outside_stay_a_cost():
+    """3 SOL of the curve less 0.03 for the application and the fee."""
+    scene = scene_of(application=SOL)
+    sell(scene, 100, 3 * SOL)
+    scene.pay("ada", "application", 3 * SOL // 100)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol) == ("sell", 297 * SOL // 100 - FEE)
+
+
+def test_a_relayers_rent_repaid_is_no_arrival():
+    """The relayer opens ada's account for FOX and gets its rent back."""
+    scene = scene_of(relayer=SOL)
+    scene.open("relayer", "ada", "FOX")
+    scene.pay("ada", "relayer", RENT)
+    sell(scene, 100, 3 * SOL)
+    found = entry(scene, "relayer", "ada")
+    assert (found.kind, found.beside_sol, found.venue_sol) == ("sell", 0, 3 * SOL)
+
+
+def test_a_flash_loan_paid_back_is_no_arrival():
+    """Ada borrows 10 SOL from a lender of which nobody knows the program, buys, and pays back."""
+    scene = scene_of(ada=SOL)
+    scene.pay("friend", "ada", 10 * SOL)
+    buy(scene, 100, SOL // 2)
+    scene.pay("ada", "friend", 10 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.beside_sol, found.venue_sol) == ("buy", 0, -SOL // 2 - FEE)
+
+
+def test_moves_between_own_accounts_are_no_arrivals():
+    """Ada wraps 5 SOL, moves CAT to a second account of hers and sells: 3 SOL for 100."""
+    scene = scene_of().holds("ada", "SOL", 0).holds("ada", "CAT", 7, word="ada's other CAT")
+    scene.wrap("ada", 5 * SOL)
+    scene.send("CAT", "ada", "ada's other CAT", 50)
+    sell(scene, 100, 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.beside_sol, found.beside_tokens) == ("sell", 0, ())
+    assert (found.venue_sol, found.explained_percent) == (3 * SOL - FEE, 100)
+
+
+def test_order_and_settle_are_one_trade():
+    """The order takes 100 CAT into the market's vault; the settlement pays 2 SOL out of it."""
+    scene = scene_of().holds("market", "CAT", 0).holds("market", "SOL", 5 * SOL)
+    scene.holds("ada", "SOL", 0)
+    vaults = (account_of("market", "CAT"), account_of("market", "SOL"))
+    with scene.call(OPENBOOK, "ada", account_of("ada", "CAT"), *vaults):
+        scene.send("CAT", "ada", "market", 100)
+    with scene.call(OPENBOOK, "ada", account_of("ada", "SOL"), *vaults):
+        scene.send("SOL", "market", "ada", 2 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", 2 * SOL - FEE, 100)
+
+
+def test_without_heights_the_whole_instruction_is_the_call():
+    """An unknown wrapper of early days: its rows say not who called whom. 100 CAT for 3 SOL."""
+    scene = scene_of().holds("ada", "SOL", 0).holds("pool", "SOL", 50 * SOL).holds("pool", "CAT", 9)
+    with scene.call(WRAPPER, "ada"), scene.call(RAYDIUM, "ada", "pool"):
+        scene.send("CAT", "ada", "pool", 100)
+        scene.send("SOL", "pool", "ada", 3 * SOL)
+    found = entry(scene, "ada", heights=False)
+    assert (found.kind, found.explained_percent) == ("sell", 100)
+    assert found.counterparties == (address(account_of("pool", "SOL")),)
+
+
+def test_a_request_for_quote_names_its_maker():
+    scene = scene_of().holds("friend", "SOL", 20 * SOL).holds("ada", "SOL", 0)
+    with scene.call(RFQ, "ada", "friend"):
+        scene.send("CAT", "ada", "friend", 100)
+        scene.send("SOL", "friend", "ada", SOL)
+    found = entry(scene, "friend", "ada")
+    assert (found.kind, found.flags) == ("sell", ("counterparty_signed",))
+    assert found.counterparties == (address(account_of("friend", "SOL")),)
+
+
+def test_a_round_trip_has_its_result_in_the_receipt():
+    """2 SOL buy 100 CAT, which bring 2.1: +0.1 less the fee."""
+    scene = scene_of()
+    buy(scene, 100, 2 * SOL)
+    sell(scene, 100, 21 * SOL // 10)
+    found = entry(scene, "ada")
+    assert (found.kind, found.mint) == ("round_trip", address("CAT"))
+    assert (found.venue_sol, found.tokens) == (SOL // 10 - FEE, ())
+
+
+def test_a_round_trip_that_leaves_a_residue():
+    """10,000 come, 9,950 go: 50 are less than one in a hundred."""
+    scene = scene_of()
+    buy(scene, 10_000, 2 * SOL)
+    sell(scene, 9_950, 21 * SOL // 10)
+    found = entry(scene, "ada")
+    assert (found.kind, found.residues) == ("round_trip", (address("CAT"),))
+
+
+def test_a_marker_makes_a_trade_of_the_whole_transaction():
+    """Two plain transfers: with the marker a sale, without it an unknown exchange."""
+    scene = scene_of()
+    scene.send("CAT", "ada", "friend", 100)
+    scene.pay("friend", "ada", SOL)
+    scene.noop(MARKER)
+    marked = entry(scene, "ada", "friend", programs=table([MARKER]))
+    assert (marked.kind, marked.venue_sol, marked.beside_sol) == ("sell", SOL - FEE, 0)
+
+
+# ---- what passed beside the venue ----------------------------------------------------------------
+def test_no_op_of_a_router_beside_two_transfers():
+    """The history that took rank 1: set_token_ledger, 100 CAT to a friend, 10 SOL from him."""
+    scene = scene_of()
+    scene.noop(JUPITER, account_of("ada", "CAT"), "ada")
+    scene.send("CAT", "ada", "friend", 100)
+    scene.pay("friend", "ada", 10 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags) == ("other", ("unrecognised_program",))
+    assert judge(found.kind, found.flags, {address("CAT")}, None)[0] == "mismatch"
+
+
+def gift_plain(scene):
+    scene.pay("friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_nonce(scene):
+    scene.withdraw("nonce", "friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_stake(scene):
+    scene.withdraw("stake", "friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_vote(scene):
+    scene.withdraw("vote", "friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_closed(scene):
+    """The stranger's account of wrapped SOL gives its rent too."""
+    scene.close("friend's SOL", "ada")
+    return 10 * SOL + RENT
+
+
+def gift_handed(scene):
+    scene.hand_over("friend's SOL", "ada")
+    return 10 * SOL + RENT
+
+
+def gift_handed_and_closed(scene):
+    scene.hand_over("friend's SOL", "ada")
+    scene.close("friend's SOL", "ada")
+    return 10 * SOL + RENT
+
+
+def gift_wrapped(scene):
+    scene.send("SOL", "friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_hooked(scene):
+    """A token of one's own making, whose transfer hook pays."""
+    with scene.hooked_send("DOG", "ada", "friend", 0, HOOK):
+        scene.pay("friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_in_wrapper(scene):
+    with scene.call(GIVER, "friend", "ada"):
+        scene.pay("friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+def gift_by_route(scene):
+    """The friend sells his own CAT and has the proceeds sent to ada."""
+    with scene.call(JUPITER, "friend", "ada"):
+        scene.send("CAT", "friend", "curve", 50)
+        scene.pay("friend", "ada", 10 * SOL)
+    return 10 * SOL
+
+
+GIFTS = [
+    gift_plain,
+    gift_nonce,
+    gift_stake,
+    gift_vote,
+    gift_closed,
+    gift_handed,
+    gift_handed_and_closed,
+    gift_wrapped,
+    gift_hooked,
+    gift_in_wrapper,
+    gift_by_route,
+]
+
+
+@pytest.mark.parametrize("gift", GIFTS, ids=lambda gift: gift.__name__)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gift_beside_a_dust_sale_leaves_a_dust_sale(gift, first):
+    """1 CAT for 1,000 lamports, and 10 SOL from elsewhere: the sale brings 1,000 less the fee."""
+    scene = scene_of(pool=0).holds("friend", "SOL", 10 * SOL).holds("ada", "SOL", 0)
+    scene.holds("pool", "CAT", 10**6).holds("pool", "SOL", 10 * SOL)
+
+    def dust():
+        with scene.call(RAYDIUM, "ada", "pool"):
+            scene.send("CAT", "ada", "pool", 1)
+            scene.send("SOL", "pool", "ada", 1_000)
+
+    if first:
+        given = gift(scene)
+        dust()
+    else:
+        dust()
+        given = gift(scene)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.mint, found.flags) == ("sell", address("CAT"), ())
+    assert (found.beside_sol, found.venue_sol) == (given, 1_000 - FEE)
+    assert found.sol == given + 1_000 - FEE
+    assert (found.venue_tokens, found.explained_percent) == (((address("CAT"), -1, 6),), 100)
+
+
+def test_lamports_that_an_unknown_program_gives_unshown_are_not_explained():
+    """1 CAT for 1,000 lamports of the curve, and 10 SOL that another program moves by itself: of
+    10 SOL the curve gave 1,000 lamports.
+    """
+    scene = scene_of()
+    sell(scene, 1, 1_000)
+    with scene.call(GIVER, "friend", "ada"):
+        scene.shift("friend", "ada", 10 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags) == ("sell", ("value_unexplained",))
+    assert found.explained_percent == 0
+    verdict = judge(found.kind, found.flags, {address("CAT")}, address("CAT"))
+    assert verdict == ("mismatch", "value_unexplained")
+
+
+def test_naming_an_account_in_the_call_explains_nothing():
+    """The giver's vault stands among the router's remaining accounts, and takes no part."""
+    scene = scene_of(vault=50 * SOL)
+    with scene.call(WRAPPER, "ada", "vault"):
+        sell(scene, 1, 1_000, names=("vault",))
+        scene.shift("vault", "ada", 10 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.flags, found.explained_percent) == (
+        "sell",
+        ("value_unexplained",),
+        0,
+    )
+
+
+def test_what_another_took_from_the_pool_explains_nothing():
+    """The curve pays 10 SOL to a friend who sells beside ada; a program gives ada 10 SOL. The
+    curve's loss is the friend's gain.
+    """
+    scene = scene_of(vault=50 * SOL)
+    sell(scene, 1, 1_000)
+    sell(scene, 500, 10 * SOL, wallet="friend")
+    with scene.call(GIVER, "vault", "ada"):
+        scene.shift("vault", "ada", 10 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert found.explained_percent == 0 and "value_unexplained" in found.flags
+
+
+def test_a_purchase_that_a_second_wallet_paid_for_costs_what_it_cost():
+    """2 SOL go to the curve, and 2 SOL come from a friend: the lot costs 2 SOL and the fee."""
+    scene = scene_of()
+    scene.pay("friend", "ada", 2 * SOL)
+    buy(scene, 100, 2 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.sol, found.beside_sol) == ("buy", -FEE, 2 * SOL)
+    assert found.venue_sol == -2 * SOL - FEE
+
+
+def test_a_purchase_paid_for_inside_the_call_has_no_price():
+    """Ada puts in 1,000 lamports, a second wallet 2 SOL: not 95 % of it is hers."""
+    scene = scene_of()
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve", "friend"):
+        scene.pay("ada", "curve", 1_000)
+        scene.pay("friend", "curve", 2 * SOL)
+        scene.send("CAT", "curve", "ada", 100)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags, found.explained_percent) == ("buy", ("value_unexplained",), 0)
+
+
+@pytest.mark.parametrize("handed", [False, True])
+def test_a_gift_of_the_token_beside_a_purchase_is_no_part_of_it(handed):
+    """100 CAT for 1 SOL, 400 given: the lot has 100."""
+    scene = scene_of()
+    scene.holds("friend", "CAT", 400, word="a gift")
+    buy(scene, 100, SOL)
+    if handed:
+        scene.hand_over("a gift", "ada")
+    else:
+        scene.send("CAT", "friend", "ada", 400)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.venue_tokens) == ("buy", ((address("CAT"), 100, 6),))
+    assert beside_tokens(found) == {address("CAT"): 400}
+    # with the account comes its rent
+    assert found.beside_sol == (RENT if handed else 0)
+
+
+def test_a_token_gift_beside_a_sale_of_another_leaves_the_sale():
+    """Without the split it has the shape of a swap with SOL: never priced."""
+    scene = scene_of()
+    sell(scene, 100, 3 * SOL)
+    scene.send("DOG", "friend", "ada", 70)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.mint) == ("sell", address("CAT"))
+    assert beside_tokens(found) == {address("DOG"): 70}
+
+
+def test_tokens_minted_beside_a_purchase_are_not_bought():
+    scene = scene_of()
+    buy(scene, 100, SOL)
+    scene.mint("CAT", "ada", 900, "friend")
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, beside_tokens(found)) == ("buy", {address("CAT"): 900})
+
+
+def test_tokens_sent_away_beside_a_sale_are_not_sold():
+    """100 go into the call and 50 to a friend: two thirds of 150 are explained."""
+    scene = scene_of()
+    sell(scene, 100, 3 * SOL)
+    scene.send("CAT", "ada", "friend", 50)
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent) == ("sell", 66)
+    assert "value_unexplained" in found.flags
+
+
+# ---- call by call --------------------------------------------------------------------------------
+def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
+    scene = scene_of()
+    buy(scene, 100, 2 * SOL, payer="friend", to="ada")
+    found = entry(scene, "friend", "ada")
+    assert (found.kind, found.explained_percent) == ("transfer_in", None)
+    assert judge(found.kind, found.flags, {address("CAT")}, None) == ("mismatch", "not_a_trade")
+
+
+def test_what_a_call_delivered_to_somebody_else_is_sent():
+    """1 SOL for 100 CAT of one's own; 2 SOL for 300 that go to a friend."""
+    scene = scene_of()
+    buy(scene, 100, SOL)
+    buy(scene, 300, 2 * SOL, payer="ada", to="friend")
+    found = entry(scene, "ada")
+    assert (found.kind, found.beside_sol, found.venue_sol) == ("buy", -2 * SOL, -SOL - FEE)
+
+
+def test_a_purchase_for_somebody_else_alone_is_no_trade():
+    scene = scene_of()
+    buy(scene, 300, 2 * SOL, payer="ada", to="friend")
+    assert entry(scene, "ada").kind == "native_transfer"
+
+
+def test_a_creators_fee_collected_beside_a_sale_is_received():
+    """3 SOL of the curve; 4 of the creator's vault."""
+    scene = scene_of(vault=9 * SOL)
+    sell(scene, 100, 3 * SOL)
+    with scene.call(PUMP, "ada", "vault"):
+        scene.pay("vault", "ada", 4 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.beside_sol, found.venue_sol) == ("sell", 4 * SOL, 3 * SOL - FEE)
+
+
+def test_a_creators_fee_moved_unshown_is_received_too():
+    scene = scene_of(vault=9 * SOL)
+    sell(scene, 100, 3 * SOL)
+    with scene.call(PUMP, "ada", "vault"):
+        scene.shift("vault", "ada", 4 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent) == ("sell", 100)
+    assert (found.beside_sol, found.venue_sol) == (4 * SOL, 3 * SOL - FEE)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
+    """The friend sells for 2.97 SOL; ada, who did nothing, gets 0.03."""
+    scene = scene_of()
+    with scene.call(PUMP, "friend", "curve", "ada"):
+        scene.send("CAT", "friend", "curve", 100)
+        scene.shift("curve", "friend", 3 * SOL if shown else 297 * SOL // 100)
+        (scene.pay if shown else scene.shift)("friend" if shown else "curve", "ada", 3 * SOL // 100)
+    found = entry(scene, "friend")
+    assert (found.kind, found.flags, found.sol) == ("other", ("fee_income",), 3 * SOL // 100)
+    assert judge(found.kind, found.flags, set(), None) == ("mismatch", "not_a_trade")
+
+
+@pytest.mark.parametrize("inside", [None, WRAPPER, JUPITER])
+def test_a_rebalanced_position_is_liquidity_and_no_sale(inside):
+    """100 CAT go in and 4 SOL come out: by its name no swap, whoever called it."""
+    scene = scene_of().holds("pair", "CAT", 0).holds("pair", "SOL", 9 * SOL).holds("ada", "SOL", 0)
+    (name,) = discriminators("rebalance_liquidity")
+
+    def rebalance():
+        with scene.call(DLMM, "ada", "pair", data=b58encode(name + b"\1\2\3")):
+            scene.send("CAT", "ada", "pair", 100)
+            scene.send("SOL", "pair", "ada", 4 * SOL)
+
+    if inside:
+        with scene.call(inside, "ada", "pair"):
+            rebalance()
+    else:
+        rebalance()
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent) == ("liquidity", None)
+
+
+def test_a_receipt_that_keeps_inner_calls_to_itself_is_not_priced():
+    """Without inner instructions nothing shows where 100 CAT went."""
+    scene = scene_of()
+    sell(scene, 100, 3 * SOL)
+    raw = scene.receipt("ada")
+    raw["meta"]["innerInstructions"] = None
+    found = read_entry(parse_receipt(raw), address("ada"), PROGRAMS)
+    assert (found.kind, found.flags) == ("sell", ("value_unexplained",))
+
+
+# ---- what is no trade ----------------------------------------------------------------------------
+def test_a_tip_of_its_own_is_told_as_that():
+    scene = scene_of()
+    scene.names.append("tip")
+    scene.pay("ada", "tip", 10_000)
+    raw = scene.receipt("ada")
+    raw = json.loads(json.dumps(raw).replace(address("tip"), TIP))
+    found = read_entry(parse_receipt(raw), address("ada"), PROGRAMS)
+    assert (found.kind, found.flags, found.tip) == ("other", ("tip_only",), 10_000)
+
+
+@pytest.mark.parametrize(
+    "moves, writable, flags",
+    [
+        (lambda s: s.pay("ada", "friend", SOL), True, ("unrecognised_program",)),
+        (lambda s: s.send("CAT", "ada", "friend", 5), True, ("unrecognised_program",)),
+        (lambda s: s.send("CAT", "friend", "ada", 5), False, ()),
+    ],
+)
+def test_an_unknown_program_with_an_own_account_writable_is_told(moves, writable, flags):
+    scene = scene_of()
+    names = ("ada",) if writable else ("oracle",)
+    with scene.call(WRAPPER, *names):
+        moves(scene)
+    found = entry(scene, "ada" if writable else "friend")
+    assert (found.kind != "other", found.flags) == (True, flags)
+
+
+def test_what_may_not_be_written_cannot_have_been_moved():
+    scene = scene_of(payer=SOL)
+    with scene.call(WRAPPER, "ada"):
+        scene.send("CAT", "friend", "ada", 5)
+    found = entry(scene, "payer", "friend", readonly=("ada",))
+    assert (found.kind, found.flags) == ("transfer_in", ())
+
+
+# ---- drawn ---------------------------------------------------------------------------------------
+STEPS = {
+    "gift": lambda s, n: s.pay("friend", "ada", n),
+    "payment": lambda s, n: s.pay("ada", "friend", n),
+    "token gift": lambda s, n: s.send("CAT", "friend", "ada", n % 300),
+    "other token": lambda s, n: s.send("DOG", "friend", "ada", n % 300),
+    "sale": lambda s, n: sell(s, n % 90 + 1, n),
+    "purchase": lambda s, n: buy(s, n % 90 + 1, n),
+    "for a friend": lambda s, n: buy(s, n % 90 + 1, n, payer="ada", to="friend"),
+    "by a friend": lambda s, n: buy(s, n % 90 + 1, n, payer="friend", to="ada"),
+    "no-op": lambda s, n: s.noop(JUPITER, "ada"),
+    "stake": lambda s, n: s.withdraw("stake", "friend", "ada", n),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=6), st.integers(1, SOL), st.booleans())
+def test_what_is_drawn_adds_up(steps, lamports, relayed):
+    """Gifts, side payments and second wallets: before less after is the fee, beside and venue are
+    the whole, what is explained is a share, and a sale never brings more than was paid in sales.
+    """
+    scene = scene_of(relayer=SOL)
+    for place, step in enumerate(steps):
+        STEPS[step](scene, lamports + place)
+    payer = "relayer" if relayed else "ada"
+    receipt = parse_receipt(scene.receipt(payer, "ada", "friend"))
+    assert sum(receipt.before) - sum(receipt.after) == FEE
+    found = read_entry(receipt, address("ada"), PROGRAMS)
+    assert found.venue_sol + found.beside_sol == found.sol
+    whole = {mint: change for mint, change, _ in found.tokens}
+    parts = {mint: change for mint, change, _ in found.venue_tokens}
+    for mint, change in beside_tokens(found).items():
+        parts[mint] = parts.get(mint, 0) + change
+    assert {mint: change for mint, change in parts.items() if change} == whole
+    assert found.explained_percent is None or 0 <= found.explained_percent <= 100
+    priced = found.kind in ("buy", "sell", "swap", "round_trip")
+    assert priced == (found.explained_percent is not None)
+    if found.kind == "sell" and "value_unexplained" not in found.flags:
+        sales = sum(lamports + place for place, step in enumerate(steps) if step == "sale")
+        assert found.venue_sol <= sales
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_whatever_is_made_up_is_read_or_refused(data):
+    """Any part of a deceiving receipt replaced by anything: a BadReceipt, or an entry."""
+    scene = scene_of().holds("friend", "SOL", SOL)
+    with scene.call(WRAPPER, "ada"):
+        sell(scene, 100, SOL)
+    scene.hand_over("friend's SOL", "ada")
+    scene.withdraw("nonce", "friend", "ada", 5)
+    raw = scene.receipt("ada", "friend")
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(list(paths_of(raw))[1:]))
+        place, last = at(raw, path)
+        place[last] = data.draw(JSON)
+    try:
+        receipt = parse_receipt(raw)
+    except BadReceipt:
+        return
+    found = read_entry(receipt, address("ada"), PROGRAMS)
+    assert found.venue_sol + found.beside_sol == found.sol
