@@ -31,9 +31,9 @@ class Base(Model):
         strict_tables = True
 
 
-# ---- people, influencers, keys -------------------------------------------------------------------
+# ---- people, bots, keys --------------------------------------------------------------------------
 class Owner(Base):
-    """Who created influencers. `recovery_hash` is of the recovery code; `posts_bytes` is what the
+    """Who created bots. `recovery_hash` is of the recovery code; `posts_bytes` is what the
     owner's posts take together (accounts.posts.measure_post).
     """
 
@@ -45,7 +45,7 @@ class Owner(Base):
 
 
 class Bot(Base):
-    """An influencer of wallet mode.
+    """An AI influencer that posts, and may have an observed wallet.
 
     The handle is lower case and derived from the name; names that look alike share `likeness`
     (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
@@ -378,7 +378,7 @@ class HourTotal(Base):
 
 
 class Post(Base):
-    """What an influencer said. The words never change; `status` and what belongs to it are moved by
+    """What a bot said. The words never change; `status` and what belongs to it are moved by
     observation alone, and `hide` takes the words away.
 
     `source`: bot | observer; `channel`: api | studio | observer; `wallet`: the one it is judged

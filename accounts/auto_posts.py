@@ -1,4 +1,4 @@
-"""Automatic posts: an influencer reports its own trades, where its owner switched that on."""
+"""Automatic posts: a bot reports its own trades, where its owner switched that on."""
 
 from collections.abc import Collection
 from typing import Any
@@ -50,7 +50,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
 
 
 def _find_poster(wallet: Wallet) -> Bot | None:
-    """The influencer that holds the wallet now, if it posts automatically."""
+    """The bot that holds the wallet now, if it posts automatically."""
     posters = Bot.select().join(Attachment)
     found: Bot | None = posters.where(
         Attachment.wallet == wallet.id,

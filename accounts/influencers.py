@@ -1,4 +1,4 @@
-"""Influencers of wallet mode: create, describe, retire.
+"""Bots (AI influencers): create, describe, retire.
 
 Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
 `now` is UTC milliseconds.
@@ -34,7 +34,7 @@ MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
 @dataclass(frozen=True)
 class NewBot:
-    """A new influencer and its publishing key.
+    """A new bot and its publishing key.
 
     `recovery_code` is None where its owner existed before.
     """
@@ -55,7 +55,7 @@ def create_bot(
     bio: str = "",
     uid: str | None = None,
 ) -> NewBot:
-    """Create an influencer, its publishing key and, without `owner`, a new owner.
+    """Create a bot, its publishing key and, without `owner`, a new owner.
 
     `voice` and `bio` as in `set_profile`; `uid`: the id it shall have if that is free.
     """
@@ -91,18 +91,18 @@ def retire_bot(bot: Bot, now: int) -> None:
 
 
 def find_bot(uid: str) -> Bot:
-    """Return the influencer of this id; Problem `not_found` otherwise."""
+    """Return the bot of this id; Problem `not_found` otherwise."""
     bot: Bot | None = Bot.get_or_none(Bot.uid == uid)
-    return bot or refuse_unknown("influencer")
+    return bot or refuse_unknown("bot")
 
 
 def list_bots_of(owner: Owner) -> list[Bot]:
-    """List an owner's influencers, the oldest first."""
+    """List an owner's bots, the oldest first."""
     return list(Bot.select().where(Bot.owner == owner).order_by(Bot.id))
 
 
 def list_bots() -> list[Bot]:
-    """List all influencers with their owners, the oldest first."""
+    """List all bots with their owners, the oldest first."""
     return list(Bot.select(Bot, Owner).join(Owner).order_by(Bot.id))
 
 

@@ -1,4 +1,4 @@
-"""Names of influencers and traders: what they may hold, which look alike, what handle they give."""
+"""Names of bots and traders: what they may hold, which look alike, what handle they give."""
 
 import re
 import secrets

@@ -1,4 +1,4 @@
-"""Publish posts: one event id of one influencer is one post for ever.
+"""Publish posts: one event id of one bot is one post for ever.
 
 Nothing in a request can make a post verified.
 """
@@ -83,7 +83,7 @@ class PostBody(BaseModel):
         examples=["The book was thin."],
         description="Why; stays the bot's word, never verified",
     )
-    botId: str | None = Field(None, description="The influencer; must be the key's own")
+    botId: str | None = Field(None, description="The bot; must be the key's own")
 
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Attach wallets to influencers, prove and detach them.
+"""Attach wallets to bots, prove and detach them.
 
 Each public function is one short transaction and raises Problem when it refuses; then nothing was
 stored. `attach` and `detach` are for callers that are inside one. `now` is UTC milliseconds.
@@ -24,7 +24,7 @@ def attach_wallet(
 ) -> None:
     """Give `bot` this wallet instead of the one it holds.
 
-    `ownership`: `claimed`, or `proven`, which displaces another influencer's mere claim.
+    `ownership`: `claimed`, or `proven`, which displaces another bot's mere claim.
     """
     address = check_wallet(address)
     with writing():
@@ -51,7 +51,7 @@ def find_attachment(bot: Bot) -> Attachment | None:
 def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> None:
     """As `attach_wallet`, inside a transaction and for an address that was checked."""
     if bot.retired_at is not None:
-        raise Problem("bot_retired", "a retired influencer cannot take a wallet")
+        raise Problem("bot_retired", "a retired bot cannot take a wallet")
     _check_address(config, address, ownership)
     held = _find_holder(address)
     if held and held.bot_id == bot.id:
@@ -60,8 +60,8 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     if held and not (ownership == "proven" and held.ownership == "claimed"):
         raise Problem(
             "wallet_taken",
-            "this wallet belongs to another influencer here",
-            errors=[{"field": "wallet", "message": "belongs to another influencer"}],
+            "this wallet belongs to another bot here",
+            errors=[{"field": "wallet", "message": "belongs to another bot"}],
         )
     refuse_full(quotas.find_wallets(config, bot.owner_id, bot.id), "wallet_limit")
     refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))

@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 30
 MAX_ANSWER_BYTES = 16_000
 # How often a list is asked for again with fewer rows.
 MAX_PAGE_TRIES = 3
-# Latest trades and posts beside an influencer.
+# Latest trades and posts beside a bot.
 MAX_LATEST = 5
 MAX_POSITIONS = 15
 # Of a stranger's text in a list: bodies of posts, and shorter texts.

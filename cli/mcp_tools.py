@@ -43,12 +43,12 @@ class ReadingTools:
         self._client = client
 
     def list_bots(self, limit: Limit = 20, cursor: str | None = None) -> str:
-        """All influencers, newest first: profile, observed results, how complete the observed
+        """All bots, newest first: profile, observed results, how complete the observed
         history is. `cursor`: nextCursor of the page before."""
         return self._client.list_page("bots", trim_bot, limit, cursor=cursor)
 
     def show_bot(self, bot_id: str) -> str:
-        """One influencer with its latest trades, posts and open positions."""
+        """One bot with its latest trades, posts and open positions."""
         return encode_answer(trim_detail(self._client.get(f"bots/{quote(bot_id, safe='')}")))
 
     def read_feed(
@@ -73,7 +73,7 @@ class ReadingTools:
         cursor: str | None = None,
         since: str | None = None,
     ) -> str:
-        """Observed trades of an influencer, a wallet or a token, newest first, with matched
+        """Observed trades of a bot, a wallet or a token, newest first, with matched
         realized results, how much of each came from its venue (explainedShare) and what passed
         beside it; `since` as in read_feed. All are finalized and come from the chain."""
         query = {"botId": bot_id, "wallet": wallet, "mint": mint, "cursor": cursor, "since": since}
@@ -118,10 +118,10 @@ class PostingTools:
         signature: str | None = None,
         reason: str | None = None,
     ) -> str:
-        """Publish one update of the key's own influencer, readable by everybody, for good.
+        """Publish one update of the key's own bot, readable by everybody, for good.
         `event_id` is your name for it: the same again gives the same post, never a second.
 
-        `signature` of a transaction of the influencer's wallet is what may verify a post. Never
+        `signature` of a transaction of the bot's wallet is what may verify a post. Never
         put keys, seed phrases or anything private into a post.
         """
         given = {

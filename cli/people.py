@@ -16,9 +16,9 @@ DAY_MS, MAX_DAYS = 86_400_000, 3650
 
 def add_commands(commands: Commands) -> None:
     """Add `bot`, `key`, `owner` and `post`."""
-    add_bot_commands(add_group(commands, "bot", "influencers and their wallets"))
+    add_bot_commands(add_group(commands, "bot", "bots and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
-    owner = add_group(commands, "owner", "those who hold influencers")
+    owner = add_group(commands, "owner", "those who hold bots")
     add_command(
         owner, "recovery", run_owner_recovery, "a new recovery code for who lost it"
     ).add_argument("owner", metavar="OWNER")
@@ -30,15 +30,13 @@ def add_commands(commands: Commands) -> None:
 
 def add_bot_commands(bot: Commands) -> None:
     """Add the commands of `bot`."""
-    create = add_command(
-        bot, "create", run_bot_create, "an influencer and its publishing key, shown once"
-    )
+    create = add_command(bot, "create", run_bot_create, "a bot and its publishing key, shown once")
     create.add_argument("--name", required=True)
     create.add_argument(
         "--wallet", metavar="ADDRESS", help="the public address to observe, nothing secret"
     )
     create.add_argument("--owner", metavar="ID", help="an existing owner; else a new one is made")
-    add_command(bot, "list", run_bot_list, "all influencers")
+    add_command(bot, "list", run_bot_list, "all bots")
     wallet = add_command(bot, "wallet", run_bot_wallet, "attach a wallet, or none")
     wallet.add_argument("bot", metavar="BOT")
     wallet.add_argument("address", metavar="ADDRESS|none")
@@ -96,7 +94,7 @@ def run_bot_create(config: Config, args: Namespace) -> None:
     print_result(
         args,
         shown,
-        f"influencer      {made.bot.uid}\nowner           {made.owner.uid}\npublishing key "
+        f"bot             {made.bot.uid}\nowner           {made.owner.uid}\npublishing key "
         f" {made.publish_key.text}\nrecovery code   {made.recovery_code or 'as before'}\nKey and"
         " code are shown this once only.",
     )

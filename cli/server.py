@@ -42,7 +42,7 @@ def add_commands(commands: Commands) -> None:
         commands, "rebuild", run_rebuild, "derive all trades and lots again from stored receipts"
     )
     one = rebuild.add_mutually_exclusive_group()
-    one.add_argument("--bot", metavar="ID", help="only this influencer's wallet")
+    one.add_argument("--bot", metavar="ID", help="only this bot's wallet")
     one.add_argument(
         "--trader", metavar="ID", help="fill a trader's stored decisions again instead"
     )

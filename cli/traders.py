@@ -37,8 +37,8 @@ REVIEW_ACTIONS = {
 
 def add_commands(commands: Commands) -> None:
     """Add `trader` and its commands."""
-    trader = add_group(commands, "trader", "influencers of paper mode")
-    create = add_command(trader, "create", run_create, "an influencer with virtual funds")
+    trader = add_group(commands, "trader", "paper traders, who trade with virtual funds")
+    create = add_command(trader, "create", run_create, "a paper trader")
     create.add_argument("--name", required=True)
     create.add_argument(
         "--family", required=True, choices=("momentum", "mean_reversion", "breakout", "flow")

@@ -1,4 +1,4 @@
-"""The influencers of the demonstration, and what they post about the recorded trades. Pure: the
+"""The bots of the demonstration, and what they post about the recorded trades. Pure: the
 same recording gives the same posts.
 
 The bots of wallet mode post what real ones post: most of it true, some of it boasted, some about
@@ -29,7 +29,7 @@ ORLA_ASLEEP_SECONDS, ORLA_AWAKE_SECONDS = 10_000, 80
 
 @dataclass(frozen=True)
 class Member:
-    """An influencer of wallet mode."""
+    """A bot, with or without a wallet."""
 
     name: str
     bio: str
@@ -84,7 +84,7 @@ BOTS = (
 
 @dataclass(frozen=True)
 class Trader:
-    """An influencer of paper mode."""
+    """A paper trader."""
 
     name: str
     bio: str

@@ -1,4 +1,4 @@
-"""Set up the demonstration: its DATA_DIR, its influencers and their past; then post as they do."""
+"""Set up the demonstration: its DATA_DIR, its bots and their past; then post as they do."""
 
 import contextlib
 import json
@@ -63,7 +63,7 @@ def clear_folder(data_dir: Path) -> None:
 def fill_database(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], market: Market
 ) -> DemoKeys:
-    """Create the database, the influencers and their past. `planned`: the posts from before the
+    """Create the database, the bots and their past. `planned`: the posts from before the
     start.
     """
     storage.migrate(storage.connect(config))

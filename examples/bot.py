@@ -3,13 +3,13 @@
 that names the transaction, and so is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of
+    export CANDOR_KEY=cnd_pub_...                # the bot's publishing key; keep it out of
     the command line
     python3 bot.py                               # until you stop it; --once: one look, for cron
 
 The first look only notes where to begin: what was traded before is not told. The place is kept in
 the file `bot.cursor` (CANDOR_CURSOR names another); after a crash the same trades are told again
-under the same event ids, which the instance recognises. Python 3.11, nothing to install.
+under the same event ids, which the instance recognizes. Python 3.11, nothing to install.
 """
 
 import http.client

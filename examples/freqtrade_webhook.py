@@ -2,7 +2,7 @@
 """Freqtrade's webhook messages become posts: filled entries and exits, what its strategy says.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the influencer's publishing key; keep it out of
+    export CANDOR_KEY=cnd_pub_...                # the bot's publishing key; keep it out of
                                                  # the command line
     python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT names another
 
@@ -23,7 +23,7 @@ In freqtrade's configuration, with `dry_run` in each part as it is in the config
         "strategy_msg": {"event": "strategy_msg", "dry_run": "true", "message": "{msg}"}
     }
 
-What freqtrade says of its fills no chain confirms: these posts are labelled "not verified". Other
+What freqtrade says of its fills no chain confirms: these posts are labeled "not verified". Other
 messages are acknowledged and dropped. One that freqtrade sends again makes no second post: the
 event id is made of the trade, the time and the content. A strategy's message has no time of its
 own, so the same words count as sent again for a minute; later they are news.

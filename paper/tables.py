@@ -14,7 +14,7 @@ from models import Base, Owner
 
 
 class Trader(Base):
-    """An influencer of paper mode. Its money is in its account periods; the engine writes the
+    """A paper trader. Its money is in its account periods; the engine writes the
     columns after `retired_at`.
     """
 

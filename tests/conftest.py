@@ -141,7 +141,7 @@ def storage_url(request):
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """A running server with one influencer, shared by the tests that come from outside; see
+    """A running server with one bot, shared by the tests that come from outside; see
     live.Live.
     """
     from live import Live

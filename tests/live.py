@@ -1,4 +1,4 @@
-"""A server as users run it, with an influencer, for what talks to it from outside: guides,
+"""A server as users run it, with a bot, for what talks to it from outside: guides,
 examples, the MCP server.
 """
 
@@ -13,7 +13,7 @@ from test_worker import ROOT, SETTINGS, Server
 
 
 class Live(Server):
-    """`key` publishes for the influencer `bot`, `read_key` belongs to the same owner; `environ` is
+    """`key` publishes for `bot`, `read_key` belongs to the same owner; `environ` is
     what a client is given.
     """
 

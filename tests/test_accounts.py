@@ -1,4 +1,4 @@
-"""Owners, influencers and wallets: who holds what, and what a wallet field refuses."""
+"""Owners, bots and wallets: who holds what, and what a wallet field refuses."""
 
 import hashlib
 import json

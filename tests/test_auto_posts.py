@@ -1,4 +1,4 @@
-"""An influencer telling its own trades: only those that arrived after its owner asked for it, once
+"""A bot telling its own trades: only those that arrived after its owner asked for it, once
 each, in words whose numbers are facts.
 """
 

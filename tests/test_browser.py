@@ -129,7 +129,7 @@ def connect_bot(page, name="Nell", wallet=""):
     page.goto("/connect")
     page.get_by_label("Name").fill(name)
     page.get_by_label("Wallet").fill(wallet)
-    press(page, "button", "Create influencer")
+    press(page, "button", "Create bot")
     return page.locator("#publish-key").inner_text(), page.locator("#recovery-code").inner_text()
 
 
@@ -194,7 +194,7 @@ def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
         page.get_by_text("Its voice").click()
         page.get_by_label("Tone").fill("dry")
         page.get_by_label("Wallet").fill(" ".join(["abandon"] * 12))
-        page.get_by_role("button", name="Create influencer").click()
+        page.get_by_role("button", name="Create bot").click()
         page.get_by_text("It was not stored").wait_for()
         assert [page.get_by_label(name).input_value() for name in ("Name", "Tone", "Wallet")] == [
             "Nell",

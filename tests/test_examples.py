@@ -53,7 +53,7 @@ def run_bot(folder, environ):
 
 
 def observe(live, name, slot, **more):
-    """A trade of the live influencer's wallet, as observation stores it beside the server."""
+    """A trade of the live bot's wallet, as observation stores it beside the server."""
     with storage.connect(ground.settings_of(live.folder / "data")).connection_context():
         Service.observe_trade(
             None,

@@ -38,7 +38,7 @@ V1 = [
 
 @pytest.fixture
 def callers(service):
-    """{kind of caller: key}; the publishing key belongs to the influencer whose ids fill the
+    """{kind of caller: key}; the publishing key belongs to the bot whose ids fill the
     paths.
     """
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
@@ -441,7 +441,7 @@ def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch)
     )
 
 
-# ---- creating influencers ------------------------------------------------------------------------
+# ---- creating bots -------------------------------------------------------------------------------
 def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, storage_url):
     monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
     service = Service(tmp_path / "data", creations_per_minute=2, ratelimit_storage_url=storage_url)

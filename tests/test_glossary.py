@@ -42,10 +42,18 @@ def test_bounds_are_named_max_and_min(prefix):
     assert not [p for p in list_sources() if re.search(rf"\b{prefix}", p.read_text())]
 
 
+BRITISH = re.compile(
+    r"\b(un)?realised\b|\b(colour|behaviour|licence|recognise|labelled\b|centre\b)", re.I
+)
+
+
 def test_every_page_of_the_documentation_uses_american_spelling():
-    british = re.compile(r"\b(realised|unrealised|colour|behaviour|neighbour|licence)\b", re.I)
     # What was decided and released earlier keeps its words; a file of somebody else's, too.
     pages = [p for p in ROOT.glob("docs/*.md") if p.name != "decisions.md"]
     pages += [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
-    found = [(p.name, m.group()) for p in pages if (m := british.search(p.read_text()))]
-    assert not found
+    assert not [(p.name, m.group()) for p in pages if (m := BRITISH.search(p.read_text()))]
+
+
+def test_code_and_templates_use_american_spelling():
+    files = list_sources() + [p for p in (ROOT / "templates").iterdir() if p.is_file()]
+    assert not [(p.name, m.group()) for p in files if (m := BRITISH.search(p.read_text()))]

@@ -55,7 +55,7 @@ def damage(path):
 
 @pytest.fixture
 def backup(service, tmp_path):
-    """A backup of an instance with one influencer and two posts; nobody uses the instance any
+    """A backup of an instance with one bot and two posts; nobody uses the instance any
     more.
     """
     bot = service.make_bot()

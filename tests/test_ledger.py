@@ -248,7 +248,7 @@ def test_nothing_won_is_no_win():
 # ---- swaps ---------------------------------------------------------------------------------------
 def test_a_swap_carries_the_cost_over():
     """15 A (10@100, 5@100) become 31 B for 7 lamports: 31 * 10 // 15 = 20 and 11; 7 * 10 // 15 = 4
-    and 3. Costs 104 and 103. Nothing is realised.
+    and 3. Costs 104 and 103. Nothing is realized.
     """
     t = Teller().buy("A", 10, 100).buy("A", 5, 100).swap("A", 15, "B", 31, 7)
     assert (

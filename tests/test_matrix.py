@@ -104,7 +104,7 @@ NOTHING_TO_DO = {
 
 @pytest.fixture
 def place(service):
-    """An influencer with all that belongs to it: {name in the table: id}, and the callers."""
+    """A bot with all that belongs to it: {name in the table: id}, and the callers."""
     creator, other = Browser(service), Browser(service)
     _, bot, publishing, _ = creator.create("Nell", wallet=address("nell"))
     other.create("Otto")

@@ -1,4 +1,4 @@
-"""Making an influencer of paper mode in the studio."""
+"""Making a paper trader in the studio."""
 
 import re
 

@@ -286,7 +286,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
     )
 
 
-# ---- influencers ---------------------------------------------------------------------------------
+# ---- bots ----------------------------------------------------------------------------------------
 def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
     assert "−0.25 SOL from 3 sales whose cost was seen" in page and "33 % 1 of 3" in page

@@ -365,7 +365,7 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
 # ---- several machines ----------------------------------------------------------------------------
 @pytest.fixture
 def machines(tmp_path):
-    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are an influencer of
+    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are a bot of
     each machine, of one owner.
     """
     shared, made = {**ground.environ(tmp_path / "data"), "SECRET_KEY": "of both"}, []

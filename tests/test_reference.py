@@ -54,7 +54,7 @@ def test_it_names_every_request_field_refusal_and_limit(tmp_path):
             "2,002 a hour",
             "10,003 a day",
             "posts 24 a minute",
-            "influencers: 5 a minute",
+            "bots: 5 a minute",
             "306 times a minute",
             "27 times",
             "20 active keys",

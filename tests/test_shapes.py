@@ -92,7 +92,7 @@ def list_answers(show):  # noqa: F811
     """(operation, JSON answer) of every route, by ids this instance has, page after page."""
     key = show.keys.read_key
     ids = {
-        "influencer": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
+        "bot": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
         "post": [show.get("/api/v1/feed", key).json["data"][0]["id"]],
         "trader": [one["id"] for one in show.get("/api/traders").json["data"]],
     }

@@ -366,7 +366,7 @@ def test_nothing_is_polled_where_nobody_subscribes(service, key):
 # ---- a real server -------------------------------------------------------------------------------
 @pytest.fixture
 def server(tmp_path):
-    """A Server with its database bound here, too; `server.bots` are two influencers of one owner.
+    """A Server with its database bound here, too; `server.bots` are two bots of one owner.
 
     What it waits for when it stops, it waits for until `stop` gives up: a stream that held it up
     would be seen.

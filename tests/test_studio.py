@@ -68,7 +68,7 @@ def browser(service):
 
 @pytest.fixture
 def nell(browser):
-    """The uid of an influencer this browser manages."""
+    """The uid of a bot this browser manages."""
     return browser.create(wallet=address("nell"))[1]
 
 
@@ -186,7 +186,7 @@ def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service
     page = Browser(service).send("/connect", name="Thief", wallet=address("nell"))
     assert (
         page.status_code == 409
-        and "another influencer" in errors_of(page)["wallet"]
+        and "another bot" in errors_of(page)["wallet"]
         and 'value="Thief"' in page.text
         and Bot.select().count() == 1
     )

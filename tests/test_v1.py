@@ -549,7 +549,7 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
             "unrankedReason",
         )
     }
-    # realised 40 - 10; volume 100 + 200 + 300 + 400 + 1000 (the swap moves no SOL that counts); s4
+    # realized 40 - 10; volume 100 + 200 + 300 + 400 + 1000 (the swap moves no SOL that counts); s4
     # counts as a trade, never as a result
     assert shown == {
         "realizedLamports": "30",

@@ -165,7 +165,7 @@ def _add_emoji(picker: Picker, persona: Persona, sentences: list[str]) -> str:
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
-    """Make a persona for an influencer whose owner chose none."""
+    """Make a persona for a bot whose owner chose none."""
     picker = Picker(seed)
     first, second = picker.below(len(ADJECTIVES)), picker.below(len(TOPICS))
     return {

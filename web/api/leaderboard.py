@@ -29,7 +29,7 @@ MIN_SELLS = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """One influencer on the board; `totals` is None without an observed wallet."""
+    """One bot on the board; `totals` is None without an observed wallet."""
 
     bot: str
     name: str

@@ -48,12 +48,12 @@ class StatusCount(NamedTuple):
 COUNTS = (
     (
         "bots",
-        "Influencers of wallet mode that are not retired",
+        "Bots that are not retired",
         "SELECT COUNT(*) FROM bot WHERE retired_at IS NULL",
     ),
     (
         "traders",
-        "Influencers of paper mode that are not retired",
+        "Paper traders that are not retired",
         "SELECT COUNT(*) FROM trader WHERE retired_at IS NULL",
     ),
     (

@@ -227,7 +227,7 @@ def positions_of(row: BotRow) -> list[Json]:
     return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
 
 
-# ---- influencers ---------------------------------------------------------------------------------
+# ---- bots ----------------------------------------------------------------------------------------
 def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
     """Make the Bot. Results, coverage and positions are JSON that the ledger wrote."""
     claim = row.since is not None

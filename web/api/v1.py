@@ -173,7 +173,7 @@ def make_bot(uid: str) -> Json:
     """Make the BotDetail; Problem for an unknown id."""
     row = queries.find_bot(uid)
     if row is None:
-        raise Problem("not_found", "there is no such influencer")
+        raise Problem("not_found", "there is no such bot")
     former = queries.list_former_wallets([row.id])
     shares = queries.find_wallets(bot=uid)
     return {
@@ -239,9 +239,7 @@ def publish() -> JsonResponse:
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
     body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_event_id())
     if body.botId not in (None, caller.bot_uid):
-        raise Problem(
-            "bot_mismatch", "botId names another influencer than the one this key belongs to"
-        )
+        raise Problem("bot_mismatch", "botId names another bot than the one this key belongs to")
     with app.list_cache.writing():
         done = posts.publish(
             caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings

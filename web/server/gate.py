@@ -206,14 +206,12 @@ def identify(app: Application, context: RequestContext, header: str) -> auth.Api
 
 
 def check_creation(owner_id: int | None = None) -> None:
-    """Count the creation of an influencer for this address (and this owner, if there is one);
+    """Count the creation of a bot for this address (and this owner, if there is one);
     Problem where there are too many, or where registration is closed.
     """
     settings = find_app().settings
     if settings.registration == "closed":
-        raise Problem(
-            "registration_closed", "new influencers are made by the operator of this instance only"
-        )
+        raise Problem("registration_closed", "only the operator of this instance creates bots")
     subjects = [f"creations:{find_network()}"]
     if owner_id:
         subjects.append(f"creations:owner:{owner_id}")
@@ -221,7 +219,7 @@ def check_creation(owner_id: int | None = None) -> None:
     limits = [Limit(subject, "creations_minute", 60, most) for subject in subjects]
     state = find_app().allowance.take(limits, g.now / 1000)
     if not state.admitted:
-        raise limited(state.tightest, "new influencers")
+        raise limited(state.tightest, "new bots")
 
 
 def check_posting(owner_id: int) -> None:

@@ -54,7 +54,7 @@ def _describe_record(bot: Json) -> str:
     if bot["wallet"] and results:
         coverage = words.COVERAGE[bot["coverage"]["state"]]
         return (
-            f"{words.signed(results['realizedSol'])} SOL realised,"
+            f"{words.signed(results['realizedSol'])} SOL realized,"
             f" {words.describe_results(results)}; history {coverage}."
         )
     if bot["resultsReason"]:

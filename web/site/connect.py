@@ -21,7 +21,6 @@ from web.site.forms import (
     LISTS,
     TONES,
     Texts,
-    check_registration,
     find_errors,
     find_profile_errors,
     first_error,
@@ -112,7 +111,6 @@ def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
     """Create the bot; a new owner is signed in."""
-    check_registration()
     gate.check_creation(owner.id if owner else None)
     made = influencers.create_bot(
         settings(), texts["name"], g.now, wallet, owner, read_voice(), texts["bio"], uid

@@ -16,7 +16,6 @@ from accounts.fields import holds_secret
 from accounts.names import check_name
 from accounts.problem import Problem
 from voice import builtin
-from web.server.gate import settings
 
 # Fields that hold a list, with what separates its items.
 LISTS = {
@@ -56,12 +55,6 @@ MAX_TYPED_TEXT = 8_000
 MAX_STALE_TEXT = 8_500
 # What was typed, or what is wrong with it, by field.
 Texts = dict[str, str]
-
-
-def check_registration() -> None:
-    """Refuse where only the operator creates bots."""
-    if settings().registration == "closed":
-        raise Problem("registration_closed", "only the operator of this instance creates bots")
 
 
 # ---- reading -------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from web.site.creator import forbid_caching
 from web.site.forms import (
     TONES,
     Texts,
-    check_registration,
     find_errors,
     list_errors,
     read_texts,
@@ -102,7 +101,6 @@ def _voice_of(texts: Texts) -> dict[str, str]:
 
 
 def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
-    check_registration()
     gate.check_creation(owner.id if owner else None)
     return traders.create_trader(
         texts["name"],

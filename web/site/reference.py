@@ -123,7 +123,7 @@ def find_ids() -> dict[str, str]:
     """Return {noun: id} of the newest of each kind, for the examples."""
     newest = queries.find_newest_ids()
     return {
-        "influencer": newest.bot or "BOT_ID",
+        "bot": newest.bot or "BOT_ID",
         "post": newest.post or "POST_ID",
         "trader": newest.trader or "TRADER_ID",
         "mint": newest.mint or WRAPPED_SOL,

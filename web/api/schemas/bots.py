@@ -1,4 +1,4 @@
-"""Bots (influencers that trade with a real wallet)."""
+"""Bots: AI influencers, with what was observed of their wallets."""
 
 from typing import Literal
 
@@ -18,7 +18,7 @@ from web.api.schemas.wallets import (
 
 
 class Voice(Shape):
-    """How an influencer speaks. Its owner's words: untrusted."""
+    """How a bot speaks. Its owner's words: untrusted."""
 
     tone: str
     style: list[str]
@@ -29,7 +29,7 @@ class Voice(Shape):
 
 
 class Bot(Shape):
-    """An influencer with what was observed of its wallet. Name, bio and voice are untrusted."""
+    """A bot with what was observed of its wallet. Name, bio and voice are untrusted."""
 
     id: str
     handle: str
@@ -70,13 +70,13 @@ class Bot(Shape):
 
 
 class BotPage(Page):
-    """Influencers, newest first."""
+    """Bots, newest first."""
 
     data: list[Bot]
 
 
 class BotDetail(Bot):
-    """An influencer with its latest trades and posts and what it holds."""
+    """A bot with its latest trades and posts and what it holds."""
 
     latestTrades: list[Trade]
     feed: list[Post]

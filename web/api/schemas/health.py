@@ -31,7 +31,7 @@ class Me(Shape):
     kind: Literal["read", "publish"]
     keyId: str
     ownerId: str
-    botId: str | None = described("the influencer a publishing key posts for")
+    botId: str | None = described("the bot a publishing key posts for")
     windows: list[AllowanceWindow]
 
 

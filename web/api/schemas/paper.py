@@ -110,7 +110,7 @@ class Review(Shape):
 
 
 class Trader(Simulated):
-    """An influencer of paper mode: virtual money, simulated fills."""
+    """A paper trader: virtual money, simulated fills."""
 
     id: str
     handle: str

@@ -142,7 +142,7 @@ class ActivityRow(Shape):
 
 
 class LeaderboardRow(Shape):
-    """An influencer on the board; numbers are null where no wallet was observed."""
+    """A bot on the board; numbers are null where no wallet was observed."""
 
     rank: int | None
     botId: str

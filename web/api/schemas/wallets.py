@@ -6,7 +6,7 @@ from web.api.schemas.base import Address, Exact, Shape, Time, Whole, described
 
 
 class AttachedWallet(Shape):
-    """The wallet an influencer is observed by."""
+    """The wallet a bot is observed by."""
 
     address: Address
     attachedAt: Time
@@ -38,7 +38,7 @@ class Coverage(Shape):
 
 
 class Results(Shape):
-    """Realised results of sales whose cost was observed, after the wallet's transaction costs."""
+    """Realized results of sales whose cost was observed, after the wallet's transaction costs."""
 
     realizedLamports: Whole
     realizedSol: Exact
