@@ -33,6 +33,8 @@ def check_contents(
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
     yield from check_receipts(execute)
+    if "0020_value" in applied:
+        yield from check_sums(execute)
     if "0014_quota" in applied:
         yield from check_use(execute, config, now)
 
@@ -136,6 +138,28 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         )
     else:
         yield fine("no receipt is stuck")
+
+
+class ImbalanceRow(NamedTuple):
+    """A wallet whose money the ledger cannot follow, and by how many lamports."""
+
+    address: str
+    imbalance: int
+
+
+IMBALANCES = "SELECT address, imbalance FROM wallet WHERE imbalance <> 0 ORDER BY id"
+
+
+def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Check that each wallet's results and transfers explain its balances, but for gaps."""
+    rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
+    for row in rows:
+        yield wrong(
+            f"the books of {row.address} do not close: {row.imbalance} lamports are left over",
+            "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
+        )
+    if not rows:
+        yield fine("the books of every wallet close to the lamport")
 
 
 def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:

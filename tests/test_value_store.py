@@ -3,6 +3,7 @@ migration from before.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from test_ledger import FEE, Teller
@@ -13,6 +14,7 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.store import LedgerStore
 from models import HourTotal, Trade, Wallet
+from operate import content_checks
 
 FUNDED = 10**12
 # a fixture
@@ -82,6 +84,24 @@ def test_running_totals_carry_what_left_without_a_sale(empty):
     assert (first.cost_left, first.cost_left_receipts, first.volume) == (0, 0, 100)
     assert (last.cost_left, last.cost_left_receipts, last.volume) == (40, 1, 100)
     assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
+
+
+def test_doctor_names_a_wallet_whose_books_do_not_close(empty):
+    publish(empty(), Teller().buy("A", 10, 100).entries)
+    ask = storage.database.execute_sql
+    assert [one.level for one in content_checks.check_sums(ask)] == ["fine"]
+    Wallet.update(imbalance=-7).execute()
+    (found,) = content_checks.check_sums(ask)
+    assert found.level == "wrong" and ADA in found.text and "-7 lamports" in found.text
+
+
+def test_books_that_do_not_close_are_told(empty):
+    """An entry whose SOL is not what its balances moved: 3 lamports more than they say."""
+    t = Teller().buy("A", 10, 100)
+    t.entries[-1] = replace(t.entries[-1], sol=-97)
+    wallet = publish(empty(), t.entries)
+    assert wallet.imbalance == -3
+    assert json.loads(wallet.reconciliation)["differenceLamports"] == "-3"
 
 
 # ---- from before ---------------------------------------------------------------------------------
