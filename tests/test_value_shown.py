@@ -1,12 +1,16 @@
-"""What readers see of where value came from and where money went: interface, board, health."""
+"""What readers see of where value came from and where money went: interface, board, health,
+pages."""
 
+import html
+import re
 import time
 
 import orjson
 import pytest
-from service import NOW, address
+from service import NOW, address, signature
+from test_pages import COVERAGE
 
-from models import Wallet
+from models import Post, Wallet
 from web.api.serialize import show_share
 
 W, M, POOL = address("w"), address("m"), address("pool")
@@ -46,6 +50,7 @@ def observe_books(wallet=W, **changes):
     columns = {
         "reconciliation": orjson.dumps({**BOOKS, **changes}).decode(),
         "average_cost": orjson.dumps(AVERAGE).decode(),
+        "coverage": orjson.dumps(COVERAGE).decode(),
     }
     Wallet.update(columns).where(Wallet.address == wallet).execute()
 
@@ -224,3 +229,163 @@ def test_health_names_books_that_do_not_close_and_keeps_its_status(service, bot)
     assert after["walletObserver"]["differences"] == [{"wallet": W, "differenceLamports": "-7"}]
     assert after["walletObserver"]["walletsWithDifference"] == 1
     assert after["status"] == before["status"]
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+def text_of(answer):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def profile(service, bot):
+    return text_of(service.get(f"/bots/{bot.bot.uid}"))
+
+
+def test_the_profile_tells_where_the_money_went(service, bot):
+    service.observe_results(
+        W,
+        3_000_000_000,
+        unmatchedSells=1,
+        carriedLots=2,
+        realizedSol="3",
+        volumeSol="1",
+        costLeftLamports="1000000000",
+        costLeftReceipts=2,
+    )
+    observe_books()
+    page = profile(service, bot)
+    assert "Cost that left unsold 1 SOL in 2 transactions: what became of it is unknown" in page
+    assert "Every lamport is accounted for: nothing is left over." in page
+    lines = (
+        "before their first transaction 10 ",
+        "Realized PnL +3 ",
+        "Sales without a known purchase price brought +1 ",
+        "Paid for what it still holds −2 ",
+        "Paid for what left without a sale −1 ",
+        "Received +5 ",
+        "Sent −3 ",
+        "Fees and tips outside of trades −0.5 ",
+        "Fees of failed transactions −0.25 ",
+        "what has no price −0.25 ",
+        "after their last transaction 12 ",
+        "Left over: must be zero 0 ",
+    )
+    table = page[page.index("line by line") :]
+    places = [table.index(line) for line in lines]
+    assert places == sorted(places) and "Moved where transactions are missing" not in page
+    # 3 matched sales and 1 unmatched one
+    assert "2 lots have a cost carried over from a swap. 25 % of its sales (1 of 4)" in page
+    assert "its sales earned +2.9 SOL (3 sales with a known cost)" in page
+    assert "1 SOL of cost left without a sale" in service.get(f"/bots/{bot.bot.uid}").text
+
+
+@pytest.mark.parametrize(
+    "difference, gaps, said, rest",
+    [
+        (-1_200_000_000, -1_200_000_000, "Gaps in the history moved −1.2 SOL", "zero 0 "),
+        (7, 0, "+0.000000007 SOL are left over, though they must not be", "zero +0.000000007 "),
+        (-3, -10, "+0.000000007 SOL are left over", "zero +0.000000007 "),
+    ],
+)
+def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest):
+    service.observe_results(W, 1, realizedSol="1", volumeSol="1")
+    observe_books(differenceLamports=str(difference), gapLamports=str(gaps))
+    page = profile(service, bot)
+    assert said in page and rest in page
+    assert ("Moved where transactions are missing" in page) == bool(gaps)
+
+
+@pytest.mark.parametrize(
+    "state, said",
+    [
+        ("backfilling", "Not worked out: its history is still being fetched"),
+        ("complete", "Not worked out: its transactions are being read again after an upgrade"),
+    ],
+)
+def test_a_profile_without_books_says_why(service, bot, state, said):
+    left = {"costLeftLamports": None, "costLeftReceipts": None, "carriedLots": None}
+    service.observe_results(W, 1, realizedSol="1", volumeSol="1", **left)
+    Wallet.update(coverage=orjson.dumps({**COVERAGE, "state": state}).decode()).execute()
+    page = profile(service, bot)
+    assert said in page and "Cost that left unsold – its transactions are being read again" in page
+
+
+def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
+    service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
+    page = service.get("/leaderboard?sort=pnl_floor")
+    assert "1 leaves +2" in text_of(page)
+    assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">result less', page.text)
+
+
+def observe_sale(service, name, **more):
+    given = {"kind": "sell", "mint": M, "raw": -1_000, "sol": 10_000_100_000, "realized": "matched"}
+    service.observe_trade(W, name, 1, **{**given, "result": 1, **more})
+
+
+def test_a_trade_opens_to_where_its_value_came_from(service, bot):
+    observe_sale(
+        service,
+        "gifted",
+        explained=98,
+        counterparties=orjson.dumps([POOL, *map(address, "abcd")]).decode(),
+        beside_sol=10_000_000_000,
+        beside_tokens=orjson.dumps([[M, "500", 3]]).decode(),
+        flags='["counterparty_signed"]',
+    )
+    page = profile(service, bot)
+    a, b = (f"{one[:4]}…{one[-4:]}" for one in map(address, "ab"))
+    assert (
+        f"98% of what it received left accounts its venue trades with: {POOL[:4]}…{POOL[-4:]}, {a},"
+        f" {b} and 2 more." in page
+    )
+    # 10.0001 SOL and -1 token in all, of which 10 SOL and +0.5 were beside: the trade is the rest
+    assert (
+        f"no part of the trade: +10 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved +0.0001 SOL."
+        in page
+    )
+    assert f"Sold −1.5 {M[:4]}…{M[-4:]} +0.0001" in page
+    assert "The other side signed this transaction itself" in page
+    assert "+0.0001 SOL" in text_of(service.get(f"/tokens/{M}"))
+
+
+def test_a_trade_whose_value_is_unexplained_counts_for_nothing(service, bot):
+    observe_sale(
+        service,
+        "fake",
+        realized="unmatched",
+        result=None,
+        explained=3,
+        flags='["value_unexplained"]',
+    )
+    page = profile(service, bot)
+    assert "Only 3% of what it gave and received passed through the venue." in page
+    assert "not counted" in page and "so it counts for nothing" in page
+
+
+@pytest.mark.parametrize(
+    "kind, flag, said",
+    [
+        ("round_trip", None, "Round trip"),
+        ("other", "fee_income", "Only a fee or a reward was received"),
+        ("other", "tip_only", "Only a tip to block producers was paid"),
+    ],
+)
+def test_kinds_and_flags_in_plain_words(service, bot, kind, flag, said):
+    service.observe_trade(
+        W, "one", 1, kind=kind, flags=orjson.dumps([flag] if flag else []).decode()
+    )
+    assert said in profile(service, bot)
+
+
+def test_a_post_about_unexplained_value_says_so(service, bot, key):
+    service.post({"eventId": "1", "body": "Sold.", "signature": signature("fake")}, key)
+    Post.update(status="mismatch", status_reason="value_unexplained").execute()
+    page = text_of(service.get("/"))
+    assert "does not match" in page and "came from the venue: it proves no trade." in page
+
+
+def test_the_status_page_names_books_that_do_not_close(service, bot):
+    assert "do not close" not in text_of(service.get("/status"))
+    Wallet.update(imbalance=-7).execute()
+    page = text_of(service.get("/status"))
+    assert "The books of 1 wallet do not close to the lamport" in page
+    assert f"{W} by −0.000000007 SOL" in page

@@ -8,6 +8,7 @@ from flask import Blueprint, Flask, Response, current_app, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from chain.amounts import sol
 from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
@@ -55,13 +56,19 @@ def _describe_record(bot: Json) -> str:
         coverage = words.COVERAGE[bot["coverage"]["state"]]
         return (
             f"{words.signed(results['realizedSol'])} SOL realized,"
-            f" {words.describe_results(results)}; history {coverage}."
+            f" {words.describe_results(results)}{_describe_cost_left(results)};"
+            f" history {coverage}."
         )
     if bot["resultsReason"]:
         reason = words.UNRANKED[bot["resultsReason"]]
     else:
         reason = "its wallet was not looked at yet" if bot["wallet"] else "no wallet is connected"
     return f"Performance not verified: {reason}."
+
+
+def _describe_cost_left(results: Json) -> str:
+    cost = results["costLeftLamports"]
+    return f"; {sol(int(cost))} SOL of cost left without a sale" if cost not in (None, "0") else ""
 
 
 def write_title(post: Json) -> str:

@@ -37,7 +37,7 @@ from web.api.statements import ActivityRow
 from web.server import sessions
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site import charts, pieces, words
+from web.site import charts, money, pieces, words
 from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("pages", __name__)
@@ -68,7 +68,7 @@ class FilterProblem(NamedTuple):
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    app.jinja_env.filters.update(words.FILTERS, sol=show_sol)
+    app.jinja_env.filters.update(words.FILTERS | money.FILTERS, sol=show_sol)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,
@@ -78,6 +78,7 @@ def init_app(app: Flask) -> None:
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
+        NO_BOOKS=money.NO_BOOKS,
         JOB_STATES=words.JOB_STATES,
     )
     pieces.init_app(app)
@@ -305,7 +306,7 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
     """Draw the trades whose time is known."""
     return charts.draw_timeline(
         [
-            charts.TimedTrade(row.block_time, row.side, row.sol_change)
+            charts.TimedTrade(row.block_time, row.side, row.sol_change - row.beside_sol)
             for row in rows
             if row.block_time is not None
         ]

@@ -359,12 +359,13 @@ def describe_voice(voice: Json) -> str:
     """Write a voice in a line: `dry, terse, curious · talks about fees and launches · “Steady.”`"""
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
     manner = ", ".join(dict.fromkeys(adjectives))
-    topics = f"talks about {_join(voice['topics'])}" if voice["topics"] else ""
+    topics = f"talks about {join(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
 
 
-def _join(words: Sequence[str]) -> str:
+def join(words: Sequence[str]) -> str:
+    """Write words as a list in a sentence: `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 

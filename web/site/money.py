@@ -1,0 +1,194 @@
+"""The words about where a wallet's money went and where a trade's value came from. Text only."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chain.amounts import exact, sol
+from chain.value import MIN_EXPLAINED_PERCENT
+from web.api.serialize import Json
+from web.site import words
+
+# Accounts that are named of those a trade's value came from.
+MAX_NAMED = 3
+NO_BOOKS = {
+    "no_wallet": "no wallet is connected",
+    "not_observed": "this wallet was not observed yet",
+    "backfilling": "its history is still being fetched; sums of a part would mislead",
+    "reading_again": words.UNRANKED["reading_again"],
+    "proven_by_another": words.UNRANKED["proven_by_another"],
+}
+# Member of the reconciliation, its sign, and what it is.
+ITEMS = (
+    ("realizedLamports", 1, "Realized PnL"),
+    ("unmatchedProceedsLamports", 1, "Sales without a known purchase price brought"),
+    ("openCostLamports", -1, "Paid for what it still holds"),
+    ("costLeftLamports", -1, "Paid for what left without a sale"),
+    ("receivedLamports", 1, "Received"),
+    ("sentLamports", -1, "Sent"),
+    ("overheadLamports", -1, "Fees and tips outside of trades"),
+    ("failedCostLamports", -1, "Fees of failed transactions"),
+    ("otherLamports", 1, "Everything else: orders, staking, NFTs, what has no price"),
+    ("gapLamports", 1, "Moved where transactions are missing"),
+)
+
+
+# What passed beside a trade that went through its venue as a whole.
+NONE: Json = {"solLamports": "0", "tokenChanges": []}
+
+
+class BookLine(NamedTuple):
+    """A line of the reconciliation: what it is, and exact SOL that it adds."""
+
+    label: str
+    sol: str
+
+
+def list_lines(books: Json) -> list[BookLine]:
+    """List the items between the opening and the closing balance. What gaps moved is a line only
+    where there is any.
+    """
+    amounts = [(label, sign * int(books[name])) for name, sign, label in ITEMS]
+    return [
+        BookLine(label, sol(amount)) for label, amount in amounts if amount or label != ITEMS[-1][2]
+    ]
+
+
+def find_rest(books: Json) -> str:
+    """Return exact SOL that the lines leave over: 0, or a defect of this program."""
+    return sol(int(books["differenceLamports"]) - int(books["gapLamports"]))
+
+
+def describe_rest(books: Json) -> str:
+    """Tell in a sentence whether the books close."""
+    rest, gaps = find_rest(books), int(books["gapLamports"])
+    if rest != "0":
+        return (
+            f"{words.signed(rest)} SOL are left over, though they must not be: a defect of this"
+            " program, which the status page names."
+        )
+    if gaps:
+        return (
+            f"Gaps in the history moved {words.signed(sol(gaps))} SOL; all the rest is accounted"
+            " for, to the lamport."
+        )
+    return "Every lamport is accounted for: nothing is left over."
+
+
+def describe_cost_left(results: Json) -> str:
+    """Tell with how many transactions the cost left."""
+    count = results["costLeftReceipts"]
+    if count is None:
+        return words.UNRANKED["reading_again"]
+    if not count:
+        return "all it bought was sold or is held"
+    noun = "transaction" if count == 1 else "transactions"
+    return f"in {count:,} {noun}: what became of it is unknown"
+
+
+def describe_unknown(results: Json) -> str:
+    """Tell how many costs are carried over or unknown; empty where none is."""
+    told, unmatched = [], results["unmatchedSells"]
+    sales = results["matchedSells"] + results["partialSells"] + unmatched
+    if results["carriedLots"]:
+        lots = results["carriedLots"]
+        told.append(
+            f"{lots:,} {'lot has' if lots == 1 else 'lots have'} a cost carried over from a swap."
+        )
+    if unmatched:
+        told.append(
+            f"{words.percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,}) have no"
+            " known purchase price."
+        )
+    return " ".join(told)
+
+
+def describe_average(average: Json) -> str:
+    """Tell what the average cost makes of the same sales."""
+    count = average["matchedSells"]
+    return (
+        f"By average cost instead of first in, first out, its sales earned"
+        f" {words.signed(sol(int(average['realizedLamports'])))} SOL"
+        f" ({count:,} {'sale' if count == 1 else 'sales'} with a known cost). For comparison with"
+        " other tools; nothing is ranked by it."
+    )
+
+
+def floor_of(row: Json) -> str:
+    """Return exact SOL of the result less the cost that left, of a row of the leaderboard."""
+    return sol(int(row["realizedLamports"]) - int(row["costLeftLamports"]))
+
+
+# ---- trades --------------------------------------------------------------------------------------
+def describe_source(trade: Json) -> str:
+    """Tell how much of a trade's value came out of which accounts; empty if nothing is priced."""
+    share, accounts = trade["explainedShare"], trade["counterparties"]
+    if share is None:
+        return ""
+    percent = int(share.replace(".", ""))
+    amount = f"{'Only ' if percent < MIN_EXPLAINED_PERCENT else ''}{percent}%"
+    if not accounts:
+        return f"{amount} of what it gave and received passed through the venue."
+    named = [words.short(one) for one in accounts[:MAX_NAMED]]
+    if len(accounts) > MAX_NAMED:
+        named.append(f"{len(accounts) - MAX_NAMED:,} more")
+    noun = "an account" if len(accounts) == 1 else "accounts"
+    return f"{amount} of what it received left {noun} its venue trades with: {words.join(named)}."
+
+
+def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
+    """Tell what moved in the same transaction and is no part of the trade; empty without any."""
+    beside = trade["beside"]
+    if beside is None:
+        return ""
+    moved = [
+        f"{words.signed(one['change'])} {name_token(one, symbols)}"
+        for one in beside["tokenChanges"]
+    ]
+    if beside["solLamports"] != "0":
+        moved.insert(0, f"{words.signed(sol(int(beside['solLamports'])))} SOL")
+    return (
+        f"In the same transaction, but no part of the trade: {', '.join(moved)}. The trade itself"
+        f" moved {words.signed(venue_sol(trade))} SOL."
+    )
+
+
+def name_token(change: Json, symbols: Mapping[str, str]) -> str:
+    symbol = symbols.get(change["mint"])
+    return words.plain(symbol) if symbol else words.short(change["mint"])
+
+
+def venue_changes(trade: Json) -> list[Json]:
+    """List the token changes of a trade without what passed beside it."""
+    beside = {
+        one["mint"]: int(one["changeRaw"]) for one in (trade["beside"] or NONE)["tokenChanges"]
+    }
+    changes = []
+    for one in trade["tokenChanges"]:
+        raw = int(one["changeRaw"]) - beside.get(one["mint"], 0)
+        if raw:
+            changes.append({**one, "change": exact(raw, one["decimals"])})
+    return changes
+
+
+def venue_sol(shown: Json) -> str:
+    """Return exact SOL that passed through the venue, of a trade or a row of activity."""
+    beside = shown["beside"] or NONE
+    return sol(int(shown["solChangeLamports"]) - int(beside["solLamports"]))
+
+
+FILTERS: dict[str, Any] = {
+    one.__name__: one
+    for one in (
+        list_lines,
+        find_rest,
+        describe_rest,
+        describe_cost_left,
+        describe_unknown,
+        describe_average,
+        floor_of,
+        describe_source,
+        describe_beside,
+        venue_changes,
+        venue_sol,
+    )
+}
