@@ -3,6 +3,7 @@ example comes out.
 """
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,76 @@ def test_the_worked_example():
         100_000,
     )
     assert ledger.positions() == [("M", 100_000, 6, None, 100_000)]
+
+
+# Python files, and paths that begin with a folder of the repository.
+FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir()}
+GUIDES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+
+
+def list_code(page):
+    """What stands in backticks outside of indented blocks."""
+    return re.findall(r"`([^`\n]+)`", page.read_text())
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_file_of_the_repository_that_a_page_names_exists(page):
+    named = [
+        text
+        for text in list_code(page)
+        if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", text)
+        and (text.endswith(".py") or ("/" in text and text.split("/")[0] in FOLDERS))
+    ]
+    assert not [text for text in named if not find_file(text, page)]
+
+
+def find_file(text, page):
+    if (ROOT / text).exists() or text in PLANNED.get(page.name, ()):
+        return True
+    # A sentence about a room may leave the room out.
+    return "/" not in text and any(path.exists() for path in (ROOT / f / text for f in ROOMS))
+
+
+ROOMS = ("chain", "paper", "market", "storage", "web/server", "web/api", "web/site")
+# Named as something to come.
+PLANNED = {"CONTRIBUTING.md": ("notify/",)}
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_module_function_and_setting_in_code_that_a_page_names_exists(page):
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {
+        path.stem for path in ROOT.glob("*.py")
+    }
+    named = [
+        text.removesuffix("()")
+        for text in list_code(page)
+        if re.fullmatch(r"\w+(\.\w+)+(\(\))?", text)
+        and text.split(".")[0] in rooms
+        and not text.endswith((".py", ".db"))
+    ]
+    assert not [text for text in named if not is_defined(text)]
+
+
+def is_defined(dotted):
+    """Whether a module, or a name of a module, has this dotted name."""
+    parts = dotted.split(".")
+    for size in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:size])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.exists():
+                text = file.read_text()
+                return all(re.search(rf"\b{name}\b", text) for name in parts[size:])
+    return False
+
+
+def test_the_tree_of_the_architecture_is_the_tree():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    tree = re.search(r"\n\n((?:    \S.*\n)+)", text).group(1)
+    # Two spaces end the names of a line.
+    told = {name for line in tree.splitlines() for name in line[4:].split("  ")[0].split()}
+    files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
+    tops = {file.split("/")[0] + "/" for file in files if "/" in file and file[0] != "."}
+    roots = {file for file in files if re.fullmatch(r"[\w.]+\.py", file)}
+    assert {name for name in told if (ROOT / name).exists()} == told
+    assert tops - {name.split("/")[0] + "/" for name in told} == set()
+    assert roots - told == set()
