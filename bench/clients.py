@@ -7,7 +7,8 @@ import socket
 import time
 from dataclasses import dataclass, field
 
-CHUNKED = -1  # instead of a length
+# Instead of a length.
+CHUNKED = -1
 
 
 @dataclass

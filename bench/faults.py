@@ -155,7 +155,8 @@ class Trial:
                 for w in self.wallets
             )
             if seen.observer.problem:
-                seen.clock.sleep(600)  # endpoints rest
+                # Endpoints rest
+                seen.clock.sleep(600)
             same = (
                 same + 1
                 if not more and all(seen.state(w) in ("complete", "partial") for w in self.wallets)

@@ -70,8 +70,10 @@ def measure(settings, given):
             return super().answer(method, params)
 
     people = [f"bot {n}" for n in range(given.wallets)]
-    settle, length = 1_800, given.minutes * 60  # seconds before anybody trades, and after
-    story = Story(slots_apart=1)  # a slot a second
+    # Seconds before anybody trades, and after.
+    settle, length = 1_800, given.minutes * 60
+    # A slot a second.
+    story = Story(slots_apart=1)
     for person in people:
         story.fund(person, 10**10)
         for mint in ("CAT", "DOG", "FOX", "OWL"):
@@ -88,7 +90,8 @@ def measure(settings, given):
                 )
             ] = story.slot
     clock = FakeClock()
-    start = clock()  # slot FIRST_SLOT + s is made s seconds after this
+    # Slot FIRST_SLOT + s is made s seconds after this.
+    start = clock()
     node = Public(story.chain(), clock)
     seen = Lookout.begin(settings, node, wallets=[address(p) for p in people])
     found, lags, looked, asked, ticks = set(), [], [], None, 0

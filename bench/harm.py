@@ -163,5 +163,6 @@ def receive(connection):
 def drip(connection):
     try:
         connection.send(b"x")
-    except OSError:  # it was ended; the next look replaces it
+    except OSError:
+        # It was ended; the next look replaces it.
         return

@@ -70,11 +70,12 @@ def main(arguments):
 def run(folder, port, key, cases):
     settings = Path(folder) / "schemathesis.toml"
     settings.write_text(LEFT_OUT)
+    # The others have little to vary.
     each = cases // sum(
         bool(operation.parameters or operation.body)
         for operation in openapi.OPERATIONS
         if operation.path != "/api/v1/stream"
-    )  # the others have little to vary
+    )
     command = [
         Path(sys.executable).with_name("schemathesis"),
         "--config-file",

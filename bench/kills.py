@@ -104,7 +104,8 @@ class Instance:
         )
         with process:
             if dice.random() < 0.9:
-                process.stdout.readline()  # it has begun
+                # It has begun.
+                process.stdout.readline()
             time.sleep(dice.uniform(0, 0.6))
             process.kill()
         return process.returncode == 0

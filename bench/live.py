@@ -27,7 +27,8 @@ import storage
 ROOT = Path(__file__).resolve().parent.parent
 LIVE = ROOT.parent / "shared" / "node" / "live"
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
-ENDPOINTS = 40  # a 403 rests one of them for ten minutes
+# A 403 rests one of them for ten minutes.
+ENDPOINTS = 40
 sys.path.append(str(ROOT / "tests"))
 
 

@@ -66,7 +66,8 @@ def measure(settings, args, reader):
     busy = reader.take()
     with reader:
         time.sleep(3)
-    warm = seconds[14:] or seconds  # before, no strategy has seen enough to enter
+    # Before, no strategy has seen enough to enter.
+    warm = seconds[14:] or seconds
     print(
         f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f}"
         f" s, {max(warm):.2f} s at most ({statistics.median(work[14:] or work):.2f} s of"

@@ -142,10 +142,11 @@ class Story:
 
     def __init__(self, wallet, mints, number):
         self.wallet, self.mints, self.chance = wallet, mints, random.Random(number)
+        # mint -> raw amount; rent lies in every account that was ever opened.
         self.lamports, self.held = (
             0,
             {},
-        )  # mint -> raw amount; rent lies in every account that was ever opened
+        )
         self.signatures = make_signatures(self.chance)
 
     def tell(self, slot, block_time):

@@ -21,7 +21,8 @@ GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
 class Server:
     port: int
     pid: int
-    seconds: float  # from exec to the first answer
+    # From exec to the first answer.
+    seconds: float
 
     def read_memory(self):
         """Resident bytes of the process and its children: [(name, bytes), ...]."""

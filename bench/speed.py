@@ -40,8 +40,10 @@ from storage import locks
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 TOGETHER = "a bare Flask kept on one processor"
 ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
-VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"  # where the history of ../shared/node trades
-THREADS = config.Config().threads + 400  # as gunicorn.conf.py has it
+# Where the history of ../shared/node trades.
+VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+# As gunicorn.conf.py has it.
+THREADS = config.Config().threads + 400
 
 
 def main(arguments):
@@ -254,7 +256,8 @@ def measure_engines(given):
         asked.execute("DROP DATABASE IF EXISTS bench WITH (FORCE)")
         asked.execute("CREATE DATABASE bench")
     url = urlunsplit(urlsplit(server)._replace(path="/bench"))
-    locks.unlock_data_dir()  # seeding came in by the door, too
+    # Seeding came in by the door, too.
+    locks.unlock_data_dir()
     copy.move(seeded.settings, url)
     storage.database.close_all()
     with (
@@ -331,9 +334,8 @@ def attach_wallets(folder):
     settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
     database = storage.connect(settings)
     with database.connection_context():
-        models.Attachment.update(
-            detached_at=time.time_ns() // 1_000_000
-        ).execute()  # the node knows nothing of the seeded ones
+        # The node knows nothing of the seeded ones.
+        models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()
         for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
             influencers.create_bot(
                 settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address

@@ -120,7 +120,8 @@ def measure(port, key, rounds, seconds):
         read_beside_writer(port, key, seconds, alone, posted)
         crowd = multiprocessing.Process(target=listen_all, args=(port, key, delivered))
         crowd.start()
-        time.sleep(1)  # until all that may are connected
+        # Until all that may are connected.
+        time.sleep(1)
         read_beside_writer(port, key, seconds, beside, posted)
         crowd.terminate()
         crowd.join()

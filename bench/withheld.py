@@ -50,9 +50,8 @@ def try_wallet(settings, history, wallet, number, every):
     from node import Chain, FakeNode
 
     whole = Chain.recorded(history)
-    chain = Chain(
-        whole.touching(wallet)
-    )  # what else happened there changes nothing for this wallet
+    # What else happened there changes nothing for this wallet.
+    chain = Chain(whole.touching(wallet))
     moving = {row.signature for row in chain.moving(wallet)}
     sound = Lookout.begin(settings, FakeNode(chain), wallets=[wallet]).settle()
     truth, results, opening = (
@@ -79,9 +78,8 @@ def try_wallet(settings, history, wallet, number, every):
             else judge_quiet(seen, sound.state() if number == 3 else "complete")
         )
         node.give(row.signature)
-        seen.clock.sleep(
-            1 if "gap" in verdict else 86_400
-        )  # what no gap tells of is found by the nightly walk
+        # What no gap tells of is found by the nightly walk.
+        seen.clock.sleep(1 if "gap" in verdict else 86_400)
         seen.look(6)
         if seen.settle().ledger() != truth:
             verdict += " NOT HEALED"

@@ -184,7 +184,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
                 time.sleep(drip)
         except OSError:
-            self.close_connection = True  # the client had enough
+            # The client had enough.
+            self.close_connection = True
 
 
 class FakeNode:

@@ -17,7 +17,8 @@ from operate import schema
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
-EMPTY = f"candor_migrated_{storage.list_migrations()[-1]}"  # what new databases are copied from
+# What new databases are copied from.
+EMPTY = f"candor_migrated_{storage.list_migrations()[-1]}"
 sqlite_only = pytest.mark.skipif(bool(SERVER), reason="of SQLite alone: files, PRAGMA, WAL, pages")
 postgresql_only = pytest.mark.skipif(
     not SERVER, reason="of PostgreSQL alone: run it under tests/with-engines"
@@ -25,7 +26,8 @@ postgresql_only = pytest.mark.skipif(
 file_only = pytest.mark.skipif(
     bool(REDIS), reason="of the allowance's file alone; tests/test_redis.py has its like for Redis"
 )
-PASSWORD = "canary-of-the-database"  # shown nowhere
+# Shown nowhere
+PASSWORD = "canary-of-the-database"
 SECRETS = {
     **({"the database's password": PASSWORD} if SERVER else {}),
     **({"the password of Redis": urlsplit(REDIS).password} if REDIS else {}),
@@ -133,7 +135,8 @@ def shrink():
 def wait_no_longer(ms):
     """From now on, on this thread's connection, a locked database is refused after so many ms."""
     storage.database.obj.busy_ms = ms
-    with storage.database.impatient():  # afterwards it waits as long as it is told to
+    # Afterwards it waits as long as it is told to.
+    with storage.database.impatient():
         pass
 
 

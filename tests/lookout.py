@@ -12,7 +12,8 @@ from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
 from observer import Observer
 from operate import schema
 
-BEGIN = 1_793_880_000_000  # ms, when the fake clock stands at 0
+# Ms, when the fake clock stands at 0.
+BEGIN = 1_793_880_000_000
 DERIVED = [
     field for name, field in Trade._meta.fields.items() if name not in ("id", "wallet", "digest")
 ]

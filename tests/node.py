@@ -134,8 +134,10 @@ class FakeNode:
     """
 
     def __init__(self, chain, tip=None):
-        self.chain, self.tip = chain, tip  # tip None: everything is final
-        self.calls, self.asked = Counter(), Counter()  # by method; getTransaction by signature
+        # Tip None: everything is final.
+        self.chain, self.tip = chain, tip
+        # By method; getTransaction by signature.
+        self.calls, self.asked = Counter(), Counter()
         self.restore()
 
     # ---- verbs -----------------------------------------------------------------------------------

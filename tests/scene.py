@@ -29,8 +29,10 @@ def mint_address(mint):
 class Scene:
     def __init__(self, **lamports):
         self.lamports = defaultdict(int, lamports)
-        self.tokens = {}  # account word -> [mint word, owner word, raw amount]
-        self.rows = []  # (height, instruction)
+        # account word -> [mint word, owner word, raw amount].
+        self.tokens = {}
+        # (height, instruction)
+        self.rows = []
         self.height = 1
         self.names = list(lamports)
 

@@ -14,7 +14,8 @@ from app import create_app
 from chain import base58, trade_store
 from models import HourTotal, Trade, TradeMint, Wallet
 
-NOW = 1_793_880_000_000  # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on
+# 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
+NOW = 1_793_880_000_000
 GENEROUS = {
     "allowance": (("minute", 10**6), ("hour", 10**6), ("day", 10**6)),
     "posts_per_minute": 10**6,
@@ -38,7 +39,8 @@ class Service:
     def __init__(self, folder, **changes):
         self.config = ground.change(ground.settings_of(folder), **{**GENEROUS, **changes})
         self.app = create_app(self.config)
-        self.database = storage.database.obj  # others may be bound to the models later
+        # Others may be bound to the models later.
+        self.database = storage.database.obj
         storage.migrate()
         self.client = self.app.test_client()
 

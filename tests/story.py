@@ -18,12 +18,14 @@ from node import Chain, Row
 from chain.base58 import b58encode
 from chain.instructions import SYSTEM, TOKEN
 
-VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"  # a program of family swap
+# A program of family swap.
+VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
+# Slot and Unix second of the first transaction: minutes before a Lookout begins.
 BEGIN, BEGIN_TIME = (
     300_000_000,
     1_793_880_500,
-)  # slot and Unix second of the first transaction: minutes before a Lookout begins
+)
 PLENTY = 10**15
 
 
@@ -43,7 +45,8 @@ class Story:
     def __init__(self, slots_apart=2):
         self.rows, self.slot, self._apart, self._index = [], BEGIN - slots_apart, slots_apart, 0
         self.lamports = defaultdict(int, {"bank": PLENTY, "maker": PLENTY})
-        self.tokens = {}  # account word -> [mint word, owner word, amount]
+        # account word -> [mint word, owner word, amount].
+        self.tokens = {}
 
     def chain(self):
         return Chain(self.rows)

@@ -13,11 +13,13 @@ from paper.strategies import Enter, Exit, Strategy, setting
 from paper.trader import Trader
 
 MINUTE, DAY = 60_000, 86_400_000
-START = 1_800_000_000_000  # a round moment
+# A round moment.
+START = 1_800_000_000_000
+# SOL per token, SOL in the pool: a million tokens of six decimals beside them.
 PRICE, POOL = (
     "0.001",
     "1000",
-)  # SOL per token, SOL in the pool: a million tokens of six decimals beside them
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +94,8 @@ class Tape:
     mints: str = "A"
     market: Market = None
     number: int = -1
-    quiet: dict = field(
-        default_factory=dict
-    )  # what a quote has where a round does not say otherwise
+    # What a quote has where a round does not say otherwise.
+    quiet: dict = field(default_factory=dict)
 
     def __post_init__(self):
         self.market = self.market or Market(MINUTE, [token(mint) for mint in self.mints])

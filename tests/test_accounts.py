@@ -113,7 +113,8 @@ def test_an_address_may_stand_between_blanks():
 @pytest.mark.parametrize(
     "text, cleaned",
     [
-        ("a\u202eb\u2066c", "abc"),  # bidi override and isolate
+        # Bidi override and isolate.
+        ("a\u202eb\u2066c", "abc"),
         ("tag\U000e0041\U000e0042", "tag"),
         ("soft\u00adhyphen", "softhyphen"),
         ("zero\u200b\ufeffwidth", "zerowidth"),
@@ -146,7 +147,8 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
     )
     assert [row.address for row in Address.select()] == [address("w")]
     assert wallets.find_attachment(made.bot).ownership == "claimed"
-    assert len(made.recovery_code.replace("-", "")) == 26  # 128 bits in base32
+    # 128 bits in base32.
+    assert len(made.recovery_code.replace("-", "")) == 26
     assert made.recovery_code not in str(Owner.select().dicts().get())
 
 
@@ -177,7 +179,8 @@ def test_a_wallet_has_one_influencer_at_a_time(service):
     refuse("wallet_taken", lambda: service.make_bot("Eve", address("w")))
     assert Bot.select().count() == 2 and Owner.select().count() == 2
     wallets.detach_wallet(ada.bot, NOW + 1)
-    assert Wallet.get().bot_id == ada.bot.id  # its trades stay hers until another takes it
+    # Its trades stay hers until another takes it.
+    assert Wallet.get().bot_id == ada.bot.id
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
     assert Wallet.get().bot_id == bob.bot.id and wallets.find_attachment(ada.bot) is None
 
@@ -203,15 +206,15 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     )
     wallets.detach_wallet(bob.bot, NOW + 3)
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
-    assert (
-        wallets.find_attachment(bob.bot).ownership == "claimed"
-    )  # the badge ended with detachment
+    # The badge ended with detachment.
+    assert wallets.find_attachment(bob.bot).ownership == "claimed"
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
     bot = service.make_bot("Ada", address("one")).bot
     wallets.attach_wallet(service.config, bot, address("two"), NOW + 5)
-    wallets.attach_wallet(service.config, bot, address("two"), NOW + 6)  # again: nothing changes
+    # Again: nothing changes.
+    wallets.attach_wallet(service.config, bot, address("two"), NOW + 6)
     rows = [
         (row.wallet.address, row.attached_at, row.detached_at)
         for row in Attachment.select().order_by(Attachment.id)
@@ -224,9 +227,8 @@ def test_an_owner_has_so_many_wallets(tmp_path):
     owner = service.make_bot("A", address("a")).owner
     second = service.make_bot("B", address("b"), owner)
     refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    wallets.attach_wallet(
-        service.config, second.bot, address("d"), NOW
-    )  # in place of one's own is no more than before
+    # In place of one's own is no more than before.
+    wallets.attach_wallet(service.config, second.bot, address("d"), NOW)
     wallets.detach_wallet(second.bot, NOW)
     service.make_bot("C", address("c"), owner)
     service.close()

@@ -53,15 +53,16 @@ def test_no_rule_speaks_below_eight_eligible_closes():
 
 
 def test_each_rule_counts_only_what_it_is_about():
-    assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]  # 5 of 8 lost is 62 %
+    # 5 of 8 lost is 62 %.
+    assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]
     assert rules_of(closes(1, 1, 1, 1, -1, -1, -1, -1)) == []
     assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="trailing_stop")) == ["stop_cluster"]
-    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == [
-        "drawdown"
-    ]  # half a position under the best
+    # Half a position under the best.
+    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == ["drawdown"]
     assert rules_of(closes(SOL, *[1] * 6, -SOL // 2 + 7)) == []
     others = [close(number, 1, mint="B") for number in range(20)]
-    assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]  # 1 of 8 in A won
+    # 1 of 8 in A won.
+    assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]
 
 
 def test_a_trailing_stop_that_won_is_no_stop():
@@ -195,10 +196,11 @@ def test_a_lesson_counts_what_it_says():
         )
         if one.key == "reason time_stop"
     )
+    # 0.1 - 0.2 + 0.06 of 8 SOL.
     assert (
         lesson.text
         == "Of 8 closes by time stop in 7 days 7 won; together -0.04 SOL, -0.5 % of what was spent."
-    )  # 0.1 - 0.2 + 0.06 of 8 SOL
+    )
     assert (
         lesson.close_ids == tuple(f"close {number}" for number in range(8))
         and lesson.n == 8

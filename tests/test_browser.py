@@ -185,9 +185,8 @@ def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
 
 
 def test_what_is_typed_survives_a_refusal_but_the_wallet(site, chromium):
-    with chromium.new_context(
-        base_url=site.url
-    ) as context:  # the refusal itself is a 422, which Chromium's console calls an error
+    # The refusal itself is a 422, which Chromium's console calls an error.
+    with chromium.new_context(base_url=site.url) as context:
         page = context.new_page()
         page.goto("/connect")
         page.get_by_label("Name").fill("Nell")

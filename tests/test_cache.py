@@ -244,7 +244,8 @@ def test_every_post_says_what_reading_it_alone_says(service, key):
 def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
     versions = [storage.database.data_version()]
     assert storage.database.data_version() == versions[0]
-    Wallet.update(looked_at=1).execute()  # our own
+    # Our own
+    Wallet.update(looked_at=1).execute()
     versions.append(storage.database.data_version())
     stranger = storage.make_database(service.config)
     stranger.execute_sql("UPDATE wallet SET looked_at = 2")
@@ -306,9 +307,8 @@ def test_a_waiting_request_takes_the_reading_that_began_after_it_came():
     ]
     [thread.start() for thread in crew[1:]]
     deadline = time.monotonic() + 5
-    while (
-        repr(store._turns) != "count(5)" and time.monotonic() < deadline
-    ):  # until each has come: a turn for every one of them and for the reading
+    # Until each has come: a turn for every one of them and for the reading.
+    while repr(store._turns) != "count(5)" and time.monotonic() < deadline:
         time.sleep(0.001)
     go_on.set()
     [thread.join() for thread in crew]
@@ -337,9 +337,8 @@ def test_reading_waits_for_the_writing_that_goes_on_and_not_forever(monkeypatch)
     assert begun.wait(5)
     assert store.find("waited for in vain", 1, lambda: list(done)) == []
     monkeypatch.setattr(cache, "WAIT_SECONDS", 5)
-    assert (
-        cache.ListCache(9).find("another's", 1, lambda: list(done)) == []
-    )  # at once: nobody writes what that one caches
+    # At once: nobody writes what that one caches.
+    assert cache.ListCache(9).find("another's", 1, lambda: list(done)) == []
     threading.Timer(0.02, go_on.set).start()
     assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
     with pytest.raises(ZeroDivisionError), store.writing():

@@ -198,7 +198,8 @@ class Searched(Live):
             raw = answer.read() if answer.headers.get_content_type() != "text/event-stream" else b""
         if headers and headers.get("Cookie") == self.cookie and answer.headers.get("Set-Cookie"):
             self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
-            del answer.headers["Set-Cookie"]  # where it belongs
+            # Where it belongs.
+            del answer.headers["Set-Cookie"]
         if keep:
             self.answers[f"{method} {path.split('?')[0][:40]} {answer.status}"] += (
                 str(answer.headers).encode() + raw
@@ -407,7 +408,8 @@ def look_at_everything(server, uid, backup):
     end = time.monotonic() + 20
     while not all(failing(server)) and time.monotonic() < end:
         time.sleep(0.2)
-    assert all(failing(server))  # each job met the careless provider
+    # Each job met the careless provider.
+    assert all(failing(server))
     for path in (
         "/",
         "/leaderboard",

@@ -20,7 +20,8 @@ def test_days_become_a_step_line_and_bars():
     ]
     curve = charts.draw_curve(intervals)
     assert (curve.top, curve.bottom) == (50, -30)
-    assert curve.zero == 2 + 156 * 50 / 80  # five eighths down, two units inside the box
+    # Five eighths down, two units inside the box.
+    assert curve.zero == 2 + 156 * 50 / 80
     assert (
         curve.line
         == "0.00,99.50 0.00,99.50 0.00,2.00 200.00,2.00 200.00,2.00 400.00,2.00 400.00,158.00"

@@ -27,7 +27,8 @@ def cli(tmp_path, monkeypatch, capsys):
 
     def run(*argv):
         if database.obj is not None:
-            database.close_all()  # what the test itself asked is over
+            # What the test itself asked is over.
+            database.close_all()
         try:
             code = app.main(list(argv))
         except SystemExit as left:

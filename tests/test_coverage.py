@@ -152,7 +152,8 @@ def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
         (Seen(10, "A", 5, 7), 6, 7, 10, False),
         (Seen(10, "A", 5, 7), 5, 8, 10, False),
         (Seen(10, "A", 5, 7), 0, 0, 9, None),
-        (Seen(10, "A", 5, 7), 5, 7, 9, None),  # the node is behind: it proves nothing either way
+        # The node is behind: it proves nothing either way.
+        (Seen(10, "A", 5, 7), 5, 7, 9, None),
         (None, 0, 0, 10, True),
         (None, 0, 1, 10, False),
         (None, 1, 0, 10, False),
@@ -173,7 +174,8 @@ GAP = Gap(5, 9, "balance_break")
         (Ledger(), {}, "none", []),
         (Ledger(), {"looked": True}, "backfilling", []),
         (Ledger(), {**DONE, "pending": 1}, "backfilling", []),
-        (Ledger(), {**DONE, "confirmed": False}, "backfilling", []),  # one walk proves nothing
+        # One walk proves nothing.
+        (Ledger(), {**DONE, "confirmed": False}, "backfilling", []),
         (Ledger(), {**DONE, "closed": False}, "backfilling", []),
         (Ledger(), DONE, "complete", []),
         (Ledger(gaps=[GAP]), DONE, "partial", [GAP]),
@@ -183,7 +185,8 @@ GAP = Gap(5, 9, "balance_break")
             {**DONE, "pending": 1},
             "backfilling",
             [],
-        ),  # gaps before everything was fetched are none yet
+            # Gaps before everything was fetched are none yet.
+        ),
         (Ledger(opened=True), DONE, "partial", []),
         (Ledger(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
         (

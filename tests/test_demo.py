@@ -36,8 +36,10 @@ from storage import locks
 from web.site import demonstration
 
 ROOT = Path(__file__).resolve().parent.parent
-START = 1_793_880_000  # Unix seconds; service.NOW
-END = 9_100  # all that was recorded is over
+# Unix seconds; service.NOW.
+START = 1_793_880_000
+# All that was recorded is over.
+END = 9_100
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +91,8 @@ def staged(tmp_path_factory, chain, recording):
         keys = stage.fill_database(given, recording, lines, market)
     with storage.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0)))
-        for seconds in (0, 400):  # who slept for an hour is looked at again only after a while
+        # Who slept for an hour is looked at again only after a while.
+        for seconds in (0, 400):
             observe_once(observer, (START + seconds) * 1000)
     storage.database.close_all()
     return folder, keys
@@ -115,12 +118,13 @@ def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chai
         {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
     )
     coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
+    # The fourth has an older past.
     assert [coverages[wallet]["state"] for wallet in recording["wallets"]] == [
         "complete",
         "complete",
         "complete",
         "partial",
-    ]  # the fourth has an older past
+    ]
     assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
     for wallet in models.Wallet.select():
         held = {
@@ -147,9 +151,8 @@ def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
             facts, mint = cast._read_facts(row, symbols)
             moved = cast._read_change(row).tokens
             whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
-            if Decimal(facts["sol"]) > Decimal(
-                "0.2"
-            ):  # below, fees, tips and rent of a few thousandths of a SOL weigh
+            # Below, fees, tips and rent of a few thousandths of a SOL weigh.
+            if Decimal(facts["sol"]) > Decimal("0.2"):
                 assert float(Decimal(facts["sol"]) / whole) == pytest.approx(
                     price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
                 )
@@ -210,7 +213,8 @@ def test_the_market_speaks_as_its_providers_do(recording):
         assert not rows.unreadable and pools
         listed, rows = parse_list(market.show_list("profiles", at))
         assert not rows.unreadable and listed
-    assert any(token.created_at > 0 for token in TOKENS)  # something is discovered while you look
+    # Something is discovered while you look.
+    assert any(token.created_at > 0 for token in TOKENS)
 
 
 def test_every_post_is_one_the_interface_takes(chain, recording):
@@ -372,9 +376,10 @@ def test_a_demonstration_needs_a_folder_of_its_own(service):
     locks.unlock_data_dir()
     with pytest.raises(instance.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
+    # As after an interrupted restore.
     aside = service.config.database_path.rename(
         service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
-    )  # as after an interrupted restore
+    )
     with pytest.raises(instance.Refused, match="holds real data"):
         stage.clear_folder(service.config.data_dir)
     assert backups.check_database(aside).posts == 0
@@ -419,13 +424,14 @@ def test_one_command_serves_the_demonstration(tmp_path):
     observed.
     """
     port, folder = free_port(), tmp_path / "data"
+    # Neither is asked.
     environ = {
         **os.environ,
         "DATA_DIR": str(folder),
         "PORT": str(port),
         "SOLANA_RPC_URLS": "http://192.0.2.1",
         "LLM_BASE_URL": "http://192.0.2.1",
-    }  # neither is asked
+    }
     demo = subprocess.Popen(
         [sys.executable, "app.py", "demo"],
         cwd=ROOT,
@@ -463,7 +469,8 @@ def test_one_command_serves_the_demonstration(tmp_path):
             if bot["results"]
         )
         assert json.loads(get("/api/health"))["demonstration"] is True
-        assert run("demo", environ).returncode == 1  # there is one already
+        # There is one already.
+        assert run("demo", environ).returncode == 1
     finally:
         demo.send_signal(signal.SIGTERM)
         assert demo.wait(20) == 0

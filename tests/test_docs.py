@@ -28,7 +28,8 @@ def test_every_route_is_named(service):
         if rule.endpoint != "static"
     }
     assert routes - named == set()
-    assert named - routes == {"/metrics"}  # only where METRICS is on
+    # Only where METRICS is on.
+    assert named - routes == {"/metrics"}
 
 
 def test_every_code_is_named_with_its_status():

@@ -53,9 +53,8 @@ def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
     tape = Tape([slow], market=market).play()
     order = next(iter(slow.account.orders.values()))
     assert order.due_at == START + 60_000 and order.expires_at == START + 60_000 + 3 * MINUTE
-    slow.account.orders[1] = replace(
-        order, due_at=START + 60_001
-    )  # a millisecond too late for the next round
+    # A millisecond too late for the next round.
+    slow.account.orders[1] = replace(order, due_at=START + 60_001)
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
 
 
@@ -67,7 +66,8 @@ def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_th
         {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
     ]
     last = told(0, mints=("A",))
-    Tape([last], mints="AB").play().play(2, A=None).play()  # the third interval still counts
+    # The third interval still counts.
+    Tape([last], mints="AB").play().play(2, A=None).play()
     assert len(fills(last)) == 1
 
 
@@ -100,9 +100,8 @@ def test_a_round_trip_costs_what_it_says():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
     position = one.journal.positions[1]
-    assert (
-        position.spent == SOL + 55_000
-    )  # what the buy took, its network fee; neither rent nor the sale's
+    # What the buy took, its network fee; neither rent nor the sale's.
+    assert position.spent == SOL + 55_000
     assert said(one, "fill", "closed")[0]["returnPct"] == percent(position.cash, SOL + 55_000)
     assert (
         position.closed_at == START + 4 * MINUTE
@@ -124,22 +123,23 @@ def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
     tape.play(2)
     position = one.account.positions["A"]
     assert [fill.failed for fill in fills(one)] == [True, True, False]
-    assert position.spent == SOL + 3 * 55_000  # the order, and each attempt of it
-    assert (
-        one.account.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)
-    )  # 0.3 % of 1 SOL and three attempts
+    # The order, and each attempt of it.
+    assert position.spent == SOL + 3 * 55_000
+    # 0.3 % of 1 SOL and three attempts.
+    assert one.account.lost_fees == 0 and position.fees == 3 * 55_000 + 3_000_000 and adds_up(one)
 
 
 def test_an_order_that_always_fails_ends(monkeypatch):
     monkeypatch.setattr("paper.fills.is_failing", lambda order, model: True)
     one = told(0)
     Tape([one]).play(8)
+    # Three snapshots until it expired.
     assert (
         len(fills(one)) == 3
         and one.account.lost_fees == 3 * 55_000
         and not one.account.orders
         and adds_up(one)
-    )  # three snapshots until it expired
+    )
 
 
 def test_the_same_liquidity_is_never_used_twice():
@@ -149,21 +149,20 @@ def test_the_same_liquidity_is_never_used_twice():
     traders = [told(0, ident=number) for number in (1, 2, 3)]
     Tape(traders, quiet={"pool": "50", "liquidity": "15000"}).play(2)
     first = [sum(fill.mid + fill.slippage for fill in fills(one)) for one in traders]
-    assert (
-        sum(first) == SOL and first[0] == 997_000_000 and first[1] == 3_000_000 and first[2] == 0
-    )  # 1 SOL less the fee of 0.3 %
+    # 1 SOL less the fee of 0.3 %.
+    assert sum(first) == SOL and first[0] == 997_000_000 and first[1] == 3_000_000 and first[2] == 0
 
 
 def test_a_remainder_waits_and_then_expires():
     one = told(0)
     tape = Tape([one], quiet={"pool": "20", "liquidity": "6000"}).play(2)
+    # 2 % of 20 SOL.
     assert (
         one.account.positions["A"].mid_bought + one.account.positions["A"].slippage == 400_000_000
-    )  # 2 % of 20 SOL
+    )
     tape.play(4)
-    assert (
-        len(fills(one)) == 3 and sum(fill.gross for fill in fills(one)) == SOL
-    )  # 0.4, 0.4, 0.197 and their fees
+    # 0.4, 0.4, 0.197 and their fees.
+    assert len(fills(one)) == 3 and sum(fill.gross for fill in fills(one)) == SOL
     small = told(0)
     Tape([small], quiet={"pool": "5", "liquidity": "6000"}).play(6)
     assert [fill.mid + fill.slippage for fill in fills(small)] == [
@@ -184,8 +183,10 @@ def test_a_rug_is_booked_at_once():
         and position.reason == "liquidity_gone"
         and position.closed_at == START + 3 * MINUTE
     )
-    assert position.cash == -SOL - 2 * 55_000 and adds_up(one)  # everything, and the fee of closing
-    assert not one.journal.review_reasons  # it is a loss, not a question
+    # Everything, and the fee of closing.
+    assert position.cash == -SOL - 2 * 55_000 and adds_up(one)
+    # It is a loss, not a question.
+    assert not one.journal.review_reasons
 
 
 def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
@@ -282,9 +283,8 @@ def test_time_without_snapshots_of_any_token_is_not_missing():
     """The scout was silent for two days; the first round after it has one token of the two."""
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
-    assert (
-        one.account.positions and not one.journal.review_reasons
-    )  # three intervals to be quoted again
+    # Three intervals to be quoted again.
+    assert one.account.positions and not one.journal.review_reasons
     tape.play(1, A=None)
     assert not one.account.positions and one.journal.positions[1].reason == "price_gone"
 
@@ -322,10 +322,11 @@ def test_an_absurd_jump_is_refused_and_reviewed():
         and [alarm.code for alarm in one.journal.review_reasons] == ["price_jump"]
         and one.reviewed
     )
+    # Not marked at it.
     assert (
         one.account.positions["A"].price == one.account.positions["A"].high
         and one.account.equity < STARTING_CASH
-    )  # not marked at it
+    )
     assert (
         one.journal.orders[2].state == "refused"
         and said(one, "refusal")[-1]["reason"] == "price_jump"
@@ -345,9 +346,8 @@ def test_a_trader_that_ordered_is_reviewed_and_one_that_watched_is_not():
 def test_a_jump_does_not_poison_what_follows():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
-    assert [alarm.key for alarm in one.journal.review_reasons] == [
-        "price_jump:position 1:21 up"
-    ]  # one question, there and back
+    # One question, there and back.
+    assert [alarm.key for alarm in one.journal.review_reasons] == ["price_jump:position 1:21 up"]
     window = tape.play().market.windows["A"]
     assert len({snapshot.price for snapshot in window}) == 1 and [
         (snapshot.at - START) // MINUTE for snapshot in window
@@ -375,9 +375,8 @@ def test_a_position_counts_the_snapshots_that_marked_it():
 
 def test_the_same_reason_opens_nothing_twice():
     one = told(0)
-    one.review_keys = {
-        "price_jump:position 1:21 up"
-    }  # marked on the snapshot of round 2, decided before
+    # Marked on the snapshot of round 2, decided before.
+    one.review_keys = {"price_jump:position 1:21 up"}
     Tape([one]).play(3).play(A=ABSURD)
     assert not one.journal.review_reasons and not one.reviewed
 
@@ -431,7 +430,8 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
         one.account.cash < STARTING_CASH * 95 // 100
         and said(one, "refusal")[-1]["reason"] == "daily_loss"
     )
-    tape.skip(1440 - 6).play(2)  # the next UTC day
+    # The next UTC day.
+    tape.skip(1440 - 6).play(2)
     assert len(fills(one)) == 6
 
 
@@ -444,7 +444,8 @@ def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_revi
     one = told(phase="guarded")
     one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
     adaptive.run_heartbeat(one, START + DAY - START % DAY - 1)
-    assert one.phase.name == "guarded"  # the same day
+    # The same day.
+    assert one.phase.name == "guarded"
     one.reviewed = True
     adaptive.run_heartbeat(one, START + DAY)
     assert one.phase.days == 14 and one.phase.name == "guarded"
@@ -471,9 +472,8 @@ def test_closes_that_do_not_count_bring_no_progress():
 def test_a_drawdown_leads_back_to_guarded_start():
     one = told(0, size_bps=2500, mints=("A", "B"))
     Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
-    assert (
-        one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE
-    )  # 2.5 of 10 SOL are gone
+    # 2.5 of 10 SOL are gone.
+    assert one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE
     assert one.peak < STARTING_CASH and "lock" in said(one, "phase", "guarded")[0]["why"]
 
 
@@ -488,13 +488,13 @@ def test_cash_is_kept_for_what_orders_may_still_cost():
     tape = Tape([one], mints=mints).play()
     wanted = [order.amount for order in one.account.orders.values()]
     worst = sum(wanted) + len(wanted) * (RENT + 8 * 55_000)
-    assert (
-        len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
-    )  # 3 of 2.5 SOL, the fourth takes what is left
+    # 3 of 2.5 SOL, the fourth takes what is left.
+    assert len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
     assert one.account.free_cash == 20_000_000
     tape.play(2)
     assert one.account.cash == STARTING_CASH - sum(wanted) - 4 * (RENT + 55_000) and adds_up(one)
-    assert one.account.free_cash == one.account.cash  # nothing is on its way any more
+    # Nothing is on its way any more.
+    assert one.account.free_cash == one.account.cash
 
 
 def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
@@ -555,7 +555,8 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
 # ---- limits, refusals, pauses --------------------------------------------------------------------
 def test_a_closed_token_is_not_entered_again_during_the_cool_down():
     one = told(0, 4, 5, 6, leave=(2,), cooldown_seconds=180)
-    Tape([one]).play(8)  # closed in round 3
+    # Closed in round 3.
+    Tape([one]).play(8)
     assert [fill.decided_at for fill in fills(one) if fill.side == "buy"] == [
         START,
         START + 6 * MINUTE,
@@ -566,9 +567,8 @@ def test_a_closed_token_is_not_entered_again_during_the_cool_down():
 def test_a_refusal_is_said_once_an_hour():
     one = told(*range(200), mints=("A",))
     Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
-    assert [facts["reason"] for facts in said(one, "refusal")] == [
-        "decimals_unknown"
-    ] * 3  # rounds 0, 60 and 120
+    # Rounds 0, 60 and 120.
+    assert [facts["reason"] for facts in said(one, "refusal")] == ["decimals_unknown"] * 3
 
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop"):
@@ -582,7 +582,8 @@ def losses(count, mint="A", at=START - MINUTE, reason="stop"):
 def test_only_adaptive_on_stops_entries(adaptive, entered):
     one = told(0, 4, leave=(2,), adaptive=adaptive)
     one.closes = losses(7)
-    tape = Tape([one]).play(6)  # the eighth loss closes in round 3
+    # The eighth loss closes in round 3.
+    tape = Tape([one]).play(6)
     assert len([fill for fill in fills(one) if fill.side == "buy"]) == 1 + entered
     begun = {"on": "begun", "observe": "observed"}.get(adaptive)
     assert {facts["what"] for facts in said(one, "pause")} == ({begun} if begun else set())
@@ -621,7 +622,8 @@ def test_a_pause_notes_how_its_positions_ended():
         3,
         "-0.03",
     ) and not one.pauses
-    assert facts["windowMs"] == DAY  # as long as it ran
+    # As long as it ran.
+    assert facts["windowMs"] == DAY
 
 
 def test_what_changed_under_an_open_position_is_reviewed():
@@ -733,7 +735,8 @@ def test_every_lamport_is_accounted_for(rounds, failing):
                 shared[fill.snapshot] = shared.get(fill.snapshot, 0) + (
                     fill.mid + fill.slippage if fill.side == "buy" else fill.mid - fill.slippage
                 )
-    assert all(moved <= 20 * SOL for moved in shared.values())  # 2 % of the deepest pool
+    # 2 % of the deepest pool.
+    assert all(moved <= 20 * SOL for moved in shared.values())
 
 
 WILD_PRICE = st.one_of(
@@ -780,7 +783,8 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
         market=Market(MINUTE, [replace(token("A"), decimals=decimals), token("B")]),
     ).play(14)
     for told in rounds:
-        for _ in range(1 + 2 * steady):  # a price that stays is one that is traded on
+        # A price that stays is one that is traded on.
+        for _ in range(1 + 2 * steady):
             tape.play(A=told)
         assert all(adds_up(one) and one.account.equity >= 0 for one in traders)
 

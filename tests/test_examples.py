@@ -103,7 +103,8 @@ def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
     place = (tmp_path / "bot.cursor").read_text()
     observe(live, "crash", 5)
     told = run_bot(tmp_path, live.environ).stdout
-    (tmp_path / "bot.cursor").write_text(place)  # as if it had died before it noted how far it came
+    # As if it had died before it noted how far it came.
+    (tmp_path / "bot.cursor").write_text(place)
     assert told and run_bot(tmp_path, live.environ).stdout == told
 
 
@@ -375,7 +376,8 @@ def test_the_same_words_on_another_day_are_news(monkeypatch):
     heard = webhook.Heard()
     times = [0, 5_000, 59_000, 70_000, day]
     ids = [webhook.write_post(said, heard.date(said, at))["eventId"] for at in times]
-    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3  # retries are one, later ones are not
+    # Retries are one, later ones are not.
+    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3
     assert all(len(one) <= 128 for one in ids)
 
 

@@ -15,7 +15,8 @@ from paper import fills
 from paper.fills import NETWORK_FEE, RENT, Order, PoolUsage, fill, is_failing, is_gone, write_off
 
 SOL = 10**9
-POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)  # tape.quote: 1,000 SOL beside 1,000,000 tokens
+# tape.quote: 1,000 SOL beside 1,000,000 tokens.
+POOL_SOL, PRICE = Fraction(1000), Fraction(1, 1000)
 
 
 def order(side="buy", amount=SOL, number=1, handle="calm", **more):
@@ -49,16 +50,18 @@ def swap_out(tokens, pool=POOL_SOL, held=POOL_SOL / PRICE):
 
 def test_a_buy_pays_up():
     done = fill(order(), quote(0), PoolUsage(), first=True)
-    assert 0 <= swap_in(1) * 10**6 - done.raw < 2  # 996.006... tokens, rounded down
-    assert done.raw < 997 * 10**6  # less than the price alone would give
+    # 996.006... tokens, rounded down.
+    assert 0 <= swap_in(1) * 10**6 - done.raw < 2
+    # Less than the price alone would give.
+    assert done.raw < 997 * 10**6
+    # 0.3 % of 1 SOL.
     assert (done.pool_fee, done.network_fee, done.rent) == (
         3_000_000,
         55_000,
         RENT,
-    )  # 0.3 % of 1 SOL
-    assert (
-        done.mid == done.raw and done.mid + done.slippage + done.pool_fee == SOL
-    )  # a raw unit is worth a lamport here
+    )
+    # A raw unit is worth a lamport here.
+    assert done.mid == done.raw and done.mid + done.slippage + done.pool_fee == SOL
     assert done.cash == -(SOL + NETWORK_FEE + RENT)
 
 
@@ -91,7 +94,8 @@ def test_what_is_worth_less_than_a_lamport_is_no_purchase():
 
 def test_at_most_two_percent_of_the_pool():
     done = fill(order(amount=100 * SOL), quote(0), PoolUsage(), first=True)
-    assert done.mid + done.slippage == 20 * SOL  # 2 % of 1,000 SOL
+    # 2 % of 1,000 SOL.
+    assert done.mid + done.slippage == 20 * SOL
     sold = fill(order("sell", 10**6 * 10**6), quote(0), PoolUsage())
     assert 20 * SOL - 2 * 1000 < sold.mid - sold.slippage <= 20 * SOL
 
@@ -102,7 +106,8 @@ def test_the_same_liquidity_is_used_once():
     usage.add(first)
     second = fill(order(amount=15 * SOL, number=2), quote(0), usage, first=True)
     usage.add(second)
-    assert second.slippage * first.mid > first.slippage * second.mid  # the later one pays more
+    # The later one pays more.
+    assert second.slippage * first.mid > first.slippage * second.mid
     assert first.mid + first.slippage + second.mid + second.slippage == 20 * SOL
     assert (
         fill(order(number=3), quote(0), usage) is None
@@ -115,6 +120,7 @@ def test_the_later_sale_receives_less():
     first = fill(order("sell", 9_000 * 10**6), quote(0), usage)
     usage.add(first)
     second = fill(order("sell", 9_000 * 10**6, number=2), quote(0), usage)
+    # The pool as the first one left it.
     expected = (
         swap_out(
             Fraction(9000),
@@ -122,7 +128,7 @@ def test_the_later_sale_receives_less():
             POOL_SOL / PRICE + 9000,
         )
         * SOL
-    )  # the pool as the first one left it
+    )
     assert (
         second.slippage > first.slippage
         and 0 <= expected - (second.mid - second.slippage - second.pool_fee) < 3
@@ -140,21 +146,23 @@ def test_unknown_liquidity_costs_five_percent_once():
     blind = quote(0, pool=None, liquidity=None)
     bought = fill(order(), blind, usage := PoolUsage(), first=True)
     assert bought.marks == ("liquidity_unknown",)
-    assert bought.raw == 997 * 10**6 * 10**6 * 100 // (
-        105 * 10**6
-    )  # 0.997 SOL at a price of 0.00105
+    # 0.997 SOL at a price of 0.00105.
+    assert bought.raw == 997 * 10**6 * 10**6 * 100 // (105 * 10**6)
     assert fill(order("sell", 10**9), blind, PoolUsage()).slippage == SOL * 5 // 100
     usage.add(bought)
-    assert fill(order(number=2), blind, usage) is None  # nobody knows what is left
+    # Nobody knows what is left.
+    assert fill(order(number=2), blind, usage) is None
+    # At most 1 SOL moves.
     assert (
         fill(order(amount=50 * SOL), blind, PoolUsage()).cash
         == fill(order(amount=40 * SOL), blind, PoolUsage()).cash
-    )  # at most 1 SOL moves
+    )
 
 
 def test_failures_are_fixed_by_handle_number_and_attempt():
     chances = [is_failing(order(number=number)) for number in range(4000)]
-    assert 140 < sum(chances) < 260  # 5 % of 4,000 is 200, three standard deviations are 41
+    # 5 % of 4,000 is 200, three standard deviations are 41.
+    assert 140 < sum(chances) < 260
     assert chances == [is_failing(order(number=number)) for number in range(4000)]
     assert chances != [is_failing(order(number=number, handle="other")) for number in range(4000)]
     failing = order(number=chances.index(True))
@@ -179,7 +187,8 @@ def test_one_attempt_in_twenty_fails_and_which_is_published():
         is_failing(order(number=number)) for number in range(20_000)
     ] == expected and fills.FAILURE_BPS == 500
     digits = {int.from_bytes(digest_of(number)[:8], "big") % 10_000 for number in range(100_000)}
-    assert {499, 500} <= digits  # so that the bound itself is tried
+    # So that the bound itself is tried.
+    assert {499, 500} <= digits
     edge = {
         place: next(
             n for n in range(100_000) if int.from_bytes(digest_of(n)[:8], "big") % 10_000 == place
@@ -241,12 +250,12 @@ def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
         nothing.cash == -NETWORK_FEE + RENT and nothing.slippage == nothing.mid == 5_000 * 7 * 10**5
     )
     left = write_off(held, quote(0, pool="0.5", liquidity="150"), quote(0).price, PoolUsage())
-    expected = (
-        swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL
-    )  # half a SOL beside 500 tokens; all of it, whatever the cap
+    # Half a SOL beside 500 tokens; all of it, whatever the cap.
+    expected = swap_out(Fraction(5000), Fraction(1, 2), Fraction(500)) * SOL
     assert 0 <= expected - (left.mid - left.slippage - left.pool_fee) < 3
     absurd = write_off(held, quote(0, price="900000", pool="0"), quote(0).price, PoolUsage())
-    assert absurd.mid == 5 * SOL  # not worth more than at its last mark
+    # Not worth more than at its last mark.
+    assert absurd.mid == 5 * SOL
 
 
 @given(
@@ -281,9 +290,8 @@ def test_rounding_never_favors_the_trader(lamports, pool, price, decimals, used)
         PoolUsage(),
         last_raw=bought.raw,
     )
-    assert (
-        sold is None or sold.failed or sold.mid - sold.slippage <= paid
-    )  # there and back never gains
+    # There and back never gains.
+    assert sold is None or sold.failed or sold.mid - sold.slippage <= paid
 
 
 # ---- one pool for all ----------------------------------------------------------------------------

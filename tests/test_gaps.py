@@ -65,10 +65,12 @@ def test_what_changes_nothing_is_found_by_the_nightly_full_scan(look):
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 5, 5_000)
     quiet_one = story.mention("ada")
-    for _ in range(2 * HEAD_PAGE):  # so that it lies below what the head lists again
+    # So that it lies below what the head lists again.
+    for _ in range(2 * HEAD_PAGE):
         story.buy("ada", "CAT", 5, 5_000)
     node, seen = withhold(look, story.chain(), ADA, quiet_one)
-    assert seen.state() == "complete"  # nothing can show it
+    # Nothing can show it.
+    assert seen.state() == "complete"
     node.give(quiet_one)
     seen.look(10)
     assert quiet_one not in {t.signature for t in seen.trades()}

@@ -237,7 +237,8 @@ def test_every_answer_is_what_openapi_says(service, callers):
     key = callers["a publishing key"]
     post = service.post({"eventId": "e", "body": "b", "signature": signature("t")}, key).json
     document = openapi.build_document("http://127.0.0.1:8000")
-    for method, path in V1[:-1]:  # but for the stream, which does not end
+    # But for the stream, which does not end.
+    for method, path in V1[:-1]:
         asked = "/api/v1/" + path.format(bot=post["botId"], post=post["id"])
         answers = [
             service.ask(
@@ -349,7 +350,8 @@ def test_a_full_disk_is_busy_and_recovers(service, callers):
 def test_pages_are_busy_and_recover(service, monkeypatch):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
-    Session.update(seen_at=Session.seen_at - 7_200_000).execute()  # due to be noted
+    # Due to be noted.
+    Session.update(seen_at=Session.seen_at - 7_200_000).execute()
     with locked():
         during = [
             browser.send("/connect", name="During"),
@@ -461,11 +463,13 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
         "created",
         "rate_limited",
     ]
+    # The refused one used nothing of its address.
     assert [create("192.0.2.4") for _ in range(3)] == [
         "created",
         "created",
         "rate_limited",
-    ]  # the refused one used nothing of its address
+    ]
+    # Nor of its owner.
     assert [
         create("192.0.2.4", owner=8),
         create("192.0.2.5", owner=8),
@@ -474,7 +478,7 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
         "rate_limited",
         "created",
         "created",
-    ]  # nor of its owner
+    ]
     service.close()
 
 
@@ -493,7 +497,8 @@ def test_no_secret_reaches_a_log_or_an_answer(service, callers, caplog):
     """Keys and canaries through every path and field; the log holds none of them, and no answer
     repeats what it refuses.
     """
-    caplog.set_level(logging.INFO)  # as the server runs; statements with their values are debug
+    # As the server runs; statements with their values are debug.
+    caplog.set_level(logging.INFO)
     key, canary = callers["a publishing key"], "canary-7f3a"
     answers = [
         service.get(f"/api/v1/bots/{key}", key),
@@ -532,7 +537,8 @@ def test_no_file_of_the_instance_holds_a_key_or_a_code(tmp_path):
     service.post({"eventId": "e", "body": "b"}, made.publish_key.text)
     service.close()
     stored = b"".join(file.read_bytes() for file in service.config.data_dir.iterdir())
-    assert made.publish_key.key.hash.encode() in stored  # it is the database that was read
+    # It is the database that was read.
+    assert made.publish_key.key.hash.encode() in stored
     assert not [
         secret
         for secret in (

@@ -24,7 +24,8 @@ from paper import tables as paper_tables
 from paper.tables import PaperPost, Review, Trader
 from storage import arrivals
 
-MARK = "<x-pwned>"  # a page with such an element took somebody's words for its own
+# A page with such an element took somebody's words for its own.
+MARK = "<x-pwned>"
 CORPUS = {
     "script": f"{MARK}<script>pwned(1)</script>",
     "image": f"{MARK}<img src=x onerror=pwned(2)>",
@@ -401,11 +402,13 @@ def test_chromium_runs_none_of_it(tmp_path):
             assert not holds_it or "x-pwned" in page.content(), path
         page.goto("/connect")
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-        for label in ("Name", "Bio", "Tone", "Catchphrases"):  # shown again while one types
+        # Shown again while one types.
+        for label in ("Name", "Bio", "Tone", "Catchphrases"):
             page.get_by_label(label, exact=True).fill(CORPUS["image"][:60])
         page.wait_for_timeout(600)
         assert page.locator("x-pwned, img").count() == 0 and not wrong
-        page.set_content("<script>pwned(0)</script>")  # it would have been noticed
+        # It would have been noticed.
+        page.set_content("<script>pwned(0)</script>")
         page.wait_for_timeout(100)
         assert wrong
         context.close(), chromium.close()

@@ -88,9 +88,8 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
             time.sleep(0.05)
             before = dict(acknowledged)
             backups.store_backup(service.config, tmp_path / f"{n}.db")
-            after = {
-                bot: count + 1 for bot, count in acknowledged.items()
-            }  # one more may be stored and not acknowledged yet
+            # One more may be stored and not acknowledged yet.
+            after = {bot: count + 1 for bot, count in acknowledged.items()}
             backups.restore_backup(
                 settings_for(tmp_path / f"restored-{n}"), tmp_path / f"{n}.db", False, NOW
             )
@@ -235,7 +234,8 @@ def test_a_damaged_database_can_be_replaced(backup, service):
 
 
 def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    storage.connect(service.config)  # as each worker does at its start; no connection is open yet
+    # As each worker does at its start; no connection is open yet.
+    storage.connect(service.config)
     with pytest.raises(Refused, match="stop it first"):
         backups.restore_backup(service.config, backup, True, NOW)
     leave()
@@ -298,7 +298,8 @@ def rewrite_schema(path, table, given, put):
         sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
         assert given in sql
         changed = sql.replace(given, put, 1)
-        if put.startswith(given):  # a table's constraint stands behind its columns
+        # A table's constraint stands behind its columns.
+        if put.startswith(given):
             changed = (
                 sql[: sql.rindex(")")]
                 + ", "
@@ -420,7 +421,8 @@ def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
     migrations.mkdir()
     (migrations / f"{names[0]}.py").write_text((ROOT / "migrations" / f"{names[0]}.py").read_text())
     monkeypatch.setattr(storage, "MIGRATIONS", migrations)
-    assert backups.migrate(given) == (names[:1], None)  # nothing was there to copy
+    # Nothing was there to copy.
+    assert backups.migrate(given) == (names[:1], None)
     assert backups.migrate(given) == ([], None)
     (migrations / "0002_more.py").write_text(
         "def up(migrator, db):\n    db.execute_sql('CREATE TABLE more (id INTEGER)')\n"

@@ -179,16 +179,16 @@ def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
 
 
 def test_twenty_active_keys_and_no_more(service):
-    owner = service.make_bot().owner  # its publishing key is the first
+    # Its publishing key is the first.
+    owner = service.make_bot().owner
     made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
     api_keys.revoke_key(made[0].key.uid, NOW)
     api_keys.create_key(owner, "read", NOW)
     refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
-    assert (
-        api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
-    )  # what expired left its place
+    # What expired left its place.
+    assert api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
 
 
 def refuse(act, code):
@@ -229,7 +229,8 @@ def test_revoked_in_one_process_is_refused_in_another(tmp_path):
     first = Service(tmp_path / "data")
     key = first.make_bot().publish_key
     assert first.get("/api/v1/me", key.text).status_code == 200
-    api_keys.revoke_key(key.key.uid, NOW)  # as the command line or another worker would
+    # As the command line or another worker would.
+    api_keys.revoke_key(key.key.uid, NOW)
     answer = first.get("/api/v1/me", key.text)
     assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
     first.close()

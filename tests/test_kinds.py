@@ -53,9 +53,8 @@ def test_every_kind_of_every_row_of_the_truth(receipts):
         assert (row["signature"], kind.kind) == (row["signature"], row["kind"])
         named = set(row["flags"].split()) & {"ambiguous", "fee_only"}
         assert kind.kind != "other" or named <= set(kind.flags)
-        if (
-            "keeper" not in row["flags"]
-        ):  # a keeper keeps a little of two mints: there is no single one
+        # A keeper keeps a little of two mints: there is no single one.
+        if "keeper" not in row["flags"]:
             assert kind.mint == (row["mint"] or None)
 
 
@@ -135,16 +134,24 @@ DOG_IN = tokens("DOG", "maker", "ada", 50)
         ([PAID, IN], VENUE, "buy", ()),
         ([OUT, GOT], VENUE, "sell", ()),
         ([OUT, DOG_IN], VENUE, "swap", ()),
-        ([OUT, DOG_IN, sol("maker", "ada", 99_999)], VENUE, "swap", ()),  # below 0.0001 SOL is dust
+        # Below 0.0001 SOL is dust.
+        ([OUT, DOG_IN, sol("maker", "ada", 99_999)], VENUE, "swap", ()),
         ([OUT, DOG_IN, sol("maker", "ada", 100_000)], VENUE, "other", ("ambiguous",)),
-        ([PAID, IN, DOG_IN], VENUE, "other", ("ambiguous",)),  # two acquired for one outlay
-        ([IN, OUT, PAID], VENUE, "other", ("ambiguous",)),  # sold back, and nothing came for it
-        ([PAID, IN, OUT, GOT], VENUE, "round_trip", ()),  # bought and sold back whole
-        ([OUT, GOT, PAID, IN], VENUE, "round_trip", ()),  # sold and bought back whole
-        ([IN, DOG_IN], VENUE, "transfer_in", ()),  # nothing was given for it
-        ([PAID], VENUE, "native_transfer", ()),  # nothing came for it
+        # Two acquired for one outlay.
+        ([PAID, IN, DOG_IN], VENUE, "other", ("ambiguous",)),
+        # Sold back, and nothing came for it.
+        ([IN, OUT, PAID], VENUE, "other", ("ambiguous",)),
+        # Bought and sold back whole.
+        ([PAID, IN, OUT, GOT], VENUE, "round_trip", ()),
+        # Sold and bought back whole.
+        ([OUT, GOT, PAID, IN], VENUE, "round_trip", ()),
+        # Nothing was given for it.
+        ([IN, DOG_IN], VENUE, "transfer_in", ()),
+        # Nothing came for it.
+        ([PAID], VENUE, "native_transfer", ()),
         ([], VENUE, "other", ("fee_only",)),
-        ([PAID, tokens("CAT", "maker", "ada", 300), OUT], VENUE, "buy", ()),  # the net counts
+        # The net counts.
+        ([PAID, tokens("CAT", "maker", "ada", 300), OUT], VENUE, "buy", ()),
         ([PAID, IN], None, "other", ("unrecognised_program",)),
         ([PAID, IN], UNKNOWN, "other", ("unrecognised_program",)),
         ([OUT, DOG_IN], None, "other", ("unrecognised_program",)),
@@ -155,7 +162,8 @@ DOG_IN = tokens("DOG", "maker", "ada", 50)
             None,
             "transfer_out",
             (),
-        ),  # whatever rent was paid on the way
+            # Whatever rent was paid on the way.
+        ),
         ([PAID], None, "native_transfer", ()),
         ([GOT], None, "native_transfer", ()),
         ([sol("ada", "ada", 5)], None, "transfer_self", ()),
@@ -264,9 +272,8 @@ def test_the_fee_payer_may_be_another(story):
 
 def test_somebody_elses_swap_is_not_ours(story):
     story.transact("ada", [tokens("CAT", "maker", "eve", 100), sol("bank", "maker", 500_000)])
-    assert (
-        kind_of(story.rows[-1].receipt, address("ada")).kind == "account_open"
-    )  # ada paid the rent of eve's account, and the fee
+    # Ada paid the rent of eve's account, and the fee.
+    assert kind_of(story.rows[-1].receipt, address("ada")).kind == "account_open"
 
 
 @pytest.mark.parametrize(

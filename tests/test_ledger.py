@@ -757,7 +757,8 @@ class Oracle:
             group = [*group, piece]
             if Fraction(got * sum(n for n, _ in group), amount) >= 1:
                 groups, group = [*groups, group], []
-        if group:  # what is left over is too small to stand alone
+        # What is left over is too small to stand alone.
+        if group:
             groups = [*groups[:-1], groups[-1] + group] if groups else [group]
         sizes = [sum(n for n, _ in g) for g in groups]
         for g, new, part in zip(

@@ -98,7 +98,8 @@ def test_fold_equals_refold(empty, seed, indexed, data):
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
         new = [replace(e) for e in batch if e.signature not in known]
         if dice.random() < 0.3 or WalletSignature.select().count() != len(known) + len(new):
-            ledger_store.forget(wallet.id)  # a restart, or somebody else stored some
+            # A restart, or somebody else stored some.
+            ledger_store.forget(wallet.id)
         ledger_store.apply(wallet, new)
         if dice.random() < 0.7:
             ledger_store.publish(wallet, DONE, BEGIN)
@@ -528,7 +529,8 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         ledger_store.apply(wallet)
         ledger_store.publish(wallet, DONE, BEGIN)
         check_windows(begin, len(entries))
-    models.HourTotal.delete().execute()  # as a database that has just got the table
+    # As a database that has just got the table.
+    models.HourTotal.delete().execute()
     fold(wallet, [])
     check_windows(begin, len(entries))
 

@@ -14,10 +14,12 @@ from paper.tables import Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
-ITS_KEY = {**ITS_CREATOR, "another creator": 404}  # whose keys there are is nobody's business
+# Whose keys there are is nobody's business.
+ITS_KEY = {**ITS_CREATOR, "another creator": 404}
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
 DONE = {"its creator": 302}
-READ = {  # path -> what each caller's GET is answered
+# path -> what each caller's GET is answered.
+READ = {
     **dict.fromkeys(
         [
             "/",
@@ -68,7 +70,8 @@ READ = {  # path -> what each caller's GET is answered
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
     **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY),
 }
-WRITE = {  # path -> (form, what each caller's POST is answered, with the token of a page)
+# path -> (form, what each caller's POST is answered, with the token of a page).
+WRITE = {
     "/connect": ({"name": "New"}, EVERYBODY),
     "/connect/keys": ({"label": "l"}, A_CREATOR),
     "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
@@ -95,11 +98,12 @@ WRITE = {  # path -> (form, what each caller's POST is answered, with the token 
         )
     },
 }
+# No session, no text to sign.
 NOTHING_TO_DO = {
     ("/logout", "nobody"),
     ("/logout", "a key"),
     ("/bots/{bot}/proof", "its creator"),
-}  # no session, no text to sign
+}
 
 
 @pytest.fixture

@@ -208,7 +208,8 @@ def test_mcp_without_its_sdk_says_how_to_install_it(live, tmp_path):
 
 
 # ---- what an agent has to read -------------------------------------------------------------------
-LONG_TEXT = "\U0001f980" * 3_900  # a crab of four bytes, as long as may be
+# A crab of four bytes, as long as may be.
+LONG_TEXT = "\U0001f980" * 3_900
 
 
 class Direct(agents.Client):

@@ -74,7 +74,8 @@ def test_a_job_that_fails_is_seen(watched):
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
     assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
-    assert ("job_success_timestamp_seconds", "paper") not in told  # never: no number is made up
+    # Never: no number is made up.
+    assert ("job_success_timestamp_seconds", "paper") not in told
 
 
 def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):

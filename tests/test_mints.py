@@ -131,9 +131,8 @@ def test_recorded_mints_are_checked_as_their_summary_says(receipts):
 def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
     accounts = {row["file"]: account for row, account in recorded(receipts)}
     as_json = accounts["pyusd_mint.json"]
-    as_bytes = next(
-        account for name, account in accounts.items() if name.startswith("2b1kV6")
-    )  # the same mint, read at another time
+    # The same mint, read at another time.
+    as_bytes = next(account for name, account in accounts.items() if name.startswith("2b1kV6"))
     assert status_of(as_json) == status_of(as_bytes)
     assert parse_mint(as_json).metadata == parse_mint(as_bytes).metadata == ("PYUSD", "PayPal USD")
 
@@ -253,11 +252,13 @@ TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
                 base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode(),
                 "base64",
             ],
-        },  # a Token-2022 token account
+            # A Token-2022 token account.
+        },
         {
             "owner": TOKEN,
             "data": [base64.b64encode(bytes(MINT_BYTES)).decode(), "base64"],
-        },  # never initialized
+            # Never initialized
+        },
         {"owner": TOKEN, "data": ["%%%", "base64"]},
         {"owner": TOKEN, "data": []},
         {"owner": TOKEN},

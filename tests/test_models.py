@@ -53,7 +53,8 @@ def test_tables_are_strict(db):
 @ground.sqlite_only
 def test_every_commit_reaches_the_disk(db):
     assert db.execute_sql("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    # FULL
+    assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)
     assert db.execute_sql("PRAGMA foreign_keys").fetchone() == (1,)
 
 

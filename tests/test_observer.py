@@ -363,7 +363,8 @@ def test_the_command_line_gives_up_when_nobody_answers(look, chain):
 def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
-    seen.clock.time += max(0, jump)  # the monotonic clock never goes back; the wall clock does both
+    # The monotonic clock never goes back; the wall clock does both.
+    seen.clock.time += max(0, jump)
     global_begin = seen.now
     node.tip = chain.rows[25].slot
     seen.observer.run_tick(global_begin + (jump * 1000 if jump < 0 else 0))
@@ -373,7 +374,8 @@ def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
     ] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
     node.tip = None
     if jump > 0:
-        seen.clock.time -= jump  # set right again
+        # Set right again.
+        seen.clock.time -= jump
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 

@@ -42,11 +42,12 @@ from web.api import paper
 
 MINUTE = 60_000
 START = 1_800_000_000_000
+# Momentum enters in round 13, its stop sells.
 RISE = (
     ["0.001"] * 12
     + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260, 1300)]
     + ["0.0011"] * 4
-)  # momentum enters in round 13, its stop sells
+)
 CHECKS = orjson.dumps(
     [{"key": "supply", "label": "", "status": "pass", "detail": "", "checkedAt": START}]
 ).decode()
@@ -242,9 +243,8 @@ def test_a_trader_does_not_play_what_was_before_it(stage):
 def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
     stage.trader()
     stage.list_token("MintB").play(RISE[:14])
-    assert (
-        Token.get(Token.mint == "MintA").held and not Token.get(Token.mint == "MintB").held
-    )  # on order
+    # On order
+    assert Token.get(Token.mint == "MintA").held and not Token.get(Token.mint == "MintB").held
     stage.play(RISE[14:])
     named = {fill.snapshot for fill in PaperFill.select()} | {
         order.decided_on for order in PaperOrder.select()
@@ -270,9 +270,8 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     )
     monkeypatch.setattr(load, "load_traders", read)
     stage.tick()
-    assert (
-        PaperFill.select().count() == 1 and Review.select().count() == 1
-    )  # the same snapshot, played anew
+    # The same snapshot, played anew.
+    assert PaperFill.select().count() == 1 and Review.select().count() == 1
 
 
 def test_a_restart_drops_what_was_on_its_way(stage):
@@ -327,9 +326,10 @@ def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypat
     stage.play(RISE[:15])
     stage.snapshot(price=RISE[15])
     problem, _ = stage.tick()
+    # And a minute later again.
     assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
         count
-    ) == 2  # and a minute later again
+    ) == 2
     assert problem == "@bad in MintA is put off after an internal error (ZeroDivisionError)"
     assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
         problem
@@ -366,7 +366,8 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     broken[0] = False
     stage.play(["0.001"] * 58)
     stage.snapshot()
-    assert stage.tick()[0] is not None  # an hour at most: until minute 123
+    # An hour at most: until minute 123.
+    assert stage.tick()[0] is not None
     stage.round += 1
     stage.snapshot()
     assert stage.tick()[0] is None and Trader.get().phase != bad.phase
@@ -520,12 +521,12 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
     traders.clear_review(trader, "the provider's mistake", stage.now)
     stage.play(["0.00115", "0.00115"])
     again = paper.find_trader(trader.uid, stage.now)
-    assert again["review"]["state"] == "under_review"  # it jumped back: a reason of its own
+    # It jumped back: a reason of its own.
+    assert again["review"]["state"] == "under_review"
     traders.clear_review(trader, "that as well", stage.now)
     stage.play(["0.00115"] * 3)
-    assert (
-        paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
-    )  # and no reason comes twice
+    # And no reason comes twice.
+    assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
 
 
 def test_records_are_kept_through_a_review(stage):
@@ -599,7 +600,8 @@ def test_rebuild_finds_nothing_to_change(stage):
         stage.trader(f"Trader {number}", family)
         for number, family in enumerate(["momentum", "momentum", "breakout"])
     ]
-    stage.play(RISE, pool="20", liquidity="6000")  # they share a small pool
+    # They share a small pool.
+    stage.play(RISE, pool="20", liquidity="6000")
     together = (
         PaperFill.select(PaperFill.snapshot)
         .group_by(PaperFill.snapshot)

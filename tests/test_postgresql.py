@@ -69,9 +69,8 @@ def end_sessions(holding=None):
 
 # ---- the database --------------------------------------------------------------------------------
 def test_texts_compare_by_their_bytes(db):
-    assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (
-        True,
-    )  # as most servers do
+    # As most servers do.
+    assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)
     elsewhere = db.execute_sql(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema ="
         " 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
@@ -481,7 +480,8 @@ def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
         with pytest.raises(OperationalError), storage.writing():
             raise AssertionError("it began to write")
     assert Job.get().state == "ok" and not db.in_transaction()
-    jobs.note_job("a", "off", 3)  # unguarded, it may
+    # Unguarded, it may.
+    jobs.note_job("a", "off", 3)
     theirs.release()
     mine.release()
 
@@ -632,7 +632,8 @@ def test_the_leader_killed_twenty_times(crew):
     leaders = [
         pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid
     ]
-    assert len(leaders) == len(set(leaders)) >= 21  # once another one leads, nobody comes back
+    # Once another one leads, nobody comes back.
+    assert len(leaders) == len(set(leaders)) >= 21
     assert max(waits) < 5, waits
     check(crew, truth)
 

@@ -312,9 +312,11 @@ def test_an_observed_trade_verifies_at_once(service, bot):
         "trade_buy",
     )
     shown = service.get("/api/v1/feed?limit=1", bot.publish_key.text).json["data"][0]
-    assert shown["eventAt"] == shown["createdAt"]  # a mismatch lends no time
+    # A mismatch lends no time.
+    assert shown["eventAt"] == shown["createdAt"]
     verified = service.get("/api/v1/feed", bot.publish_key.text).json["data"][-1]
-    assert verified["eventAt"] == "2026-11-05T11:00:00Z"  # NOW less an hour: the block's time
+    # NOW less an hour: the block's time.
+    assert verified["eventAt"] == "2026-11-05T11:00:00Z"
     assert verified["tokenAddresses"] == [address("m")]
 
 

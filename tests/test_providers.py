@@ -106,9 +106,8 @@ def test_recorded_pools_parse_whole_and_exactly(receipts):
         / 2
     )
     assert abs(Fraction(one.pool_sol) - half) <= Fraction(1, 2 * 10**9)
-    in_usdc = quotes[
-        "9udd47zzccdC5Pr97fHGZtvge7KuUW9frCFKSbkPpump"
-    ]  # its price in SOL is given, the pool has no SOL
+    # Its price in SOL is given, the pool has no SOL.
+    in_usdc = quotes["9udd47zzccdC5Pr97fHGZtvge7KuUW9frCFKSbkPpump"]
     assert (in_usdc.price_sol, in_usdc.pool_sol, in_usdc.liquidity_usd) == (
         "0.00000000843421847829443",
         None,
@@ -238,9 +237,8 @@ def test_of_several_pairs_the_deepest_in_sol_counts():
     )
     for order in ([usdc, shallow, deep, unknown], [unknown, deep, shallow, usdc]):
         assert parse_pairs(order)[0][MINT].price_usd == "2"
-    assert (
-        parse_pairs([usdc])[0][MINT].price_sol is None
-    )  # a price in another currency is no price in SOL
+    # A price in another currency is no price in SOL.
+    assert parse_pairs([usdc])[0][MINT].price_sol is None
 
 
 @pytest.mark.parametrize(

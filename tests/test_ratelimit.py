@@ -17,7 +17,8 @@ import ratelimit
 from ratelimit import Allowance, Counters, Limit
 from storage import counters
 
-NOON = 1_793_880_000  # a whole minute, hour and half day
+# A whole minute, hour and half day.
+NOON = 1_793_880_000
 FIFTY = RateLimitItemPerMinute(50)
 
 
@@ -61,11 +62,12 @@ def test_a_refused_request_uses_nothing_up_in_any_window(allowance):
     for _ in range(10):
         allowance.take(limits(), NOON)
     assert left(allowance.look(limits(), NOON)) == {"minute": 0, "hour": 2}
+    # The hour, then, and not the minute.
     assert [allowance.take(limits(), NOON + 60 + n).admitted for n in range(3)] == [
         True,
         True,
         False,
-    ]  # the hour, then, and not the minute
+    ]
     assert left(allowance.look(limits(), NOON + 60)) == {"minute": 1, "hour": 0}
 
 
@@ -287,11 +289,12 @@ def test_headers_describe_the_window_that_runs_out_first(narrow):
     key, read = made.publish_key.text, narrow.make_read_key(made.owner)
     assert headers(narrow.get("/api/v1/feed", key)) == ("5", "4", "50")
     answer = narrow.post({"eventId": "x"}, key)
+    # On POST the posts window counts too, and on errors.
     assert answer.status_code == 422 and headers(answer) == (
         "2",
         "1",
         "50",
-    )  # on POST the posts window counts too, and on errors
+    )
     assert headers(narrow.get("/api/v1/bots/bot_nobody", read)) == ("5", "2", "50")
     assert answer.headers["RateLimit-Policy"] == '"minute";q=5;w=60, "hour";q=50;w=3600'
     assert "Retry-After" not in answer.headers
@@ -364,7 +367,8 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
         ).status_code
         for n in range(4)
     ]
-    assert codes == [200] * 4  # the last entry is the proxy's own word
+    # The last entry is the proxy's own word.
+    assert codes == [200] * 4
     codes = [
         behind.get(
             "/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}
@@ -395,7 +399,8 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
         "50",
     ) and answer.content_type == "application/problem+json"
     codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]
-    assert codes == [200] * 16 + [429] * 4  # 20 less the four above
+    # 20 less the four above.
+    assert codes == [200] * 16 + [429] * 4
     script = again.get("/static/candor.js", peer="2001:db8::2")
     assert script.status_code == 200
     script.close(), again.close()

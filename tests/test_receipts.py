@@ -143,7 +143,8 @@ def write_message(raw, receipt):
         (receipt.keys.index(one.program), bytes(map(receipt.keys.index, one.accounts)), one.data)
         for one in receipt.instructions
     ]
-    if version == 1:  # SIMD-0385
+    # SIMD-0385
+    if version == 1:
         settings = message["transactionConfig"]
         mask, values = 0, b""
         for bits, name, form in (

@@ -22,7 +22,8 @@ from operate import doctor
 from storage import counters
 from web.server.logs import JsonLines
 
-REST = 0.2  # s, instead of two
+# S, instead of two.
+REST = 0.2
 
 
 @pytest.fixture
@@ -117,7 +118,8 @@ def test_without_redis_the_keyed_interface_is_busy_and_pages_are_served(service,
     )
     shared_redis.start()
     time.sleep(REST)
-    assert remaining(service, key) == 99  # what was counted went with the server
+    # What was counted went with the server.
+    assert remaining(service, key) == 99
     assert service.get("/api/health").json["status"] == "ok"
 
 
@@ -147,9 +149,8 @@ def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis
     assert len(asked) == 1
     shared_redis.go_on()
     service.app.allowance.store._rests_until = time.monotonic()
-    assert (
-        remaining(service, key) == 97
-    )  # once awake it counted the one it had been sent, too: nobody can take that back
+    # Once awake it counted the one it had been sent, too: nobody can take that back.
+    assert remaining(service, key) == 97
 
 
 def test_redis_may_start_again_forget_its_script_or_everything(service, key, shared_redis):
@@ -159,7 +160,8 @@ def test_redis_may_start_again_forget_its_script_or_everything(service, key, sha
     shared_redis.client.flushall()
     assert remaining(service, key) == 99
     shared_redis.stop()
-    shared_redis.start()  # the connections of before are dead
+    # The connections of before are dead.
+    shared_redis.start()
     assert remaining(service, key) == 99
 
 
@@ -175,7 +177,8 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds
     the password or the URL.
     """
-    storage.database.close_all()  # an instance after another
+    # An instance after another.
+    storage.database.close_all()
     wrong = Service(
         tmp_path / "other",
         ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"),

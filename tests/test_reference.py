@@ -102,9 +102,8 @@ def paste(live, language, name, text):
         return check_stream(command, environ)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, f"{language} {name}: {done.stderr}"
-    assert language == "python" or "code" not in json.loads(done.stdout), (
-        f"{name}: {done.stdout}"
-    )  # Python fails by itself
+    # Python fails by itself.
+    assert language == "python" or "code" not in json.loads(done.stdout), f"{name}: {done.stdout}"
 
 
 def check_stream(command, environ):

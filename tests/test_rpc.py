@@ -54,7 +54,8 @@ class Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        pass  # the client went away: that is what is tested
+        # The client went away: that is what is tested.
+        pass
 
 
 @pytest.fixture

@@ -123,7 +123,8 @@ def test_discoveries_of_all_sources_are_listed_newest_first(world):
         False,
         None,
     )
-    three = entry(world, THREE)  # DexScreener has no pair of it: GeckoTerminal's price stands in
+    # DexScreener has no pair of it: GeckoTerminal's price stands in.
+    three = entry(world, THREE)
     assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == (
         "THREE",
         "0.25",
@@ -251,8 +252,10 @@ def trade(mint, side, seconds, number):
 
 def test_what_observed_wallets_trade_is_priced_and_what_they_merely_hold_is_named(world):
     trade(ONE, "buy", NOW // 1000, 1)
-    trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)  # too long ago
-    trade(THREE, None, NOW // 1000, 3)  # came by a transfer
+    # Too long ago.
+    trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)
+    # Came by a transfer.
+    trade(THREE, None, NOW // 1000, 3)
     trade(SOL, "buy", NOW // 1000, 4)
     for mint, symbol in ((ONE, "BOUGHT"), (TWO, "OLD"), (THREE, "GIFT")):
         world.market.price(mint, symbol=symbol)
@@ -306,7 +309,8 @@ def test_before_the_first_reading_everything_is_unknown(world):
         health(world)["safety"]["state"] == "failing"
         and "every endpoint rests" in health(world)["safety"]["lastError"]
     )
-    assert health(world)["discovery"]["state"] == "ok"  # the one does not answer for the other
+    # The one does not answer for the other.
+    assert health(world)["discovery"]["state"] == "ok"
 
 
 def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_fails(world):
@@ -496,10 +500,12 @@ def test_a_provider_that_asks_for_silence_gets_it(world):
     discover(world, ONE)
     world.market.answer(PRICES, status=429, headers={"Retry-After": "90"})
     for _ in range(2):
-        world.tick()  # 0 and 60 seconds
+        # 0 and 60 seconds.
+        world.tick()
     assert world.market.asked[PRICES] == 1
     world.market.heal()
-    world.tick()  # 120 seconds
+    # 120 seconds
+    world.tick()
     assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
 
 
@@ -521,9 +527,8 @@ def test_batches_after_a_failed_one_come_first_next_time(world):
     world.market.heal()
     world.tick()
     assert sum(row["priceUsd"] is not None for row in entries(world).values()) == 60
-    assert Snapshot.get(Snapshot.id == 1).token.mint == address(
-        31
-    )  # the first thirty had had their turn
+    # The first thirty had had their turn.
+    assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)
 
 
 def test_absurd_prices_are_passed_on_and_marked(world):
@@ -607,15 +612,15 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
     }
     assert world.market.most_asked == 30 and len(entries(world)) == 100
     assert Snapshot.select().count() == 4000
-    assert len(world.node.calls) == 10 and all(
-        len(call) == 100 for call in world.node.calls
-    )  # 500 a pass, then nothing for ten minutes
+    # 500 a pass, then nothing for ten minutes.
+    assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)
 
 
 def test_hurried_passes_stay_within_the_limits_too(world):
     discover(world, *(address(n) for n in range(1, 1001)))
     for _ in range(30):
-        world.tick(minutes=1 / 30)  # every two seconds for a minute
+        # Every two seconds for a minute.
+        world.tick(minutes=1 / 30)
     asked = world.market.asked
     assert asked[PROFILES] + asked[BOOSTS] <= 60 and asked[POOLS] <= 30 and asked[PRICES] <= 300
     # 200 calls a minute of 30 are 100 tokens a second: a round takes ten seconds, and a pass comes
@@ -661,14 +666,16 @@ def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(worl
     world.market.profiles = []
     world.tick(minutes=20)
     assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE_MS
-    world.tick(minutes=130)  # its snapshots were kept two hours
+    # Its snapshots were kept two hours.
+    world.tick(minutes=130)
     assert (
         Token.get_or_none(mint=ONE) is None
         and Snapshot.select().where(Snapshot.token == 1).count() == 0
     )
     discover(world, ONE)
     world.tick()
-    assert set(entries(world)) == {ONE}  # new ones go before the busy
+    # New ones go before the busy.
+    assert set(entries(world)) == {ONE}
 
 
 def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
@@ -687,10 +694,10 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
 # ---- snapshots -----------------------------------------------------------------------------------
 def test_snapshots_are_kept_the_longer_the_rarer():
     start = NOW // DAY_MS * DAY_MS
-    assert keep_until(start, None, start) == start + 2 * HOUR_MS  # on probation
-    assert (
-        keep_until(start, start - MINUTE_MS, start - PROBATION_MS) == start + 30 * DAY_MS
-    )  # first of its hour
+    # On probation
+    assert keep_until(start, None, start) == start + 2 * HOUR_MS
+    # First of its hour.
+    assert keep_until(start, start - MINUTE_MS, start - PROBATION_MS) == start + 30 * DAY_MS
     fifth, sixth = start + 5 * MINUTE_MS, start + 6 * MINUTE_MS
     assert keep_until(fifth, start + 4 * MINUTE_MS, 0) == fifth + DAY_MS
     assert keep_until(sixth, fifth, 0) == sixth + 2 * HOUR_MS
@@ -724,9 +731,8 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     day = [at for at, age in zip(taken[1:], ages, strict=True) if 120 < age <= 24 * 60]
     assert all(at % (5 * MINUTE_MS) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
     rest = [at for at, age in zip(taken[1:], ages, strict=True) if age > 24 * 60]
-    assert (
-        all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
-    )  # 30 hours of history: six full hours beyond the day
+    # 30 hours of history: six full hours beyond the day.
+    assert all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
 
 
 def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
@@ -736,9 +742,8 @@ def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
     expired = store.list_expired(late)
     assert expired == [1]
     store.pin_snapshots(expired)
-    monkeypatch.setattr(
-        store, "list_expired", lambda now, answers=[[], expired]: answers.pop()
-    )  # what was read just before the pin
+    # What was read just before the pin.
+    monkeypatch.setattr(store, "list_expired", lambda now, answers=[[], expired]: answers.pop())
     store.prune(late)
     assert Snapshot.select().count() == 1
 

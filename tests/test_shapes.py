@@ -18,10 +18,14 @@ from web.api import openapi
 SECTION = "#/components/schemas/"
 # Members that this story has no occasion for: each is answered somewhere else, as is said here.
 ELSEWHERE = {
-    "DatabaseHealth.postgresql",  # where the database is PostgreSQL
-    "Market.note",  # while nothing was discovered (test_v1)
-    "Problem.window",  # 429 (test_ratelimit)
-    *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),  # test_quotas
+    # Where the database is PostgreSQL.
+    "DatabaseHealth.postgresql",
+    # While nothing was discovered (test_v1).
+    "Market.note",
+    # 429 (test_ratelimit)
+    "Problem.window",
+    # test_quotas
+    *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),
 }
 
 

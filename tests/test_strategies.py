@@ -111,9 +111,8 @@ def test_no_family_needs_more_than_fourteen_snapshots(family):
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
 def test_time_ends_every_position(strategy):
     calm = view([1000] * 13)
-    calm = replace(
-        calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1))
-    )  # a hair under its mean
+    # A hair under its mean.
+    calm = replace(calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1)))
     assert ask(strategy, calm, Held(held=strategy.time_stop - 1)) is None
     assert ask(strategy, calm, Held(held=strategy.time_stop)) == Exit("time_stop")
 
@@ -151,11 +150,16 @@ def test_settings_have_names_defaults_and_bounds():
 
 # ---- momentum ------------------------------------------------------------------------------------
 def test_momentum_enters_a_rise_with_volume():
-    assert ask(Momentum(), view(RISING)).reason == "momentum"  # 7 % over five snapshots
-    assert ask(Momentum(), view([*FLAT, 1030, 1059])) is None  # 5.9 %
-    assert ask(Momentum(), view(RISING, [1000] * 13)) is None  # volume does not rise
-    assert ask(Momentum(), view(RISING[2:])) is None  # eleven snapshots
-    assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None  # under its mean
+    # 7 % over five snapshots.
+    assert ask(Momentum(), view(RISING)).reason == "momentum"
+    # 5.9 %
+    assert ask(Momentum(), view([*FLAT, 1030, 1059])) is None
+    # Volume does not rise.
+    assert ask(Momentum(), view(RISING, [1000] * 13)) is None
+    # Eleven snapshots
+    assert ask(Momentum(), view(RISING[2:])) is None
+    # Under its mean.
+    assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None
 
 
 def test_momentum_leaves_when_it_gives_back_twelve_percent():
@@ -165,14 +169,18 @@ def test_momentum_leaves_when_it_gives_back_twelve_percent():
 
 # ---- mean reversion ------------------------------------------------------------------------------
 def test_mean_reversion_buys_a_deep_fall():
-    wiggle = [1000, 1010] * 6  # mean 1005, deviation 5
-    assert (
-        ask(MeanReversion(), view([*wiggle, 970])).reason == "mean_reversion"
-    )  # seven deviations and 3.5 %
-    assert ask(MeanReversion(), view([*wiggle, 976])) is None  # 2.9 % is not worth the costs
-    wide = [900, 1110] * 6  # deviation 105
-    assert ask(MeanReversion(), view([*wide, 796])) is None  # 1.99 deviations
-    assert type(ask(MeanReversion(), view([*wide, 795]))) is Enter  # 2 exactly
+    # Mean 1005, deviation 5.
+    wiggle = [1000, 1010] * 6
+    # Seven deviations and 3.5 %.
+    assert ask(MeanReversion(), view([*wiggle, 970])).reason == "mean_reversion"
+    # 2.9 % is not worth the costs.
+    assert ask(MeanReversion(), view([*wiggle, 976])) is None
+    # Deviation 105
+    wide = [900, 1110] * 6
+    # 1.99 deviations
+    assert ask(MeanReversion(), view([*wide, 796])) is None
+    # 2 exactly
+    assert type(ask(MeanReversion(), view([*wide, 795]))) is Enter
 
 
 def test_mean_reversion_refuses_when_liquidity_goes_with_the_price():
@@ -196,9 +204,11 @@ LOUD = [1000] * 12 + [2000]
 
 def test_breakout_enters_a_new_high_with_twice_the_volume():
     assert ask(Breakout(), view([1000] * 12 + [1021], LOUD)).reason == "breakout"
-    assert ask(Breakout(), view([1000] * 12 + [1020], LOUD)) is None  # not above the margin of 2 %
+    # Not above the margin of 2 %.
+    assert ask(Breakout(), view([1000] * 12 + [1020], LOUD)) is None
     assert ask(Breakout(), view([1000] * 12 + [1021], [1000] * 12 + [1999])) is None
-    assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None  # a window too short
+    # A window too short.
+    assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None
 
 
 def test_breakout_enters_a_new_discovery():
@@ -226,9 +236,8 @@ def test_breakout_refuses_the_young_and_the_unknown():
 
     assert ask_about(pair_created_at=START - HOUR + 1).reason == "too_young"
     assert type(ask_about(pair_created_at=START - HOUR)) is Enter
-    assert (
-        ask_about(pair_created_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
-    )  # its pair's creation is not known: since its discovery
+    # Its pair's creation is not known: since its discovery.
+    assert ask_about(pair_created_at=None, discovered_at=START - HOUR + 1).reason == "too_young"
     assert (
         ask_about(checks=(Check("supply", "pass"), Check("freeze_authority", "unknown"))).reason
         == "checks_unknown"
@@ -251,9 +260,8 @@ def bought(*owners, side="buy", at=START - MINUTE):
 def test_flow_needs_wallets_of_different_owners():
     assert ask(FlowFollower(), view([1000], flows=bought(1, 2))).reason == "flow"
     assert ask(FlowFollower(), view([1000], flows=bought(1))).reason == "one_wallet"
-    assert (
-        ask(FlowFollower(), view([1000], flows=bought(1, 1))).reason == "too_few_owners"
-    )  # two wallets, one owner
+    # Two wallets, one owner.
+    assert ask(FlowFollower(), view([1000], flows=bought(1, 1))).reason == "too_few_owners"
     assert ask(FlowFollower(), view([1000])) is None
     assert (
         type(ask(FlowFollower(), view([1000], flows=bought(1, 2) + bought(2, side="sell"))))
@@ -268,9 +276,8 @@ def test_flow_looks_at_its_window_and_never_ahead():
         type(ask(FlowFollower(), view([1000], flows=bought(1, at=START - 30 * MINUTE - 1) + late)))
         is Refusal
     )
-    assert (
-        type(ask(FlowFollower(), view([1000], flows=early + bought(2, at=START + 1)))) is Refusal
-    )  # after the snapshot
+    # After the snapshot.
+    assert type(ask(FlowFollower(), view([1000], flows=early + bought(2, at=START + 1)))) is Refusal
 
 
 def test_flow_leaves_when_they_sell():
@@ -316,7 +323,8 @@ def test_a_price_is_not_compared_with_one_of_yesterday():
 
 def test_a_snapshot_out_of_order_or_ahead_of_the_clock_is_flawed():
     assert find_flaw(quote(5), quote(4), START + 5 * MINUTE, 28 * MINUTE) == "clock_skew"
-    assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"  # two minutes ahead of us
+    # Two minutes ahead of us.
+    assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"
     assert find_flaw(None, quote(1), START, 28 * MINUTE) is None
 
 

@@ -126,9 +126,10 @@ def test_an_id_is_a_cursor_of_the_feed_and_the_other_way_round(service, key, fol
     ] == made[3:]
     page = service.get(f"/api/v1/feed?since={made[0]}&limit=1", key).json
     assert [shown["id"] for _, shown in take(follow(page["newestCursor"]), 2)] == made[2:]
+    # Where the line broke wins.
     assert [
         shown["id"] for _, shown in take(follow(made[0], last_id=page["newestCursor"]), 2)
-    ] == made[2:]  # where the line broke wins
+    ] == made[2:]
 
 
 def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
@@ -160,9 +161,8 @@ def test_it_begins_with_an_event_that_has_data(service, key):
 def test_every_change_of_a_verification_is_told_once(service, key, follow):
     begin = newest(service, key)
     uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))
-    Wallet.update(
-        observed_to=NOW // 1000 + 10**9
-    ).execute()  # the chain's time is long past the post, without a sight of it
+    # The chain's time is long past the post, without a sight of it.
+    Wallet.update(observed_to=NOW // 1000 + 10**9).execute()
     verify("t")
     verify("t")
     service.observe_trade(W, "t", 10)
@@ -186,9 +186,8 @@ def test_a_trade_a_refold_took_back_is_passed_over(service, key, follow):
     begin = newest(service, key)
     service.observe_trade(W, "gone", 1)
     models.Trade.delete().execute()
-    again = service.observe_trade(
-        W, "new", 2
-    )  # on SQLite it gets the row number of the one that is gone
+    # On SQLite it gets the row number of the one that is gone.
+    again = service.observe_trade(W, "new", 2)
     assert again == (2 if ground.SERVER else 1) and [
         shown["id"] for _, shown in take(follow(begin), 1)
     ] == ["trade_new"]
@@ -244,7 +243,8 @@ def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key
     kept = post(service, key, 1)
     backups.store_backup(service.config, tmp_path / "backup.db")
     post(service, key, 2), post(service, key, 3)
-    ahead = newest(service, key)  # of posts that will never have been
+    # Of posts that will never have been.
+    ahead = newest(service, key)
     storage.database.close_all()
     locks.unlock_data_dir()
     backups.restore_backup(
@@ -266,7 +266,8 @@ def test_places_are_bounded_and_come_back(service, key):
     ]
     full = service.get("/api/v1/stream", key)
     assert (full.status_code, full.json["code"], full.headers["Retry-After"]) == (503, "busy", "5")
-    answers.pop().close()  # never read from
+    # Never read from.
+    answers.pop().close()
     answers.append(service.get("/api/v1/stream", key, buffered=False))
     assert answers[-1].status_code == 200
     assert service.ask("HEAD", "/api/v1/stream", key).status_code == 503
@@ -285,7 +286,8 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
     time.sleep(0.05)
     assert service.app.wsgi_app.slots.qsize() == service.config.threads
     with database.connection_context():
-        assert len(database._in_use) <= 2  # this thread's, and for a moment the one that looks
+        # This thread's, and for a moment the one that looks.
+        assert len(database._in_use) <= 2
     post(service, key, 1)
     [thread.join(5) for thread in crew]
     assert not any(thread.is_alive() for thread in crew)
@@ -414,7 +416,8 @@ def test_twenty_cuts_lose_and_repeat_nothing(server):
     while len(got) < 400:
         length = dice.randint(0 if cuts else 1, 25) if cuts < 20 else 400
         got += [shown["id"] for _, shown in take(line.events, min(length, 400 - len(got)))]
-        last_id = line.events.last_id or last_id  # a line may break before it said anything
+        # A line may break before it said anything.
+        last_id = line.events.last_id or last_id
         line.cut()
         line, cuts = Connection(server.port, key, last_id), cuts + 1
     line.cut()
@@ -459,10 +462,11 @@ def test_a_revoked_key_closes_its_streams_and_no_others(server):
     assert [take(line.events, 1)[0][1]["id"] for line in lines] == made * 3
     api_keys.revoke_key(revoked.key.uid, NOW)
     publish(server.bots, 1, made)
+    # Ended, and what came after the revocation was not told.
     assert [list(line.events) for line in lines[:2]] == [
         [],
         [],
-    ]  # ended, and what came after the revocation was not told
+    ]
     assert take(lines[2].events, 1)[0][1]["id"] == made[1]
     again = Connection(server.port, revoked.text, lines[0].events.last_id)
     assert again.status == 401

@@ -98,9 +98,8 @@ def test_killed_at_any_moment(story):
     dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
     for _ in range(200):
         pid = fork(settings, chain)
-        time.sleep(
-            dice.uniform(0, span / 10)
-        )  # of this machine: a fast one is done before a fixed time is over
+        # Of this machine: a fast one is done before a fixed time is over.
+        time.sleep(dice.uniform(0, span / 10))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         if wait_for(pid) == 0:
@@ -171,7 +170,8 @@ def test_the_command_killed_in_the_middle(tmp_path, history, expected):
             command(*argv).communicate()
         for _ in range(3):
             victim = command("observe", "--once")
-            victim.stdout.readline()  # it works
+            # It works
+            victim.stdout.readline()
             time.sleep(0.2)
             victim.kill()
             victim.communicate()

@@ -165,7 +165,8 @@ def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch)
     monkeypatch.setattr(sqlite.time, "monotonic", lambda: clock[0])
     assert database.find_trouble() is None
     with locked(service):
-        assert database.find_trouble() is None  # somebody's ordinary write, as far as can be known
+        # Somebody's ordinary write, as far as can be known.
+        assert database.find_trouble() is None
         clock[0] += LOCKED_SECONDS
         assert database.find_trouble() == "locked"
     assert database.find_trouble() is None

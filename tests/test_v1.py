@@ -101,9 +101,8 @@ def test_a_cursor_works_only_where_it_was_given_out(service, key):
         service.observe_trade(W, f"t{n}", slot=n, mint=M)
     feed = service.get("/api/v1/feed?limit=1", key).json
     of_mint = service.get(f"/api/v1/trades?mint={M}&limit=1", key).json["nextCursor"]
-    assert (
-        service.get(f"/api/v1/trades?mint={M}&limit=7&cursor={of_mint}", key).status_code == 200
-    )  # another limit is the same list
+    # Another limit is the same list.
+    assert service.get(f"/api/v1/trades?mint={M}&limit=7&cursor={of_mint}", key).status_code == 200
     for path in (
         f"trades?cursor={feed['nextCursor']}",
         f"bots?cursor={feed['nextCursor']}",

@@ -229,7 +229,8 @@ def test_no_post_holds_a_number_that_is_not_a_fact(tone):
     for number, facts in enumerate((PAPER + WALLET) * 10):
         post = builtin.write(persona, facts, number)
         assert find_foreign_numbers(post, facts) == [], post
-        digits = re.findall(r"\d+(?:\.\d+)?", post)  # and by a plain reading of the digits
+        # And by a plain reading of the digits.
+        digits = re.findall(r"\d+(?:\.\d+)?", post)
         assert set(digits) <= set(
             re.findall(r"\d+(?:\.\d+)?", " ".join(map(str, facts.values())))
         ), post

@@ -4,7 +4,8 @@ import pytest
 
 from web.site import words
 
-NOW = 1_793_880_000_000  # 2026-11-05T12:00:00Z
+# 2026-11-05T12:00:00Z
+NOW = 1_793_880_000_000
 COMPLETE = {
     "state": "complete",
     "receipts": 240,

@@ -39,13 +39,16 @@ from demo.market import BY_SYMBOL, TOKENS
 from demo.record.story import INVENTORY, OLD_HAND, TEMPERS, Story
 
 VENUE = Pubkey.from_string("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
-TIPS = Pubkey.from_string("96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5")  # a tip account of Jito's
+# A tip account of Jito's.
+TIPS = Pubkey.from_string("96gYZGLnJYVFmbjzopPSU6QiEV5fGqZNyN9nmNhvrZU5")
 SOL, SUPPLY = 10**9, 10**18
+# Authorities that were not given up.
 MINTABLE, FREEZABLE = (
     {"WICK", "SORREL", "COBALT"},
     {"RUST", "PEBBLE"},
-)  # authorities that were not given up
-TRANSFER_FEES = {"ZEPHYR": 100, "NIMBUS": 1_500}  # basis points: Token-2022
+)
+# Basis points: Token-2022.
+TRANSFER_FEES = {"ZEPHYR": 100, "NIMBUS": 1_500}
 MINT_BYTES, FEE_MINT_BYTES = 82, 278
 FINALIZED = {"commitment": "finalized"}
 
@@ -223,7 +226,8 @@ class Chain:
         """Send a step: its signature."""
         bot = self.bots[step.who]
         instructions, signers = getattr(self, f"_{step.kind}")(step, bot)
-        self.count += 1  # no two transactions are alike
+        # No two transactions are alike.
+        self.count += 1
         extras = [set_compute_unit_limit(200_000 + self.count)] + (
             [set_compute_unit_price(step.hurry)] if step.hurry else []
         )

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from demo.market import BY_SYMBOL, price
 
 SEED = "candor/1"
-BEGINS, ENDS = -12 * 86_400, 9_000  # seconds of the demonstration
-AWAKE = -3_000  # from here on the bots are as busy as while somebody looks
-SPREAD = 40  # basis points the maker takes
+# Seconds of the demonstration.
+BEGINS, ENDS = -12 * 86_400, 9_000
+# From here on the bots are as busy as while somebody looks.
+AWAKE = -3_000
+# Basis points the maker takes.
+SPREAD = 40
 LAMPORTS = 10**9
 
 
@@ -32,8 +35,10 @@ class Step:
     lamports: int = 0
     other: str | None = None
     other_raw: int = 0
-    hurry: int = 0  # priority fee, micro-lamports a compute unit
-    tip: int = 0  # lamports
+    # Priority fee, micro-lamports a compute unit.
+    hurry: int = 0
+    # Lamports
+    tip: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,14 @@ class Temper:
     likes: tuple
     gap: tuple
     size: tuple
-    habits: dict  # kind -> weight
-    stop: float  # it sells below this part of what it paid ...
-    take: float  # ... and above this
-    trend: bool  # does it buy what rises, or what fell?
+    # kind -> weight.
+    habits: dict
+    # It sells below this part of what it paid ...
+    stop: float
+    # ... and above this.
+    take: float
+    # Does it buy what rises, or what fell?
+    trend: bool
 
 
 TEMPERS = (
@@ -92,7 +101,8 @@ TEMPERS = (
         False,
     ),
 )
-OLD_HAND = 3  # traded before the recording begins: what it held then has no known cost
+# Traded before the recording begins: what it held then has no known cost.
+OLD_HAND = 3
 INVENTORY = {"KELP": 2_500 * 10**9, "PLUM": 180_000 * 10**6}
 
 
@@ -138,7 +148,8 @@ class Story:
                 2, int(self.rng.expovariate(1 / TEMPERS[who].gap[self.clock >= AWAKE]))
             )
             if due[who] >= AWAKE > self.clock:
-                due[who] = AWAKE + self.rng.randrange(3, 40)  # nobody sleeps through the start
+                # Nobody sleeps through the start.
+                due[who] = AWAKE + self.rng.randrange(3, 40)
 
     def act(self, who):
         """The next doing of a bot, or None where it cannot or will not."""
