@@ -172,6 +172,9 @@ BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_
 class Attachment(Base):
     """Which bot held which wallet from when to when. At most one open row per wallet and per bot.
     `ownership`: claimed | proven.
+
+    Derived from the ledger, null before the first publication: known cost (lamports) of what was
+    held when it began, of what it acquired and still holds, and in how many tokens.
     """
 
     id = AutoField()
@@ -182,6 +185,9 @@ class Attachment(Base):
     ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)
+    carried_in = BigIntegerField(null=True)
+    open_cost = BigIntegerField(null=True)
+    open_positions = IntegerField(null=True)
 
 
 OPEN = SQL("detached_at IS NULL")
@@ -377,6 +383,32 @@ class HourTotal(Base):
         primary_key = CompositeKey("wallet", "hour")
 
 
+class ForwardTotal(Base):
+    """Running totals of a wallet's ledger in the span of an attachment (chain.forward), after each
+    Unix second (`time`) that changed them. Derived. Columns as in HourTotal; `carried`: lots that
+    took over the cost of what a swap gave for them.
+    """
+
+    attachment = ForeignKeyField(Attachment, index=False)
+    time = BigIntegerField()
+    realized = BigIntegerField()
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+    failed = IntegerField()
+    failed_cost = BigIntegerField()
+    overhead = BigIntegerField()
+    cost_left = BigIntegerField()
+    cost_left_receipts = IntegerField()
+    carried = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("attachment", "time")
+
+
 class Post(Base):
     """What a bot said. The words never change; `status` and what belongs to it are moved by
     observation alone, and `hide` takes the words away.
@@ -464,6 +496,6 @@ class Job(Base):
 TABLES = (
     *(Owner, Bot, Key, Session),
     *(Wallet, Attachment, Address, Receipt, WalletSignature),
-    *(Trade, TradeMint, HourTotal, Post, Arrival),
+    *(Trade, TradeMint, HourTotal, ForwardTotal, Post, Arrival),
     Job,
 )

@@ -69,6 +69,8 @@ class Observer:
         wallets = self._list_due(now)
         try:
             more = self._poll(wallets, now)
+            if former := _find_without_record():
+                self.attempts.attempt(self._derive_former, former, now)
             for wallet in wallets:
                 self.attempts.attempt(self._finish, wallet, now, more)
         except OperationalError:
@@ -114,6 +116,10 @@ class Observer:
         except Unavailable as error:
             state.problem = str(error)
             return True
+
+    def _derive_former(self, wallet: Wallet, now: int) -> None:
+        _rebuild_one(self.state, wallet, now)
+        self.state.forget_wallet(wallet.id)
 
     def _reread(self, wallet: Wallet) -> None:
         """Read the wallet's entries by the rules that hold now, telling how far it has come."""
@@ -253,6 +259,20 @@ def _find_common_trouble() -> str | None:
 def _count_addresses(wallets: Sequence[Wallet]) -> int:
     parts = in_parts([wallet.id for wallet in wallets])
     return sum(Address.select().where(Address.wallet.in_(part)).count() for part in parts)
+
+
+def _find_without_record() -> Wallet | None:
+    """A wallet that nobody holds any more and whose forward record was never derived: it was given
+    up before there was one.
+    """
+    underived = Attachment.select(Attachment.wallet).where(Attachment.open_cost.is_null())
+    held = Attachment.select(Attachment.wallet).where(Attachment.detached_at.is_null())
+    found: Wallet | None = (
+        Wallet.select()
+        .where(Wallet.id.in_(underived), Wallet.id.not_in(held), Wallet.coverage.is_null(False))
+        .first()
+    )
+    return found
 
 
 # ---- the command line ----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from chain.average import AverageCost, Pool, Portion
@@ -94,6 +94,17 @@ class Inventory:
             self._count += 1
             number = (1, self._count)
             self.lots.setdefault(mint, []).append(Lot(number, origin, amount, cost, amount, cost))
+
+    def forget_costs(self, origin: str | None = None) -> None:
+        """Make the cost of all lots unknown, or of those that a receipt (its signature) brought."""
+        for lot in (lot for lots in self.lots.values() for lot in lots):
+            if origin in (None, lot.origin):
+                lot.cost = lot.left_cost = None
+        for escrow in self.escrows.values():
+            escrow.slices = [
+                replace(one, cost=None) if origin in (None, one.lot.origin) else one
+                for one in escrow.slices
+            ]
 
     # ---- out ---------------------------------------------------------------------------------
     def cut(self, mint: str, amount: int, slot: int) -> Cut:

@@ -17,6 +17,8 @@ import orjson
 import storage
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
+from chain.forward import Forward
+from chain.forward_store import drop_stored, read_spans, replace_forward
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
@@ -41,6 +43,7 @@ class PendingLedger:
     """
 
     ledger: Ledger
+    forward: Forward = field(default_factory=Forward)
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
@@ -68,21 +71,25 @@ class LedgerStore:
         """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
         newer than all before.
         """
-        pending = self._pending.get(wallet.id)
+        pending, spans = self._pending.get(wallet.id), read_spans(wallet.id)
         if (
             pending is None
+            or pending.forward.spans != spans
             or pending.ledger.backfilled != wallet.whole
             or not _extends(pending.ledger, new)
         ):
             pending = self._pending[wallet.id] = PendingLedger(
-                Ledger(backfilled=wallet.whole, untouched=read_untouched(wallet.id))
+                Ledger(backfilled=wallet.whole, untouched=read_untouched(wallet.id)),
+                Forward(spans),
             )
             _rebuild(wallet, pending)
         else:
             for entry in order_entries(new, pending.ledger.seen):
                 pending.rows[entry.signature] = apply_entry(wallet, pending, entry)
         if pending.ledger.stale:
-            pending = self._pending[wallet.id] = PendingLedger(pending.ledger.restart())
+            pending = self._pending[wallet.id] = PendingLedger(
+                pending.ledger.restart(), Forward(spans)
+            )
             _rebuild(wallet, pending)
         return pending.ledger
 
@@ -102,6 +109,7 @@ class LedgerStore:
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
             replace_hours(wallet.id, pending.hours)
+            replace_forward(pending.forward, pending.ledger)
             _replace_summary(wallet, pending, progress)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
@@ -129,6 +137,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
         for hour in pending.hours.keys() | hours.keys()
         if hours.get(hour) != pending.hours.get(hour)
     }
+    drop_stored(pending.forward)
 
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
@@ -141,6 +150,7 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
             entry.block_time,
             max(pending.hour, entry.block_time // 3600),
         )
+    pending.forward.apply(entry, pending.ledger)
     row = make_trade_row(
         wallet,
         pending.place[1] if entry.tx_index is None else entry.tx_index,

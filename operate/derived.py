@@ -20,6 +20,7 @@ from chain.lots import Opening
 from chain.summary import show_time
 from models import Trade
 from operate.differences import UNREADABLE, Difference
+from operate.forward_checks import read_forward
 from operate.readers import Reader
 
 # So many differing trades of a wallet are reported field by field.
@@ -83,7 +84,7 @@ def rebuild(
 def _rebuild_once(
     reader: Reader, wallet: Any, ledger: Any, reread: dict[str, Entry], wanted: frozenset[str]
 ) -> Rebuilt:
-    rebuilt = Rebuilt(store.PendingLedger(ledger))
+    rebuilt = Rebuilt(store.PendingLedger(ledger, read_forward(reader, wallet.id)))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
         for entry in order_entries(group, ledger.seen):
             row = store.apply_entry(wallet, rebuilt.pending, entry)

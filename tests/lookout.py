@@ -130,7 +130,15 @@ def ledger_of(addresses):
             .order_by(Trade.signature, TradeMint.mint)
             .tuples()
         )
+        forward = list(
+            models.ForwardTotal.select(*(f for f in models.ForwardTotal._meta.sorted_fields[1:]))
+            .join(Attachment)
+            .where(Attachment.wallet == wallet)
+            .order_by(Attachment.attached_at, Attachment.id, models.ForwardTotal.time)
+            .tuples()
+        )
         rows.append([address, trades, mints, wallet.results, wallet.positions, wallet.realized])
+        rows[-1].append(forward)
     return orjson.dumps(rows)
 
 

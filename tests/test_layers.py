@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "chain": {"chain"},
     "chain.rpc": {"requests", "urllib3"},
     "chain.store": {*BELOW, "orjson", "peewee"},
+    "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
     "chain.trade_store": {*BELOW, "orjson", "peewee"},
     "paper": {"paper", "chain"},

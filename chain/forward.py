@@ -1,0 +1,143 @@
+"""The forward record: what a wallet did while a bot held it, apart from what it did before. Pure.
+
+A span is an attachment, from when to when by block time. It has lots of its own: what was held when
+it began is there, in its place of the queue, at unknown cost.
+"""
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from chain.entries import Entry
+from chain.ledger import Ledger
+from chain.reconciliation import Totals
+
+
+class Span(NamedTuple):
+    """An attachment: its number, and when it began and ended (None: not yet) in UTC ms."""
+
+    number: int
+    begins_ms: int
+    ends_ms: int | None
+
+    def is_over(self, now_ms: int) -> bool:
+        return self.ends_ms is not None and self.ends_ms <= now_ms
+
+
+class SpanTotals(NamedTuple):
+    """What a wallet did in a span up to an instant, by the columns of `forward_total`: lamports
+    and counts.
+    """
+
+    realized: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+    cost_left: int = 0
+    cost_left_receipts: int = 0
+    carried: int = 0
+
+
+NOTHING = SpanTotals()
+
+
+class SpanHoldings(NamedTuple):
+    """Known cost in lamports of what was held when a span began, and of what it acquired and still
+    holds; in how many tokens.
+    """
+
+    carried_in: int
+    open_cost: int
+    open_positions: int
+
+
+@dataclass
+class SpanRecord:
+    """The ledger of one span, and `rows` that are not written yet: the running totals after each
+    Unix second that changed them, None for a stored one that is to be dropped.
+    """
+
+    span: Span
+    ledger: Ledger
+    carried_in: int
+    rows: dict[int, SpanTotals | None] = field(default_factory=dict)
+    last: SpanTotals = NOTHING
+
+    def apply(self, entry: Entry, clock: int) -> None:
+        """Book an entry. One without a block time, or from before the span, moves lots and counts
+        for nothing; `clock` is the latest block time so far.
+        """
+        before = replace(self.ledger.totals)
+        self.ledger.apply(entry)
+        if entry.block_time is None or entry.block_time * 1000 < self.span.begins_ms:
+            self.ledger.totals = before
+            self.ledger.inventory.forget_costs(entry.signature)
+            return
+        totals = read_totals(self.ledger.totals)
+        if totals != self.last:
+            self.last = self.rows[clock] = totals
+
+    def find_holdings(self) -> SpanHoldings:
+        known = [one for one in self.ledger.positions() if one.cost is not None]
+        return SpanHoldings(self.carried_in, self.ledger.inventory.sum_open_cost(), len(known))
+
+
+@dataclass
+class Forward:
+    """The forward record of a wallet: `spans` in order, of which no two overlap."""
+
+    spans: tuple[Span, ...] = ()
+    # begun, by number of the span
+    records: dict[int, SpanRecord] = field(default_factory=dict)
+    # stored rows of spans that have none: their Unix seconds by number of the span
+    unwanted: dict[int, list[int]] = field(default_factory=dict)
+    _open: SpanRecord | None = None
+    _begun: int = 0
+    _clock: int = 0
+
+    def apply(self, entry: Entry, whole: Ledger) -> None:
+        """Book an entry in the span it falls into. `whole`: the wallet's ledger before it."""
+        if entry.block_time is not None:
+            self._clock = max(self._clock, entry.block_time)
+            self._turn(whole)
+        if self._open:
+            self._open.apply(entry, self._clock)
+
+    def _turn(self, whole: Ledger) -> None:
+        """Close and begin spans, up to the one that the clock is in."""
+        now_ms = self._clock * 1000
+        if self._open and self._open.span.is_over(now_ms):
+            self._open = None
+        for span in self.spans[self._begun :]:
+            if self._open or span.begins_ms > now_ms:
+                return
+            self._begun += 1
+            record = self.records[span.number] = begin(span, whole)
+            self._open = None if span.is_over(now_ms) else record
+
+    def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
+        """What each span brought in and still holds, by its number. `whole`: the ledger now."""
+        waiting = self.spans[self._begun :]
+        untouched = SpanHoldings(whole.inventory.sum_open_cost() if waiting else 0, 0, 0)
+        return {
+            **{number: record.find_holdings() for number, record in self.records.items()},
+            **{span.number: untouched for span in waiting},
+        }
+
+
+def begin(span: Span, whole: Ledger) -> SpanRecord:
+    """The record of a span that begins where `whole` stands: all that is held, at unknown cost."""
+    ledger = copy.deepcopy(whole)
+    ledger.totals = Totals()
+    ledger.inventory.forget_costs()
+    return SpanRecord(span, ledger, whole.inventory.sum_open_cost())
+
+
+def read_totals(totals: Totals) -> SpanTotals:
+    return SpanTotals(*(getattr(totals, name) for name in SpanTotals._fields))

@@ -1,0 +1,80 @@
+"""The forward record of a wallet's attachments, as it is stored."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from peewee import chunked
+
+import storage
+from chain.forward import Forward, Span, SpanTotals
+from chain.ledger import Ledger
+from models import Attachment, ForwardTotal
+
+FIELDS = [getattr(ForwardTotal, name) for name in SpanTotals._fields]
+
+
+def read_spans(wallet_id: int) -> tuple[Span, ...]:
+    """The attachments of a wallet, in order."""
+    columns = Attachment.id, Attachment.attached_at, Attachment.detached_at
+    rows: Any = Attachment.select(*columns).where(Attachment.wallet == wallet_id).tuples()
+    return sort_spans(Span(*row) for row in rows)
+
+
+def sort_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """In the order in which they began; of the same moment, as they were made."""
+    return tuple(sorted(spans, key=lambda span: (span.begins_ms, span.number)))
+
+
+def drop_stored(forward: Forward) -> None:
+    """Of the rows that a rebuild made, keep what differs from the stored ones; drop what it did
+    not make.
+    """
+    for span in forward.spans:
+        record = forward.records.get(span.number)
+        made = record.rows if record else {}
+        stored = _read_rows(span.number)
+        differing = {
+            time: made.get(time)
+            for time in made.keys() | stored.keys()
+            if made.get(time) != stored.get(time)
+        }
+        if record:
+            record.rows = differing
+        else:
+            forward.unwanted[span.number] = sorted(differing)
+
+
+def _read_rows(number: int) -> dict[int, SpanTotals]:
+    rows: Any = ForwardTotal.select(ForwardTotal.time, *FIELDS).where(
+        ForwardTotal.attachment == number
+    )
+    return {time: SpanTotals(*totals) for time, *totals in rows.tuples().iterator()}
+
+
+def replace_forward(forward: Forward, whole: Ledger) -> None:
+    """Write what is not written yet, in the caller's transaction."""
+    for number, record in forward.records.items():
+        _replace_rows(number, record.rows)
+        record.rows = {}
+    for number, times in forward.unwanted.items():
+        _replace_rows(number, dict.fromkeys(times))
+    forward.unwanted = {}
+    for number, holdings in forward.find_holdings(whole).items():
+        Attachment.update(**holdings._asdict()).where(Attachment.id == number).execute()
+
+
+def _replace_rows(number: int, rows: dict[int, SpanTotals | None]) -> None:
+    kept = [
+        {"attachment": number, "time": time, **totals._asdict()}
+        for time, totals in rows.items()
+        if totals is not None
+    ]
+    for part in chunked(kept, storage.ROWS_A_STATEMENT):
+        ForwardTotal.insert_many(part).on_conflict(
+            conflict_target=[ForwardTotal.attachment, ForwardTotal.time], preserve=FIELDS
+        ).execute()
+    gone = sorted(time for time, totals in rows.items() if totals is None)
+    for times in chunked(gone, storage.ROWS_A_STATEMENT):
+        ForwardTotal.delete().where(
+            ForwardTotal.attachment == number, ForwardTotal.time.in_(times)
+        ).execute()

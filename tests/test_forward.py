@@ -1,0 +1,239 @@
+"""The forward record: what a wallet did since a bot attached it, apart from what it did before."""
+
+import random
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from lookout import BEGIN, ledger_of
+from peewee import fn
+from story import market
+from test_ledger import Teller
+from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
+
+from accounts.auto_posts import update_posts
+from chain.coverage import order_entries
+from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
+from chain.ledger import Ledger
+from chain.store import LedgerStore
+from models import Attachment, ForwardTotal
+from observer import _find_without_record
+
+# a fixture
+assert empty
+
+
+def play(entries, *spans, backfilled=True):
+    """(Forward, the wallet's Ledger) after these entries; `spans`: (begin, end or None) in Unix
+    seconds, numbered from 1.
+    """
+    ledger = Ledger(backfilled=backfilled)
+    forward = Forward(
+        tuple(
+            Span(number, begin * 1000, end and end * 1000)
+            for number, (begin, end) in enumerate(spans, 1)
+        )
+    )
+    for entry in entries:
+        forward.apply(entry, ledger)
+        ledger.apply(entry)
+    return forward, ledger
+
+
+def last(forward, number=1):
+    return forward.records[number].last
+
+
+def after(teller):
+    """The Unix second after the last transaction."""
+    return teller.entries[-1].block_time + 1
+
+
+def test_luck_from_before_counts_for_nothing():
+    """Four lots of 10@100, sold for 200 each before the attachment: 400 gained, none of it here.
+    Then 10@100 sold for 150: 50.
+    """
+    t = Teller()
+    for _ in range(4):
+        t.buy("A", 10, 100).sell("A", 10, 200)
+    begin = after(t)
+    t.buy("A", 10, 100).sell("A", 10, 150)
+    forward, ledger = play(t.entries, (begin, None))
+    assert ledger.totals.realized == 450
+    assert last(forward) == SpanTotals(realized=50, volume=250, trades=2, matched=1, winning=1)
+
+
+def test_luck_that_was_not_sold_yet_has_no_result():
+    """10@100 from before go first and have no cost here. 4 of 10@200 bought after go with them:
+    4/14 of 140 are 40, their cost is 80.
+    """
+    t = Teller().buy("A", 10, 100)
+    begin = after(t)
+    t.buy("A", 10, 200).sell("A", 14, 140)
+    forward, ledger = play(t.entries, (begin, None))
+    totals = last(forward)
+    assert (totals.realized, totals.partial, totals.matched) == (40 - 80, 1, 0)
+    assert ledger.totals.realized == 140 - 100 - 80
+    # 6 of 10@200 are left
+    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 120, 1)}
+
+
+def test_cost_does_not_come_in_by_a_swap():
+    """10@100 from before are swapped for 5 B, sold for 900: what B cost is unknown."""
+    t = Teller().buy("A", 10, 100)
+    begin = after(t)
+    t.swap("A", 10, "B", 5).sell("B", 5, 900)
+    forward, ledger = play(t.entries, (begin, None))
+    assert ledger.totals.realized == 800
+    totals = last(forward)
+    assert (totals.realized, totals.unmatched, totals.carried, totals.cost_left) == (0, 1, 0, 0)
+
+
+def test_each_span_begins_anew_and_all_count():
+    """10@100 bought in the first, sold for 70 in the second: in neither a result, and the first
+    still holds 100 of cost. 10@50 in the second, sold for 40: a loss of 10.
+    """
+    t = Teller().gain("B", 1)
+    first = after(t)
+    t.buy("A", 10, 100)
+    end = after(t)
+    t.gain("B", 1)
+    second = after(t)
+    t.sell("A", 10, 70).buy("A", 10, 50).sell("A", 10, 40)
+    forward, ledger = play(t.entries, (first, end), (second, None))
+    assert (last(forward, 1).realized, last(forward, 1).trades) == (0, 1)
+    assert (last(forward, 2).realized, last(forward, 2).unmatched) == (-10, 1)
+    assert forward.find_holdings(ledger) == {
+        1: SpanHoldings(0, 100, 1),
+        2: SpanHoldings(100, 0, 0),
+    }
+
+
+def test_what_has_no_block_time_counts_for_nothing():
+    """10@100 at an unknown time, then sold for 150 at a known one: its cost is unknown here."""
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 10, 100).sell("A", 10, 150)
+    t.entries[2] = replace(t.entries[2], block_time=None)
+    forward, ledger = play(t.entries, (begin, None))
+    assert ledger.totals.realized == 50
+    assert (last(forward).realized, last(forward).trades, last(forward).unmatched) == (0, 1, 1)
+
+
+def test_an_attachment_that_saw_nothing_tells_what_it_came_with():
+    t = Teller().buy("A", 10, 100)
+    forward, ledger = play(t.entries, (after(t), None))
+    assert forward.records == {}
+    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 0, 0)}
+
+
+@effort(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_from_before_the_first_transaction_on_it_is_the_whole(seed):
+    ledger = Ledger()
+    entries = order_entries(entries_of(market(seed, length=40)), {})
+    forward, ledger = play(entries, (0, None))
+    assert last(forward) == read_totals(ledger.totals)
+    assert forward.find_holdings(ledger)[1].open_cost == ledger.inventory.sum_open_cost()
+    assert forward.find_holdings(ledger)[1].carried_in == 0
+
+
+# ---- stored ----------------------------------------------------------------------------------
+def attach_at(wallet, *spans):
+    """Instead of its attachment: one for each (begin, end or None), in Unix seconds."""
+    ForwardTotal.delete().execute()
+    Attachment.delete().execute()
+    for begin, end in spans:
+        Attachment.create(
+            bot=wallet.bot_id,
+            wallet=wallet,
+            attached_at=begin * 1000,
+            detached_at=end and end * 1000,
+        )
+
+
+@effort(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
+    """Spans that begin and end anywhere, made known anywhere between transactions that come in any
+    order and in any batches: the rows of one fold.
+    """
+    entries = entries_of(market(seed, length=30))
+    times = st.sampled_from(sorted({entry.block_time for entry in entries}))
+    first, end, second = sorted(data.draw(st.lists(times, min_size=3, max_size=3)))
+    spans = (first, end), (second, None)
+    wallet = empty()
+    attach_at(wallet, *spans)
+    truth = fold(wallet, entries), read_holdings()
+    dice, wallet, ledger_store = random.Random(seed), empty(), LedgerStore(update_posts)
+    rest, told = dice.sample(entries, len(entries)), False
+    while rest or not told:
+        size = dice.randint(1, 12)
+        batch, rest = rest[:size], rest[size:]
+        store(wallet, batch)
+        ledger_store.apply(wallet, batch)
+        if not told and (dice.random() < 0.2 or not rest):
+            attach_at(wallet, *spans)
+            told = True
+        ledger_store.apply(wallet)
+        ledger_store.publish(wallet, DONE, BEGIN)
+    assert (ledger_of([ADA]), read_holdings()) == truth
+
+
+def read_holdings():
+    columns = Attachment.carried_in, Attachment.open_cost, Attachment.open_positions
+    return list(Attachment.select(*columns).order_by(Attachment.attached_at).tuples())
+
+
+def test_a_rebuild_mends_the_stored_record(empty):
+    """10@100 sold for 150: 50. Rows that are wrong, missing or too many are as they were."""
+    t = Teller().gain("B", 1)
+    wallet = empty()
+    attach_at(wallet, (after(t), None))
+    t.buy("A", 10, 100).sell("A", 10, 150).buy("A", 1, 7)
+    truth = fold(wallet, t.entries)
+    bought, sold, _ = ForwardTotal.select().order_by(ForwardTotal.time)
+    assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(0, 7, 1)])
+    ForwardTotal.update(realized=1).where(ForwardTotal.time == bought.time).execute()
+    ForwardTotal.update(time=9).where(ForwardTotal.time == sold.time).execute()
+    Attachment.update(open_cost=None).execute()
+    assert fold(wallet, []) == truth
+    assert read_holdings() == [(0, 7, 1)]
+
+
+def test_what_happens_after_the_end_is_another_spans(empty):
+    """Known only later: 10@100 sold for 150 within the first, 10@100 sold for 90 after it."""
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 10, 100).sell("A", 10, 150)
+    end = after(t)
+    t.buy("A", 10, 100).sell("A", 10, 90)
+    wallet, ledger_store = empty(), LedgerStore(update_posts)
+    attach_at(wallet, (begin, None))
+    store(wallet, t.entries)
+    realized = []
+    for _ in range(2):
+        ledger_store.apply(wallet)
+        ledger_store.publish(wallet, DONE, BEGIN)
+        realized.append(
+            ForwardTotal.select(fn.MAX(ForwardTotal.time), ForwardTotal.realized).scalar(
+                as_tuple=True
+            )[1]
+        )
+        Attachment.update(detached_at=end * 1000).execute()
+    assert realized == [40, 50]
+
+
+def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
+    """10@100 sold for 150, all before the first look of a version that knows of it: 50."""
+    t = Teller().gain("B", 1)
+    wallet = empty()
+    attach_at(wallet, (after(t), 10**9))
+    t.buy("A", 10, 100).sell("A", 10, 150)
+    truth = fold(wallet, t.entries), read_holdings()
+    ForwardTotal.delete().execute()
+    Attachment.update(carried_in=None, open_cost=None, open_positions=None).execute()
+    assert _find_without_record().id == wallet.id
+    fold(wallet, [])
+    assert (_find_without_record(), ledger_of([ADA]), read_holdings()) == (None, *truth)
