@@ -83,6 +83,7 @@ class Flows:
         self.trading: frozenset[int] = frozenset()
         self._sort_moves()
         self._add_handed_over()
+        self._add_found_inside()
 
     # ---- across the border -----------------------------------------------------------------------
     def _sort_moves(self) -> None:
@@ -131,6 +132,11 @@ class Flows:
             self.came[WRAPPED_SOL, balance.address] += lamports - rent
             if sides[0] and balance.mint != WRAPPED_SOL:
                 self.came[balance.mint, balance.address] += sides[0].amount - balance.before
+
+    def _add_found_inside(self) -> None:
+        """An account that the wallet opened and closed inside may have been paid for before."""
+        for account in self.own - self.effect.own:
+            self.came[WRAPPED_SOL, account] += self.receipt.lamports(account)[0]
 
     # ---- which calls are the trade ---------------------------------------------------------------
     def choose_trading(self) -> bool:
@@ -232,14 +238,33 @@ class Flows:
             return self.unshown_in
         lost = {a: -change for a, change in self.unshown.items() if change < 0}
         partners = self._partners()
-        pool = sum(amount for account, amount in lost.items() if account in partners)
+        bought = self._bought_elsewhere()
+        pool = sum(n for a, n in lost.items() if a in partners and a not in bought)
         strangers = sum(n for a, n in self.unshown.items() if n > 0 and a not in self.own)
         back = sum(
-            min(amount, self.went.get((WRAPPED_SOL, account), 0))
+            min(amount, self._paid_back(account))
             for account, amount in lost.items()
             if account not in partners and account not in self.own
         )
         return min(self.unshown_in, max(0, pool - strangers) + back)
+
+    def _paid_back(self, account: str) -> int:
+        """Lamports that the wallet paid to an account beyond what came from there shown."""
+        went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
+        return max(0, went - came)
+
+    def _bought_elsewhere(self) -> set[str | None]:
+        """Accounts that strangers gave tokens outside of the trade: what those lost may have been
+        the price, and have come here through a program's hands.
+        """
+        targets = {
+            move.target
+            for move in self.moves
+            if move.call not in self.trading
+            and move.mint != WRAPPED_SOL
+            and move.source not in self.own
+        }
+        return targets | {owner for target in targets for owner in self.owners(target)}
 
     def unshown_foreign(self) -> bool:
         """Could a program that nobody knows have moved lamports into own accounts unshown?"""

@@ -145,6 +145,14 @@ class Scene:
         self.tokens[account_of(owner, "SOL")][2] += lamports
         self._say(TOKEN, "syncNative", account=account_of(owner, "SOL"))
 
+    def adopt(self, word, owner):
+        """Open wrapped SOL at an address that somebody paid for before: nobody pays for it now."""
+        self._begin()
+        self.names.append(word)
+        self.tokens[word] = ["SOL", owner, self.lamports[word] - RENT]
+        self._say(SYSTEM, "allocate", account=word)
+        self._say(TOKEN, "initializeAccount3", account=word, owner=owner, mint=WRAPPED_SOL)
+
     def close(self, word, target):
         """Close a token account: all its lamports go to the target."""
         self._begin()
