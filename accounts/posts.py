@@ -18,7 +18,7 @@ from accounts import quotas
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full
 from chain.base58 import is_base58
-from chain.verify import judge
+from chain.verify import judge, list_moved_mints
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
@@ -240,7 +240,7 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 
 WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
 TRADE_OF = (
-    "SELECT id, kind, flags, token_changes, block_time FROM trade WHERE wallet_id = ? AND"
+    "SELECT id, kind, flags, mint, token_changes, block_time FROM trade WHERE wallet_id = ? AND"
     " signature = ?"
 )
 
@@ -251,6 +251,7 @@ class TradeRow(NamedTuple):
     id: int
     kind: str
     flags: str
+    mint: str | None
     token_changes: str
     # UTC seconds
     block_time: int | None
@@ -289,7 +290,7 @@ def _judged(body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
     if not row:
         return {"status": "pending", "event_at": now}
     trade = TradeRow(*row)
-    mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+    mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
     status, reason = judge(trade.kind, orjson.loads(trade.flags), mints, body.mint)
     block_time = trade.block_time if status == "verified" else None
     return {

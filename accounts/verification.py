@@ -8,7 +8,7 @@ from peewee import fn
 from chain.effects import touches
 from chain.receipts import parse_receipt
 from chain.store import unpack
-from chain.verify import judge
+from chain.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
@@ -67,7 +67,7 @@ def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | Non
     """Judge a post by what is observed of its wallet now: (status, reason, Trade or None)."""
     trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
     if trade:
-        mints = {mint for mint, _, _ in orjson.loads(trade.token_changes)}
+        mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
         return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
     if _is_foreign(post.signature, wallet):
         return "mismatch", "other_wallet", None

@@ -162,17 +162,19 @@ class Flows:
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
-        """The earlier call whose order this one settles, and this one: the same order book, and an
-        account of it that the wallet gave into.
+        """The earlier calls whose orders this one settles, and this one: the same order book, and
+        an account of it that the wallet gave into.
         """
         body = self.calls[place].body
         if self.programs.name(body.program) not in ORDER_BOOKS:
             return set()
         named = {account for one in body.tree() for account in one.accounts}
-        for earlier, call in enumerate(self.calls[:place]):
-            if call.body.program == body.program and call.paid & named:
-                return {earlier, place}
-        return set()
+        earlier = {
+            before
+            for before, call in enumerate(self.calls[:place])
+            if call.body.program == body.program and call.paid & named
+        }
+        return earlier | {place} if earlier else set()
 
     # ---- sums ------------------------------------------------------------------------------------
     def given(self, mint: str) -> int:

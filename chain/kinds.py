@@ -13,7 +13,7 @@ from chain.flows import Flows
 from chain.instructions import TOKEN_PROGRAMS, WRAPPED_SOL, Operation
 from chain.programs import Programs
 from chain.receipts import Instruction, Receipt
-from chain.value import Split, split_fill, split_trade, venue_tokens
+from chain.value import Split, is_fee_income, split_fill, split_trade, venue_tokens
 
 # lamports: below 0.0001 SOL a SOL leg is no leg
 DUST = 100_000
@@ -116,7 +116,8 @@ def _deciding_families(acting: list[Instruction], effect: Effect, programs: Prog
         for family, calls in by_family.items()
         if family == "order" or any(_moves_value(one, effect.own) for one in calls)
     }
-    return {family or "" for family in moving or by_family}
+    # a swap call that moved nothing acts for nobody, if anything else acts
+    return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
@@ -311,33 +312,9 @@ def _no_trade(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kin
         and effect.sol + effect.fee + effect.tip < 0
     ):
         return kind
-    return _fee_income(receipt, effect, flows, kind)
-
-
-def _fee_income(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kind | None:
-    """Somebody else's trade paid the wallet a fee: it neither signed nor gave anything, and others
-    got more of the same.
-    """
-    gains = {mint: change for mint, change, _ in effect.tokens}
-    gains[WRAPPED_SOL] = effect.sol + effect.fee
-    arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
-    if effect.wallet in receipt.signers or not arrived or any(n < 0 for n in gains.values()):
+    if not is_fee_income(flows):
         return None
-    gains = {mint: gain for mint, gain in gains.items() if gain}
-    if not gains or any(2 * gain >= _all_gains(receipt, mint) for mint, gain in gains.items()):
-        return None
-    return replace(kind, mint=next(iter(gains)) if effect.tokens else None, flags=("fee_income",))
-
-
-def _all_gains(receipt: Receipt, mint: str) -> int:
-    """Lamports, or raw units of a mint, that accounts gained in all."""
-    if mint == WRAPPED_SOL:
-        return sum(max(0, after - before) for before, after in receipt.balances.values())
-    total = 0
-    for before, after in receipt.tokens.values():
-        if after and after.mint == mint:
-            total += max(0, after.amount - (before.amount if before else 0))
-    return total
+    return replace(kind, mint=_main_mint(receipt, effect), flags=("fee_income",))
 
 
 # ---- what has no family --------------------------------------------------------------------------

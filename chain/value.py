@@ -126,3 +126,32 @@ def _percent(explained: int, total: int) -> int:
 def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
     signers = flows.receipt.signers - {flows.effect.wallet}
     return any(signers & {account, *flows.owners(account)} for account in accounts)
+
+
+# ---- no trade of the wallet --------------------------------------------------------------------
+
+
+def is_fee_income(flows: Flows) -> bool:
+    """Did somebody else's trade pay the wallet a fee? It neither signed nor gave anything, and
+    others got more of the same.
+    """
+    effect = flows.effect
+    gains = {mint: change for mint, change, _ in effect.tokens}
+    gains[WRAPPED_SOL] = effect.sol + effect.fee
+    arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
+    if effect.wallet in flows.receipt.signers or not arrived or min(gains.values()) < 0:
+        return False
+    risen = [(mint, gain) for mint, gain in gains.items() if gain]
+    return bool(risen) and all(2 * gain < _all_gains(flows, mint) for mint, gain in risen)
+
+
+def _all_gains(flows: Flows, mint: str) -> int:
+    """Lamports, or raw units of a mint, that accounts gained in all."""
+    if mint == WRAPPED_SOL:
+        sides = flows.receipt.balances.values()
+        return sum(max(0, after - before) for before, after in sides)
+    return sum(
+        max(0, after.amount - (before.amount if before else 0))
+        for before, after in flows.receipt.tokens.values()
+        if after and after.mint == mint
+    )

@@ -2,7 +2,8 @@
 the only evidence.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
@@ -25,3 +26,10 @@ def judge(
     if post_mint is not None and post_mint not in mints:
         return "mismatch", "mint_not_in_trade"
     return "verified", None
+
+
+def list_moved_mints(mint: str | None, token_changes: Iterable[Sequence[Any]]) -> set[str]:
+    """Tokens that a trade moved: those of its rows (mint, raw change, decimals), and its own where
+    nothing of it was left.
+    """
+    return {row[0] for row in token_changes} | ({mint} if mint else set())

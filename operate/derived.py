@@ -18,6 +18,7 @@ from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Opening
 from chain.summary import show_time
+from chain.verify import list_moved_mints
 from models import Trade
 from operate.differences import UNREADABLE, Difference
 from operate.forward_checks import read_forward
@@ -169,7 +170,7 @@ def _read_trade(row: dict[str, Any]) -> NamedTrade:
         row["id"],
         row["kind"],
         orjson.loads(row["flags"]),
-        {mint for mint, _, _ in orjson.loads(row["token_changes"])},
+        list_moved_mints(row["mint"], orjson.loads(row["token_changes"])),
         row["block_time"],
     )
 

@@ -1,4 +1,4 @@
-"""Kinds: every row of truth.csv, and each rule of accounting.md section 2 on receipts made up for
+"""Kinds: every row of truth.csv, and each rule of docs/results.md on receipts made up for
 it.
 """
 

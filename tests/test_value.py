@@ -73,6 +73,15 @@ def buy(scene, raw, lamports, payer="ada", to="ada"):
         scene.send("CAT", "curve", to, raw)
 
 
+def test_a_no_op_of_a_router_makes_no_swap_of_what_another_program_does():
+    """Stake that is withdrawn stays that: nothing of it can verify a post."""
+    scene = scene_of()
+    scene.noop(JUPITER, account_of("ada", "CAT"), "ada")
+    scene.withdraw("stake", "friend", "ada", SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags) == ("stake", ())
+
+
 # ---- honest ones -------------------------------------------------------------------------------
 def test_a_sale_and_a_purchase():
     scene = scene_of()

@@ -4,7 +4,7 @@ import pytest
 
 from chain.verify import judge
 
-TRADES = ("buy", "sell", "swap", "order_fill")
+TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
 NO_TRADES = (
     "transfer_in",
     "transfer_out",
@@ -82,3 +82,20 @@ def test_a_failed_transaction_is_told_as_that_before_anything_else(mint, flags):
 def test_a_trade_that_moved_no_token_fits_no_mint():
     assert judge("swap", (), set(), "A") == ("mismatch", "mint_not_in_trade")
     assert judge("swap", (), set(), None) == ("verified", None)
+
+
+def test_a_swap_that_the_wallet_did_not_sign_and_nobody_could_price_verifies_nothing():
+    flags = ("ambiguous", "not_signer")
+    assert judge("other", flags, MOVED, None) == ("mismatch", "not_a_trade")
+
+
+@pytest.mark.parametrize("kind", TRADES)
+@pytest.mark.parametrize("mint", [None, "A", "C"])
+def test_value_that_came_from_nowhere_verifies_nothing(kind, mint):
+    flags = ("value_unexplained", "counterparty_signed")
+    assert judge(kind, flags, MOVED, mint) == ("mismatch", "value_unexplained")
+
+
+@pytest.mark.parametrize("flag", ["fee_income", "tip_only"])
+def test_income_and_tips_are_no_trades(flag):
+    assert judge("other", (flag,), MOVED, None) == ("mismatch", "not_a_trade")
