@@ -9,6 +9,7 @@ from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
 from chain.kinds import TRADES
+from chain.verify import judge
 from market.tables import Token
 from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from voice import builtin
@@ -46,7 +47,9 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
         Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))
     )
     for trade in list(trades.order_by(Trade.slot, Trade.place)):
-        _post_trade(bot, wallet, trade, now)
+        # What would verify no post of the bot's own is not told either.
+        if trade.mint and judge(trade.kind, orjson.loads(trade.flags), (), None)[0] == "verified":
+            _post_trade(bot, wallet, trade, now)
 
 
 def _find_poster(wallet: Wallet) -> Bot | None:
@@ -92,27 +95,40 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
 
 
 def _tell_facts(trade: Trade) -> dict[str, Any]:
-    """Collect what the voice may say of a trade, as exact texts.
+    """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
 
     A token without a known symbol is called by the first letters of its mint.
     """
-    changes = {
-        mint: (int(raw), decimals) for mint, raw, decimals in orjson.loads(trade.token_changes)
-    }
-    tokens = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(sorted(changes)))
-    rows: Any = tokens.tuples()
-    names = {mint: symbol for mint, symbol in rows if symbol}
+    changes = _read_venue_changes(trade)
     # A trade, unlike other entries, has one mint that it is about.
     traded: str = trade.mint  # type: ignore[assignment]
-    raw, decimals = changes[traded]
+    tokens = Token.select(Token.mint, Token.symbol).where(Token.mint.in_([traded, *changes]))
+    rows: Any = tokens.tuples()
+    names = {mint: symbol for mint, symbol in rows if symbol}
     facts = {
         "kind": trade.kind,
         "symbol": names.get(traded, traded[:4]),
-        "amount": exact(abs(raw), decimals),
-        "sol": sol(abs(trade.sol_change)),
         "resultSol": None if trade.result is None else sol(trade.result),
     }
+    if trade.kind == "round_trip":
+        return facts
+    raw, decimals = changes[traded]
+    facts |= {"amount": exact(abs(raw), decimals), "sol": sol(abs(_read_venue_sol(trade)))}
     for mint, (given, places) in changes.items():
         if trade.kind == "swap" and given < 0:
             facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
     return facts
+
+
+def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
+    """{mint: (raw change, decimals)} of a trade without what passed beside its venue."""
+    beside = {mint: int(raw) for mint, raw, _ in orjson.loads(trade.beside_tokens)}
+    return {
+        mint: (int(raw) - beside.get(mint, 0), decimals)
+        for mint, raw, decimals in orjson.loads(trade.token_changes)
+    }
+
+
+def _read_venue_sol(trade: Trade) -> int:
+    whole: int = trade.sol_change
+    return whole - trade.beside_sol

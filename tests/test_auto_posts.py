@@ -2,6 +2,8 @@
 each, in words whose numbers are facts.
 """
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -100,6 +102,46 @@ def test_a_later_trade_is_told_with_its_result(wallet):
     assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"})
     assert "0.25" in sold.body
     assert sold.event_at == SELL.block_time * 1000
+
+
+def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
+    # 0.75 SOL came in, 0.7 of it by a transfer beside the sale, and 0.4 units beside 1.4 sold
+    gifted = replace(
+        SELL,
+        beside_sol=700_000_000,
+        beside_tokens=((MINT, 400_000, 6),),
+        explained_percent=100,
+    )
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, gifted, NOW + 2)
+    sold = publish(wallet)[1]
+    facts = {"amount": "1.4", "sol": "0.05"}
+    # 1.4 of 2.5 units cost 1.25 SOL * 14 / 25 = 0.7 SOL: a loss of 0.65 SOL
+    assert not find_foreign_numbers(sold.body, {**facts, "resultSol": "-0.65"})
+
+
+def test_unexplained_value_is_not_told(wallet):
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, replace(SELL, flags=("value_unexplained",), explained_percent=3), NOW + 2)
+    assert [post.signature for post in publish(wallet)] == ["buy"]
+
+
+def test_a_round_trip_is_told_by_its_result(wallet):
+    sol = Balance("Wallet", None, 9, 0, 0, 8_750_000_000, 8_760_000_000)
+    trip = replace(
+        SELL,
+        signature="trip",
+        kind="round_trip",
+        tokens=(),
+        sol=10_000_000,
+        balances=(sol,),
+        explained_percent=100,
+    )
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, trip, NOW + 2)
+    told = publish(wallet)[1]
+    assert told.status == "verified" and "0.01" in told.body
+    assert not find_foreign_numbers(told.body, {"resultSol": "0.01"})
 
 
 def test_what_was_back_filled_or_arrived_before_is_not_told(wallet):

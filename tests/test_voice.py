@@ -16,6 +16,7 @@ WALLET = [
     {"kind": "sell", "symbol": "BONK", "amount": "1234.5", "sol": "0.31", "resultSol": "0.06"},
     {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1", "resultSol": "-0.07"},
     {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1"},
+    {"kind": "round_trip", "symbol": "BONK", "resultSol": "0.012"},
     {"kind": "swap", "fromSymbol": "BONK", "fromAmount": "77", "symbol": "WIF", "amount": "3.2"},
 ]
 PAPER = [

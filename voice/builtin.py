@@ -4,6 +4,7 @@ recent posts give the same words.
 Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
     buy, sell           symbol amount sol [resultSol]
     swap                fromSymbol fromAmount symbol amount
+    round_trip          symbol [resultSol]
     fill                paper: what (bought | reduced) symbol amount sol reason
     close               paper: symbol resultSol returnPct reason
     refusal             paper: symbol detail

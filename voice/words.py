@@ -224,6 +224,14 @@ SPEECH = {
         "{fromAmount} {fromSymbol} became {amount} {symbol}",
         "rotated out of {fromSymbol} into {amount} {symbol}",
     ),
+    "round_trip": (
+        "bought {symbol} and sold it again in one transaction",
+        "in and out of {symbol} in one transaction",
+        "a round trip in {symbol}",
+        "went through {symbol} and kept none of it",
+        "crossed {symbol} and came back to SOL at once",
+        "took {symbol} on one side and gave it on the other",
+    ),
     "fill bought": (
         "bought {amount} {symbol} on paper for {sol} SOL",
         "put {sol} virtual SOL into {symbol}",
