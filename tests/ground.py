@@ -1,6 +1,6 @@
-"""Where tests keep their instances: SQLite in a folder of their own or, with TEST_DATABASE_URL, a
-database of that server, made new for each folder. Where they count requests: a file of that folder
-or, with TEST_REDIS_URL, a database of that Redis.
+"""Databases and counters for tests, empty and apart from each other: SQLite in a folder of their
+own or, with TEST_DATABASE_URL, a database of that server, made new for each folder; counters in a
+file of that folder or, with TEST_REDIS_URL, in a database of that Redis.
 
 `tests/with-engines COMMAND` runs a command beside servers that are thrown away afterwards.
 """

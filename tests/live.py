@@ -1,4 +1,4 @@
-"""A server as users run it, with a bot, for what talks to it from outside: guides,
+"""A running server with one bot, as users run it, for what talks to it from outside: guides,
 examples, the MCP server.
 """
 

@@ -1,5 +1,5 @@
-"""An observer over fake nodes and an empty database, with a clock that only the test moves.
-Everything the tests compare comes from the database.
+"""The observer under test, over fake nodes and an empty database, with a clock that only the test
+moves. Everything the tests compare comes from the database.
 """
 
 import ground

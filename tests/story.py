@@ -1,4 +1,4 @@
-"""A small chain made up for tests: verbs that append transactions whose receipts have the real
+"""A made-up chain for tests: verbs that append transactions whose receipts have the real
 shape and conserve lamports.
 
     story = Story()

@@ -1,5 +1,5 @@
-"""A market written by hand, and traders that do as they are told: what the tests of the simulation
-share.
+"""For tests of paper mode: a market whose snapshots the test writes down round by round, and
+traders that do as they are told.
 """
 
 from dataclasses import dataclass, field

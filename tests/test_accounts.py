@@ -58,7 +58,7 @@ def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
         "é" * 32,
     ],
 )
-def test_what_is_no_wallet_is_refused(text):
+def test_an_address_that_is_no_wallet_is_refused(text):
     with pytest.raises(Problem) as caught:
         check_wallet(text)
     assert caught.value.errors[0]["field"] == "wallet" and "seed" not in str(caught.value)

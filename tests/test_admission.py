@@ -53,7 +53,7 @@ def test_one_address_leaves_slots_to_others() -> None:
     assert all(share.qsize() == 6 for share in admission.group_slots)
 
 
-def test_behind_a_proxy_all_slots_are_everybodys() -> None:
+def test_behind_a_proxy_one_address_may_take_all_slots() -> None:
     counted = Counted()
     admission = Admission(counted, 4, 10, lambda environ: None, https=False, shared=True)
     crew = [ask(admission, "192.0.2.1") for _ in range(4)]

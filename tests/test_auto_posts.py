@@ -144,7 +144,7 @@ def test_a_round_trip_is_told_by_its_result(wallet):
     assert not find_foreign_numbers(told.body, {"resultSol": "0.01"})
 
 
-def test_what_was_back_filled_or_arrived_before_is_not_told(wallet):
+def test_backfilled_and_earlier_trades_are_not_posted(wallet):
     arrive(wallet, BUY, NOW + 1, head=False)
     arrive(wallet, SELL, NOW - 1)
     assert publish(wallet) == []
@@ -158,7 +158,7 @@ def test_a_trade_is_told_once_whatever_is_folded_again(wallet):
     assert [p.id for p in again] == [p.id for p in first] and len(first) == 1
 
 
-def test_nobody_is_told_for_who_did_not_ask(wallet):
+def test_trades_are_not_posted_where_auto_post_is_off(wallet):
     Bot.update(auto_post=False).execute()
     arrive(wallet, BUY, NOW + 1)
     assert publish(wallet) == []

@@ -188,7 +188,7 @@ def test_below_eight_closes_it_is_a_pattern():
     )
 
 
-def test_a_lesson_counts_what_it_says():
+def test_a_lesson_counts_the_closes_it_names():
     lesson = next(
         one
         for one in brain.find_lessons(
@@ -208,7 +208,7 @@ def test_a_lesson_counts_what_it_says():
     )
 
 
-def test_what_is_not_eligible_or_old_teaches_nothing():
+def test_ineligible_and_old_closes_teach_nothing():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
     assert (
         brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS), START)

@@ -30,7 +30,7 @@ def test_days_become_a_step_line_and_bars():
     assert [bar.height for bar in curve.bars] == [48, 0, 24]
 
 
-def test_nothing_observed_draws_nothing():
+def test_too_few_points_draw_no_chart():
     assert (
         charts.draw_curve(charts.group_days([])) is None
         and charts.draw_timeline([]) is None

@@ -188,7 +188,7 @@ def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service
     assert (Wallet.get().prover_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
 
 
-def test_what_nobody_proved_goes_with_its_holder(service):
+def test_the_history_of_an_unproven_wallet_goes_to_the_bot_that_claims_it_next(service):
     ada, eve = service.make_bot("Ada", W), service.make_bot("Eve")
     service.observe_trade(W, "old", slot=1)
     wallets.detach_wallet(ada.bot, NOW + HOUR)

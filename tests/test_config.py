@@ -38,7 +38,7 @@ def load(**environ):
     return config.load(environ, dotenv=None)
 
 
-def test_defaults_are_those_of_the_contract():
+def test_defaults_are_the_documented_ones():
     c = load()
     assert (c.host, c.port, c.base_url, c.data_dir) == (
         "127.0.0.1",

@@ -58,7 +58,9 @@ def test_a_reader_that_does_not_read_is_cut_off(
     assert cut.value.errno == errno.ECONNRESET and ours.waits_since is None
 
 
-def test_a_byte_now_and_then_is_not_reading(pair: tuple[PacedSocket, socket.socket]) -> None:
+def test_a_client_that_reads_a_byte_now_and_then_is_too_slow(
+    pair: tuple[PacedSocket, socket.socket],
+) -> None:
     """10,000,000 bytes at 4,096 a second may keep us waiting 15 + 2,441.4 s in all, and no
     longer.
     """
@@ -109,7 +111,7 @@ def test_a_request_is_whole_with_its_last_byte(raw: bytes) -> None:
         b"Transfer-Encoding: chunked\r\n\r\nff\r\n" + b"x" * 200,
     ],
 )
-def test_what_no_more_bytes_make_right_is_not_waited_for(body: bytes) -> None:
+def test_a_malformed_body_is_passed_on_without_waiting_for_more(body: bytes) -> None:
     assert RequestProgress(MAX_BODY).is_whole(HEAD + body)
 
 
@@ -120,7 +122,7 @@ def test_a_head_that_does_not_end_is_too_long() -> None:
     assert not progress.is_whole(long) and progress.is_too_long(long)
 
 
-def test_looking_costs_what_has_come_since() -> None:
+def test_each_byte_of_a_chunked_body_is_scanned_once() -> None:
     """A chunk a byte, 30,000 of them: what was walked over is not walked over again."""
 
     class Counted(bytes):
@@ -270,7 +272,7 @@ def test_half_a_request_holds_no_thread(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_who_waits_for_our_word_before_the_body_gets_it(server: Server) -> None:
+def test_expect_100_continue_is_answered_before_the_body(server: Server) -> None:
     with server.connect() as connection:
         connection.sendall(
             b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
@@ -282,7 +284,7 @@ def test_who_waits_for_our_word_before_the_body_gets_it(server: Server) -> None:
     assert b"HTTP/1.1 401 " in answer
 
 
-def test_who_does_not_hang_up_holds_up_nobody(tmp_path: Path) -> None:
+def test_clients_that_do_not_hang_up_delay_no_others(tmp_path: Path) -> None:
     """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
     server = Server(tmp_path)
     try:
@@ -298,7 +300,7 @@ def test_who_does_not_hang_up_holds_up_nobody(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_full_instance_serves_who_comes_at_the_cost_of_who_holds_most(tmp_path: Path) -> None:
+def test_a_full_instance_closes_connections_of_the_address_that_holds_most(tmp_path: Path) -> None:
     """So few files may be open that there is room for some 100 connections; 400 are tried."""
     limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
     server = Server(tmp_path, through=limited)

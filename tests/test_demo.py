@@ -342,7 +342,7 @@ def test_events_of_the_stream_say_demonstration():
     )
 
 
-def test_it_shows_both_modes_and_every_verdict(show):
+def test_the_demonstration_shows_both_modes_and_every_verdict(show):
     key = show.keys.read_key
     posts_shown = show.pages("/api/v1/feed", key, 100)
     assert {post["verification"]["status"] for post in posts_shown} >= {

@@ -198,7 +198,7 @@ def test_the_bot_sends_the_very_same_again(weak, tmp_path):
     )
 
 
-def test_what_was_told_in_other_words_is_told(weak, tmp_path):
+def test_a_conflict_over_changed_words_does_not_stop_the_bot(weak, tmp_path):
     """A result that was derived anew changes the words; the bot must not stop at that trade for
     ever.
     """
@@ -421,7 +421,7 @@ def test_freqtrade_does_not_wait_for_long(weak):
         Weak.wait = "0"
 
 
-def test_what_is_no_news_is_dropped_and_what_is_no_message_refused(hook, live):
+def test_the_webhook_drops_other_events_and_refuses_what_is_no_message(hook, live):
     newest = live.feed("?limit=1")["newestCursor"]
     assert (
         hook.send({"event": "status", "status": "running"})

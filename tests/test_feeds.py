@@ -575,7 +575,7 @@ def test_a_feed_under_filters_knows_itself(service, bot):
         )
 
 
-def test_nobody_has_no_feed(service):
+def test_an_unknown_bot_has_no_feed(service):
     assert (
         service.get("/bots/bot_nobody/feed.atom").status_code == 404
         and orjson.loads(service.get("/bots/bot_nobody/feed.json").data)["code"] == "not_found"

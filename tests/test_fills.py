@@ -243,7 +243,7 @@ def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, go
     assert is_gone(quote(0, **changes), 300_000_00) is gone
 
 
-def test_what_is_gone_is_booked_at_what_the_pool_would_pay():
+def test_a_position_without_liquidity_is_closed_at_what_the_pool_would_pay():
     held = order("sell", 5_000 * 10**6)
     nothing = write_off(held, quote(0, price="0.0007", pool="0"), quote(0).price, PoolUsage())
     assert (

@@ -57,7 +57,7 @@ def test_a_wallet_whose_first_receipt_is_withheld_looks_older_than_its_history(l
     )
 
 
-def test_what_changes_nothing_is_found_by_the_nightly_full_scan(look):
+def test_a_transaction_without_a_balance_change_is_found_by_the_nightly_full_scan(look):
     """No balance tells of another's transaction that only names ada. Listed again, it is found
     within a day.
     """

@@ -85,7 +85,7 @@ def test_a_mistake_in_an_example_would_be_seen(live):
         assert run(live, read_blocks(live, "/skill.md")[0], CANDOR_KEY="nonsense").returncode != 0
 
 
-def test_they_name_this_instance_every_route_and_its_limits(service):
+def test_guides_name_this_instance_every_route_and_its_limits(service):
     for path in ("/skill.md", "/llms.txt"):
         text = service.get(path).text
         assert (
@@ -135,7 +135,7 @@ def test_a_guide_for_one_bot_holds_its_id_and_nobodys_words(service):
     assert service.get("/skill.md?bot=bot_nobody").status_code == 404 and Bot.select().count() == 2
 
 
-def test_they_are_text_and_asked_for_conditionally(service):
+def test_guides_are_text_with_an_etag(service):
     for path, kind in (
         ("/skill.md", "text/markdown; charset=utf-8"),
         ("/llms.txt", "text/plain; charset=utf-8"),

@@ -180,7 +180,7 @@ def test_restore_keeps_the_present_database_aside(backup, service):
     assert aside.parent == service.config.data_dir
 
 
-def test_what_stands_only_in_the_wal_is_kept_aside_too(backup, service, tmp_path):
+def test_restore_keeps_writes_aside_that_are_only_in_the_wal(backup, service, tmp_path):
     """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
     would be played into it.
     """

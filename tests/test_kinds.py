@@ -1,6 +1,4 @@
-"""Kinds: every row of truth.csv, and each rule of docs/results.md on receipts made up for
-it.
-"""
+"""Kinds of transactions: every row of truth.csv, and each rule on receipts made up for it."""
 
 import csv
 import json
@@ -170,7 +168,7 @@ DOG_IN = tokens("DOG", "maker", "ada", 50)
         ([], None, "other", ("fee_only",)),
     ],
 )
-def test_what_moved_decides(story, moves, venue, kind, flags):
+def test_the_kind_follows_from_what_moved(story, moves, venue, kind, flags):
     story.transact("ada", moves, venue)
     found = kind_of(story.rows[-1].receipt, address("ada"))
     assert (found.kind, found.flags) == (kind, flags)

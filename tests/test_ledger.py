@@ -240,7 +240,7 @@ def test_an_unknown_cost_gives_no_result():
     assert (t.ledger.totals.unmatched, t.ledger.totals.realized) == (1, 0)
 
 
-def test_nothing_won_is_no_win():
+def test_a_sale_at_cost_is_no_win():
     t = Teller().buy("A", 2, 20).sell("A", 1, 10).sell("A", 1, 11)
     assert (t.ledger.totals.winning, t.ledger.totals.realized) == (1, 1)
 
@@ -308,7 +308,7 @@ def test_what_left_took_its_lots_without_a_result(kind):
 @pytest.mark.parametrize(
     "kind", ["transfer_in", "lending", "liquidity", "stake", "bridge", "nft", "other"]
 )
-def test_what_came_is_of_unknown_cost(kind):
+def test_received_tokens_are_of_unknown_cost(kind):
     assert Teller().gain("A", 4, kind).lots("A") == "4@?"
 
 
@@ -398,7 +398,7 @@ def test_what_a_transfer_fee_took_on_the_way_back_is_gone():
     assert t.write("order_cancel", changes=[("A", 9)], orders=[("e", "A", -10)]).lots("A") == "9@90"
 
 
-def test_a_fill_of_an_order_nobody_saw_is_of_unknown_cost():
+def test_a_fill_of_an_unobserved_order_is_of_unknown_cost():
     assert (
         Teller()
         .write("order_fill", changes=[("B", 24)], orders=[("stranger's", "A", -12)])

@@ -290,7 +290,7 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     assert not TradeMint.select().where(TradeMint.trade.not_in(Trade.select())).exists()
 
 
-def test_what_a_trade_row_says(empty):
+def test_a_trade_row_holds_the_booked_amounts(empty):
     """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000
     - 1,005,000 * 4 // 10.
     """
@@ -433,7 +433,7 @@ def told():
     "mint, right",
     [(None, ("verified", None, True)), ("FOX", ("mismatch", "mint_not_in_trade", True))],
 )
-def test_nothing_rests_on_a_trade_that_is_not_there(empty, source, mint, right):
+def test_a_verified_post_waits_again_while_its_trade_is_gone(empty, source, mint, right):
     """The receipt of a judged post becomes unreadable: the post waits again, and its followers hear
     of it; when the trade is back, so is the word.
     """
@@ -478,8 +478,8 @@ def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empt
     "seconds, status", [(-1, "pending"), (599, "pending"), (600, "not_found"), (601, "not_found")]
 )
 def test_a_signature_is_not_found_ten_minutes_of_the_chain_later(empty, seconds, status):
-    """The bound of contract.md section 4: block time ten minutes past the post's creation, and
-    nothing listed by then.
+    """Once the chain's time is ten minutes past the post's creation, and nothing was listed by
+    then (docs/verified.md).
     """
     wallet = empty()
     post = post_of(wallet, "5" * 88)

@@ -90,7 +90,7 @@ def test_a_phrase_is_found_wherever_it_stands(size: int) -> None:
             assert fields.holds_secret(text)
 
 
-def test_it_says_what_the_reference_says_of_any_twelve_words(checks: list[int]) -> None:
+def test_the_check_of_twelve_words_agrees_with_the_reference(checks: list[int]) -> None:
     dice, said = random.Random(39), []
     for _ in range(300):
         words = dice.sample(PHRASES.wordlist, 12)
@@ -182,7 +182,7 @@ def test_a_long_wallet_is_refused_unread(read: list[int]) -> None:
     assert max(read, default=0) <= 10
 
 
-def test_what_is_invisible_is_not_counted(service: Service) -> None:
+def test_invisible_characters_are_removed_before_a_text_is_measured(service: Service) -> None:
     """4,000 characters, and a thousand that nobody sees: they go before it is measured."""
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b" * 4_000 + "\u200b" * 1_000}, key)

@@ -77,7 +77,7 @@ def test_a_first_run_that_fails_spoils_no_later_one(clone: Clone) -> None:
     assert done.returncode == 0 and "it runs" in done.stdout, done.stderr
 
 
-def test_what_is_installed_is_not_installed_again(clone: Clone) -> None:
+def test_an_installed_environment_is_not_installed_again(clone: Clone) -> None:
     clone.publish()
     assert clone.make(".venv").returncode == 0
     made = (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns

@@ -38,7 +38,7 @@ def test_there_is_none_unless_asked_for(service):
     assert service.get("/metrics").status_code == 404
 
 
-def test_what_is_there_is_counted(watched):
+def test_the_metrics_count_what_is_stored(watched):
     wallet = address("wallet")
     made = watched.make_bot(wallet=wallet)
     watched.make_bot("Ben", owner=made.owner)
@@ -115,7 +115,7 @@ def test_whether_it_can_be_written_and_counted_is_told(watched, monkeypatch):
     assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (0, 0)
 
 
-def test_it_holds_no_secret(watched):
+def test_the_metrics_hold_no_secret(watched):
     made = watched.make_bot(wallet=address("wallet"))
     text = watched.get("/metrics").get_data(as_text=True)
     assert not any(

@@ -267,7 +267,7 @@ TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
         {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}},
     ],
 )
-def test_what_is_no_mint_is_unknown_throughout(account):
+def test_every_check_of_an_account_that_is_no_mint_is_unknown(account):
     checks = check_mint(account, NOW)
     assert [check["key"] for check in checks] == list(CHECKS)
     assert {check["status"] for check in checks} == {"unknown"} and {

@@ -146,7 +146,7 @@ def test_a_row_that_comes_back_as_another_undoes_everything(file, target, monkey
     empty.close_all()
 
 
-def test_nobody_may_be_using_it(file, target):
+def test_a_copy_is_refused_while_a_server_runs(file, target):
     storage.connect(file)
     with pytest.raises(Refused, match="stop it first"):
         copy.move(file, target)
@@ -186,7 +186,7 @@ def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monk
     assert "canary" not in said.out + said.err and said.err
 
 
-def test_what_is_of_files_alone_names_the_server_s_own(file, target, tmp_path):
+def test_on_postgresql_backup_and_restore_name_its_own_tools(file, target, tmp_path):
     served = ground.change(file, database_url=target)
     with pytest.raises(Refused, match="pg_dump"):
         backups.store_backup(served, tmp_path / "backup.db")

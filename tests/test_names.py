@@ -99,7 +99,7 @@ def test_names_of_all_scripts_are_welcome(name):
         ("𝓐𝓭𝓪", "Ada"),
     ],
 )
-def test_nobody_takes_a_name_that_looks_like_another(service, one, other):
+def test_a_name_that_looks_like_another_is_refused(service, one, other):
     made = service.make_bot(one)
     for owner in (None, made.owner):
         refuse(lambda owner=owner: service.make_bot(other, owner=owner))
@@ -126,7 +126,7 @@ def test_names_that_differ_to_the_eye_live_side_by_side(service, one, other):
     service.make_bot(one), service.make_bot(other)
 
 
-def test_a_name_may_be_written_anew_by_who_has_it(service):
+def test_a_bot_may_respell_its_own_name(service):
     made = service.make_bot("ada")
     influencers.set_profile(made.bot, name="Ada")
     influencers.set_profile(made.bot, name="Nell")

@@ -42,7 +42,7 @@ def test_a_newcomer_gets_a_trader_a_code_and_a_session(browser):
     )
 
 
-def test_who_is_signed_in_keeps_the_account(browser):
+def test_a_trader_made_by_a_signed_in_owner_joins_the_account(browser):
     browser.create("Nell")
     made = browser.send(PAGE, PAGE, name="Wren", family="flow", start="standard")
     assert made.status_code == 302 and made.headers["Location"].endswith(Trader.get().uid)

@@ -220,7 +220,7 @@ def test_the_forms_work_through_it_and_the_cookie_is_secure(front):
     )
 
 
-def test_what_is_text_is_compressed(front):
+def test_nginx_compresses_text(front):
     for path in ("/", "/openapi.json", "/docs"):
         answer = front.ask("GET", path, **{"Accept-Encoding": "gzip"})
         assert (

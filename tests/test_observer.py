@@ -56,7 +56,7 @@ def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain)
     )
 
 
-def test_a_wallet_nobody_used(look, chain):
+def test_a_wallet_that_was_never_used_is_complete(look, chain):
     """Nothing listed is no proof, but all balances are 0 and two full scans found nothing."""
     seen = look(chain, wallets=[address("nobody")]).settle()
     assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)

@@ -139,7 +139,7 @@ def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain)
     assert Wallet.get().accounts_left_out == 100 - (20 - len(own))
 
 
-def test_an_account_named_later_takes_the_place_of_one_nobody_named(look):
+def test_an_account_named_later_replaces_the_unnamed_one(look):
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 100, 5_000)

@@ -232,7 +232,7 @@ def test_both_kinds_of_posts_page_together(service, bot):
     assert seen == [uid for n in reversed(range(30)) for uid in (mixed[n], f"paper_{n}")]
 
 
-def test_a_filter_nobody_can_mean_is_explained_beside_its_field(service, bot):
+def test_an_invalid_filter_is_explained_beside_its_field(service, bot):
     publish(service, bot, "1", "Hidden by the filter.")
     page = service.get("/?mint=not-a-mint")
     assert (
@@ -393,7 +393,7 @@ def test_every_page_is_whole_on_an_empty_instance(service, path):
         "/bots/bot_none/feed.json",
     ],
 )
-def test_what_is_not_there_is_a_page_that_helps(service, path):
+def test_a_missing_page_says_what_to_do(service, path):
     answer = service.get(path)
     assert answer.status_code == 404 and (
         path.endswith(".json") or ("<h1" in answer.text and "leaderboard" in answer.text)

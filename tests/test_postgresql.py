@@ -157,7 +157,7 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
     assert len(met) == 320 and met == sorted(row.id for row in Arrival.select())
 
 
-def test_a_writer_that_says_nothing_any_more_holds_nobody_up(db, settings, monkeypatch):
+def test_a_silent_writer_does_not_block_others_for_ever(db, settings, monkeypatch):
     """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
     monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
     hung = storage.make_database(settings)
@@ -201,7 +201,7 @@ def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked
     assert Arrival.select().count() == 6
 
 
-def test_what_is_kept_for_a_version_holds_all_that_was_seen_before_it_was_asked_for(db):
+def test_a_list_cached_for_a_version_holds_every_commit_before_it(db):
     """The promise that keeping lists rests on, beside four who commit as fast as they can."""
 
     def write():

@@ -175,7 +175,7 @@ def refused(answer, status, code, field=None):
         b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
     ],
 )
-def test_what_is_no_json_object(service, bot, raw):
+def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
     refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
     assert Post.select().count() == 0
 
@@ -217,7 +217,7 @@ BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [
 
 
 @pytest.mark.parametrize("body, field", BAD)
-def test_what_is_no_post(service, bot, body, field):
+def test_a_body_with_a_wrong_field_is_refused_by_its_name(service, bot, body, field):
     body = b'{"eventId": "v", "body": 1e999}' if body.get("body") == 1e999 else body
     refused(service.post(body, bot.publish_key.text), 422, "validation_failed", field)
     assert Post.select().count() == 0
@@ -327,7 +327,7 @@ def test_what_is_not_a_trade_does_not_verify(service, bot):
     assert verification(service, bot, "gift") == ("mismatch", "not_a_trade", False, "trade_gift")
 
 
-def test_what_nobody_saw_is_pending_and_without_a_wallet_there_is_nothing_to_wait_for(service, bot):
+def test_a_post_is_pending_until_observed_and_none_without_a_wallet(service, bot):
     assert verification(service, bot, "unseen") == ("pending", None, False, None)
     assert verification(service, service.make_bot("Mute"), "unseen") == ("none", None, False, None)
 

@@ -147,7 +147,7 @@ def test_the_rules_are_named_alike_in_whatever_order_the_programs_come():
     )
 
 
-def test_what_decides_changes_the_name_of_the_rules_and_nothing_else_does():
+def test_only_what_decides_a_kind_changes_the_name_of_the_rules():
     """Not where a row comes from."""
     added = f"{HEADER}{NEW},A,%s,%s\n"
     tables = [

@@ -62,7 +62,7 @@ def test_the_specifications_off_chain_message_counts():
         lambda: sign(TEXT.replace("bot_1", "bot_2").encode()),
     ],
 )
-def test_nothing_else_counts(wrong):
+def test_a_wrong_signature_proves_nothing(wrong):
     assert not proof.is_signed(WALLET, wrong(), TEXT)
 
 

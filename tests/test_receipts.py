@@ -101,7 +101,7 @@ def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
             assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
 
 
-def test_what_was_read_is_what_was_signed(real):
+def test_the_parsed_message_is_the_one_that_was_signed(real):
     """The 43 receipts in encoding json prove themselves: the message put together again from what
     was read is what all their signers signed.
     """
@@ -320,7 +320,7 @@ REFUSED = [
     REFUSED,
     ids=[f"{'.'.join(map(str, path))}={str(value)[:12]}" for _, path, value in REFUSED],
 )
-def test_what_is_not_whole_is_refused(whole, why, path, value):
+def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
     place[last] = value
@@ -343,7 +343,7 @@ def test_what_is_not_whole_is_refused(whole, why, path, value):
     ],
     ids=".".join,
 )
-def test_what_lacks_a_part_is_refused(whole, path):
+def test_a_receipt_that_lacks_a_part_is_refused(whole, path):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
     del place[last]

@@ -123,7 +123,7 @@ def test_without_redis_the_keyed_interface_is_busy_and_pages_are_served(service,
     assert service.get("/api/health").json["status"] == "ok"
 
 
-def test_without_redis_nobody_creates_influencers_without_limit(service, shared_redis):
+def test_without_redis_no_bots_are_created(service, shared_redis):
     browser = Browser(service)
     shared_redis.stop()
     answer = browser.send("/connect", name="Nell")

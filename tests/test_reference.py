@@ -17,7 +17,7 @@ from web.site import reference
 EXAMPLE = re.compile(r'<pre id="(curl|python)-(\w+)"><code>(.*?)</code></pre>', re.S)
 
 
-def test_it_names_every_request_field_refusal_and_limit(tmp_path):
+def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
     limits = {
         "allowance": (("minute", 121), ("hour", 2002), ("day", 10003)),
         "posts_per_minute": 24,

@@ -182,7 +182,7 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_what_is_no_answer_is_asked_again(node, clock, answer):
+def test_an_unusable_answer_is_asked_again(node, clock, answer):
     url, asked = node(answer, good)
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
 
@@ -235,7 +235,7 @@ def test_an_answer_the_caller_cannot_use_is_asked_of_another(node, clock):
 
 
 @pytest.mark.parametrize("code", [-32001, -32004, -32007, -32009, -32014, -32020])
-def test_what_a_node_does_not_have_is_said(node, clock, code):
+def test_what_no_node_has_is_told_apart_from_a_node_that_is_down(node, clock, code):
     """Asked of all, and told apart from a node that is down: an unknown `before` means that a walk
     begins again, waiting would not help.
     """
@@ -403,7 +403,7 @@ def test_requests_of_the_last_minute_are_told(node, clock):
     assert line.report()["requestsLastMinute"] == 1
 
 
-def test_every_error_is_one_of_ours():
+def test_every_node_failure_is_an_rpc_error():
     assert all(issubclass(kind, RpcError) for kind in (Unavailable, Refused, BadAnswer))
 
 

@@ -141,7 +141,7 @@ def test_dexscreeners_price_goes_before_geckoterminals(world):
     assert entry(world)["priceUsd"] == "8" and Snapshot.select().count() == 1
 
 
-def test_an_entry_has_the_fields_of_the_contract(world):
+def test_an_entry_has_the_documented_fields(world):
     discover(world, ONE)
     world.tick()
     shape = {
@@ -250,7 +250,7 @@ def trade(mint, side, seconds, number):
     TradeMint.create(trade=row, wallet=wallet, mint=mint, side=side, slot=number)
 
 
-def test_what_observed_wallets_trade_is_priced_and_what_they_merely_hold_is_named(world):
+def test_traded_tokens_are_priced_and_merely_held_ones_are_named(world):
     trade(ONE, "buy", NOW // 1000, 1)
     # Too long ago.
     trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)
@@ -628,7 +628,7 @@ def test_hurried_passes_stay_within_the_limits_too(world):
     assert Token.select(fn.MIN(Token.asked_at)).scalar() >= world.now - 14_000
 
 
-def test_reading_asks_nobody(world):
+def test_reading_a_page_asks_no_node_and_no_price_service(world):
     discover(world, ONE)
     world.tick()
     asked, calls = dict(world.market.asked), len(world.node.calls)

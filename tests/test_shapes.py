@@ -291,5 +291,5 @@ def test_the_down_state_of_health_is_in_the_document(document):
     assert answers["503"]["content"].keys() == {"application/problem+json", "application/json"}
 
 
-def test_it_is_a_whole_openapi_document(document):
+def test_the_document_is_valid_openapi(document):
     validate(document)

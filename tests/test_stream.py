@@ -142,7 +142,7 @@ def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
     assert [shown["id"] for _, shown in take(follow(last_id=events.last_id), 1)] == [missed]
 
 
-def test_it_begins_with_an_event_that_has_data(service, key):
+def test_the_stream_begins_with_an_event_that_has_data(service, key):
     """httpx-sse yields what has no data as an empty message, which is no JSON."""
     since = newest(service, key)
     answer = service.get(f"/api/v1/stream?since={since}", key, buffered=False)
@@ -226,7 +226,7 @@ def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
         assert [shown["id"] for _, shown in take(events, len(made) - at)] == made[at:]
 
 
-def test_it_refuses_what_since_refuses(service, key):
+def test_the_stream_refuses_the_cursors_that_since_refuses(service, key):
     for place in ("since=post_nobody", "since=AAAA", "since="):
         answer = service.get(f"/api/v1/stream?{place}", key)
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), place

@@ -207,7 +207,7 @@ def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
     service.close()
 
 
-def test_a_closed_instance_takes_nobody_new(tmp_path):
+def test_a_closed_instance_creates_no_bots(tmp_path):
     service = Service(tmp_path / "data", registration="closed")
     browser = Browser(service)
     assert (
@@ -407,7 +407,7 @@ def test_an_old_session_has_ended(browser, nell):
     assert page.status_code == 403 and "recovery code" in page.text
 
 
-def test_a_made_up_cookie_is_nobody(service, nell):
+def test_a_made_up_cookie_is_no_session(service, nell):
     forger = Browser(service)
     forger.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
     assert forger.get(f"/bots/{nell}/manage").status_code == 403

@@ -198,7 +198,7 @@ def test_one_deadline_is_over_both_ways_of_waiting(service):
     assert len(took) == 4 and max(took) < 1.8
 
 
-def test_what_is_in_the_way_has_its_word(tmp_path):
+def test_every_cause_of_a_failed_write_is_named(tmp_path):
     def name(error):
         wrapped = OperationalError()
         wrapped.__context__ = error
@@ -243,7 +243,7 @@ def count_lines(seconds, **more):
     return said
 
 
-def test_what_fails_again_and_again_is_counted_not_repeated():
+def test_a_repeated_error_is_counted_in_the_log():
     assert count_lines(500, often=True) == [(0, 0), (60, 59), (180, 119), (420, 239)]
     assert len(count_lines(7 * 86_400, often=True)) < 180
 

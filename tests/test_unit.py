@@ -47,13 +47,13 @@ def start_and_ask(folder: Path, manner: str, names: str) -> None:
 
 
 @needs_filter
-def test_it_starts_where_no_resource_may_be_set(tmp_path: Path) -> None:
+def test_the_server_starts_where_no_resource_may_be_set(tmp_path: Path) -> None:
     start_and_ask(tmp_path, "deny", RESOURCES)
 
 
 @needs_filter
 @needs_systemd
-def test_it_starts_under_all_of_the_units_filter(tmp_path: Path) -> None:
+def test_the_server_starts_under_the_whole_filter_of_the_systemd_unit(tmp_path: Path) -> None:
     allowed = read_filter(UNIT.read_text())
     assert len(allowed) > 100 and "sched_setaffinity" in allowed and "setpriority" not in allowed
     start_and_ask(tmp_path, "allow", ",".join(sorted(allowed)))
@@ -61,7 +61,7 @@ def test_it_starts_under_all_of_the_units_filter(tmp_path: Path) -> None:
 
 @needs_filter
 @needs_systemd
-def test_it_starts_under_the_filter_of_the_first_edition(tmp_path: Path) -> None:
+def test_the_server_starts_under_the_filter_of_the_first_edition(tmp_path: Path) -> None:
     """Units that were copied to /etc stay there."""
     allowed = read_filter(UNIT.read_text()) - {"sched_setaffinity"}
     start_and_ask(tmp_path, "allow", ",".join(sorted(allowed)))

@@ -220,7 +220,7 @@ def test_unknown_is_empty_and_unknown_names_are_ignored(service, key):
         )
 
 
-def test_what_is_not_there(service, key):
+def test_unknown_paths_and_methods_are_problems(service, key):
     for path in ("bots/bot_nobody", "posts/post_nobody", "nothing", "bots/", "bots/x/y"):
         assert problem(service.get(f"/api/v1/{path}", key)) == (404, "not_found")
     for method, path in (

@@ -548,7 +548,7 @@ def test_an_unknown_program_with_an_own_account_writable_is_told(moves, writable
     assert (found.kind != "other", found.flags) == (True, flags)
 
 
-def test_what_may_not_be_written_cannot_have_been_moved():
+def test_a_read_only_account_cannot_have_moved_anything():
     scene = scene_of(payer=SOL)
     with scene.call(WRAPPER, "ada"):
         scene.send("CAT", "friend", "ada", 5)
@@ -573,7 +573,7 @@ STEPS = {
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=6), st.integers(1, SOL), st.booleans())
-def test_what_is_drawn_adds_up(steps, lamports, relayed):
+def test_amounts_add_up_whatever_the_transaction_does(steps, lamports, relayed):
     """Gifts, side payments and second wallets: before less after is the fee, beside and venue are
     the whole, what is explained is a share, and a sale never brings more than was paid in sales.
     """

@@ -174,7 +174,7 @@ def test_malformed_requests_crash_nothing(server):
     assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
 
 
-def test_slow_clients_keep_nobody_waiting(server):
+def test_slow_clients_delay_no_others(server):
     """Idle connections, half headers and dripping bodies by the hundred; beside them a normal
     client.
     """
