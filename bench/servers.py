@@ -75,8 +75,11 @@ def find_port():
 
 
 def _wait(process, port, path):
-    """Until it answers. Asked every 5 ms, so that starting is timed as exactly."""
-    while True:
+    """Wait until it answers, a minute at most. Asked every 5 ms, so that starting is timed as
+    exactly.
+    """
+    latest = time.monotonic() + 60
+    while time.monotonic() < latest:
         if process.poll() is not None:
             raise RuntimeError(f"a server ended with {process.returncode}")
         with (
@@ -89,6 +92,7 @@ def _wait(process, port, path):
             if asked.recv(16)[9:12] == b"200":
                 return
         time.sleep(0.005)
+    raise RuntimeError(f"no answer to {path} within a minute")
 
 
 # ---- which ---------------------------------------------------------------------------------------
