@@ -20,7 +20,7 @@ from service import GENEROUS, NOW
 
 import storage
 from accounts import api_keys, influencers
-from bench.harm import spoil
+from bench.malformed import spoil
 from web.server.worker import Deadlines
 
 ROOT = Path(__file__).resolve().parent.parent
