@@ -162,3 +162,73 @@ def test_the_tree_of_the_architecture_is_the_tree():
     assert {name for name in told if (ROOT / name).exists()} == told
     assert tops - {name.split("/")[0] + "/" for name in told} == set()
     assert roots - told == set()
+
+
+def whole(number):
+    return int(number.replace(",", "").replace("−", "-"))
+
+
+def test_the_books_of_the_example_close():
+    text = (ROOT / "docs" / "results.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| (\w+) \| ([+−]?[\d,]+) \| ([+−][\d,]+) \|$", text, re.M)
+    told = {
+        name: whole(number)
+        for name, number in re.findall(
+            r"^\| ([a-zA-Z ]+?)(?::[^|]*)? \| ([+−][\d,]+) \|$", text, re.M
+        )
+    }
+    ledger, held, lamports = Ledger(backfilled=True), 0, 10**10
+    for slot, (kind, tokens, sol) in enumerate(rows, 1):
+        change, sol = whole(tokens), whole(sol)
+        balances = [Balance("W", None, 9, 0, 0, lamports, lamports + sol)]
+        if change:
+            balances.append(Balance("A", "M", 6, held, held + change, 1, 1))
+        fee = 0 if kind == "native_transfer" else 5_000
+        moved = (("M", change, 6),) if change else ()
+        ledger.apply(
+            Entry(
+                *(str(slot), slot, 0, None, kind, None, "M", (), ()),
+                *(sol, fee, 0, 0, moved, tuple(balances)),
+            )
+        )
+        held, lamports = held + change, lamports + sol
+    books = ledger.reconcile()
+    assert len(rows) == 5 and books.difference == books.gaps == 0
+    assert told == {
+        "realized PnL": books.realized,
+        "open cost": -books.open_cost,
+        "cost left": -books.cost_left,
+        "received": books.received,
+        "overhead": -books.overhead,
+        "failed cost": -books.failed_cost,
+        "closing less opening": books.closing - books.opening,
+    }
+    assert sum(told.values()) == 2 * told["closing less opening"]
+    floor = whole(re.search(r"\*\*(−[\d,]+) lamports\*\*: as if", text)[1])
+    assert floor == books.realized - books.cost_left
+
+
+def test_the_gift_of_the_example_is_no_profit():
+    text = (ROOT / "docs" / "verified.md").read_text()
+    sale, gift, fee, change = (
+        whole(number)
+        for number in re.findall(r"^\| [^|]+ \| ([+−][\d,]+) \| [^|]+ \|$", text, re.M)
+    )
+    assert sale + gift + fee == change
+    bought = (("M", 1, 0),), -2_000_000, 0
+    sold = (("M", -1, 0),), change, gift
+    ledger, held, lamports = Ledger(backfilled=True), 0, 10**10
+    for slot, (tokens, sol, beside) in enumerate((bought, sold), 1):
+        balances = (
+            Balance("W", None, 9, 0, 0, lamports, lamports + sol),
+            Balance("A", "M", 0, held, held + tokens[0][1], 1, 1),
+        )
+        entry = Entry(
+            *(str(slot), slot, 0, None, "buy" if slot == 1 else "sell", None, "M", (), ()),
+            *(sol, -fee, 0, 0, tokens, balances),
+            beside_sol=beside,
+        )
+        booked = ledger.apply(entry)
+        held, lamports = held + tokens[0][1], lamports + sol
+    assert booked.result == whole(re.search(r"\*\*(−[\d,]+) lamports\*\*", text)[1])
+    assert ledger.reconcile().received == gift
