@@ -10,10 +10,10 @@ from test_demo import chain, recording, show, staged  # noqa: F401  the demonstr
 from test_shapes import add_rare_things, list_answers
 
 from accounts.keys import hash_secret
-from web.api import health, market, metrics, paper_statements, queries, statements, stream
+from web.api import health, market, metrics, paper_statements, queries, records, statements, stream
 from web.server import auth, rows
 
-MODULES = (auth, health, market, metrics, paper_statements, statements)
+MODULES = (auth, health, market, metrics, paper_statements, records, statements)
 
 
 def list_row_types():

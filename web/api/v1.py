@@ -12,6 +12,7 @@ from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, queries
+from web.api.records import show_records
 from web.api.serialize import (
     parse_changes,
     positions_of,
@@ -22,7 +23,7 @@ from web.api.serialize import (
     show_time,
     show_trade,
 )
-from web.api.statements import TradeRow
+from web.api.statements import BotRow, TradeRow
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
@@ -152,13 +153,18 @@ def list_bots(args: Args) -> Json:
     limit, position = paging.read_limit(args), read_cursor(args, ("bots",), 1)
     before = position[0] if position else None
     rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
-    former = queries.list_former_wallets([row.id for row in rows])
-    base_url = find_app().settings.base_url
     return show_list(
-        [show_bot(row, former.get(row.id, ()), base_url) for row in rows],
+        show_bots(rows),
         limit,
         write_cursor(("bots",), (rows[-1].id,)) if more else None,
     )
+
+
+def show_bots(rows: Sequence[BotRow]) -> list[Json]:
+    """Make the Bots."""
+    ids, base_url = [row.id for row in rows], find_app().settings.base_url
+    former, told = queries.list_former_wallets(ids), show_records(ids)
+    return [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
 
 
 @blueprint.get("/bots/<uid>")
@@ -174,10 +180,9 @@ def make_bot(uid: str) -> Json:
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    former = queries.list_former_wallets([row.id])
     shares = queries.find_wallets(bot=uid)
     return {
-        **show_bot(row, former.get(row.id, ()), find_app().settings.base_url),
+        **show_bots([row])[0],
         "latestTrades": show_trades(queries.list_trades(LATEST, shares=shares)),
         "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
         "openPositions": show_positions(positions_of(row)),

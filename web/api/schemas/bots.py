@@ -11,8 +11,10 @@ from web.api.schemas.wallets import (
     AttachedWallet,
     AverageCost,
     Coverage,
+    Owner,
     Position,
     Reconciliation,
+    Record,
     Results,
 )
 
@@ -60,6 +62,8 @@ class Bot(Shape):
     averageCost: AverageCost | None = described(
         "null where there are no results, or they are still read again"
     )
+    record: Record | None = described("null until a wallet was observed")
+    owner: Owner
     coverage: Coverage
     createdAt: Time
     lastTradeAt: Time | None

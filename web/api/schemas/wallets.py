@@ -88,6 +88,31 @@ class AverageCost(Shape):
     matchedSells: int
 
 
+class Record(Results):
+    """The same, of what happened since the bot attached its wallets: by block time, over all
+    attachments. What was held before has unknown cost, and what it still held when a wallet was
+    detached is cost left.
+    """
+
+    since: Time = described("of its first attachment")
+    carriedInLamports: Whole = described(
+        "known cost of what its wallets held when it attached them, which counts for nothing here"
+    )
+
+
+class Owner(Shape):
+    """What the same owner did with all its bots. A new browser is a new owner."""
+
+    influencers: int = described("that were made")
+    retired: int
+    walletsTried: int
+    walletsDetached: int
+    realizedLamportsOfAll: Whole | None = described(
+        "realized since attachment by all its bots, to two significant digits; null where it has "
+        "one bot that had one wallet"
+    )
+
+
 class Position(Shape):
     """What a wallet holds of a token by its observed trades."""
 

@@ -1,0 +1,143 @@
+"""The forward record of bots, and what their owners made, tried and gave up."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from chain.forward import SpanTotals
+from web.api.serialize import Json, show_lamports, show_sol, show_time
+from web.server.rows import select, write_marks
+
+SPAN_TOTALS = ", ".join(f"t.{name}" for name in SpanTotals._fields)
+# What a span did, up to its last second that changed anything.
+LAST_TOTALS = """LEFT JOIN forward_total t ON t.attachment_id = a.id
+AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)"""
+
+
+class SpanRow(NamedTuple):
+    """An attachment and what happened in it; lamports, counts and ms. Nothing happened: null."""
+
+    bot_id: int
+    attached_at: int
+    detached_at: int | None
+    carried_in: int | None
+    open_cost: int | None
+    open_positions: int | None
+    realized: int | None
+    volume: int | None
+    trades: int | None
+    matched: int | None
+    partial: int | None
+    unmatched: int | None
+    winning: int | None
+    failed: int | None
+    failed_cost: int | None
+    overhead: int | None
+    cost_left: int | None
+    cost_left_receipts: int | None
+    carried: int | None
+
+    @property
+    def totals(self) -> SpanTotals:
+        """What happened, and what was still held at its end as cost that left."""
+        told = SpanTotals(*(getattr(self, name) or 0 for name in SpanTotals._fields))
+        kept = 0 if self.detached_at is None else self.open_cost or 0
+        return told._replace(cost_left=told.cost_left + kept)
+
+
+SPANS = f"""
+SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open_positions,
+       {SPAN_TOTALS}
+FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
+
+
+class OwnerRow(NamedTuple):
+    """What the owner of a bot did with all its bots; `realized` in lamports, in all spans."""
+
+    bot_id: int
+    bots: int
+    retired: int
+    tried: int
+    held: int
+    realized: int
+
+
+OWNERS = f"""
+SELECT b.id AS bot_id,
+       (SELECT COUNT(*) FROM bot o WHERE o.owner_id = b.owner_id) AS bots,
+       (SELECT COUNT(o.retired_at) FROM bot o WHERE o.owner_id = b.owner_id) AS retired,
+       COUNT(DISTINCT a.wallet_id) AS tried,
+       COUNT(DISTINCT CASE WHEN a.detached_at IS NULL THEN a.wallet_id END) AS held,
+       COALESCE(SUM(t.realized), 0) AS realized
+FROM bot b JOIN bot other ON other.owner_id = b.owner_id
+LEFT JOIN attachment a ON a.bot_id = other.id {LAST_TOTALS}
+WHERE b.id IN """
+
+
+def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
+    """Return {bot id: its `record` and `owner`}."""
+    if not bot_ids:
+        return {}
+    marks = write_marks(bot_ids)
+    spans: dict[int, list[SpanRow]] = {}
+    for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
+        spans.setdefault(row.bot_id, []).append(row)
+    owners = select(OwnerRow, f"{OWNERS}({marks}) GROUP BY b.id, b.owner_id", bot_ids)
+    return {
+        row.bot_id: {"record": show_record(spans.get(row.bot_id, ())), "owner": show_owner(row)}
+        for row in owners
+    }
+
+
+def show_record(spans: Sequence[SpanRow]) -> Json | None:
+    """Make the forward record of a bot from its attachments, the first one first; None where
+    nothing was derived yet.
+    """
+    derived = [span for span in spans if span.open_cost is not None]
+    if not derived:
+        return None
+    t = add_totals([span.totals for span in derived])
+    return {
+        "since": show_time(spans[0].attached_at),
+        "realizedLamports": show_lamports(t.realized),
+        "realizedSol": show_sol(t.realized),
+        "matchedSells": t.matched,
+        "partialSells": t.partial,
+        "unmatchedSells": t.unmatched,
+        "winningSells": t.winning,
+        "volumeLamports": show_lamports(t.volume),
+        "volumeSol": show_sol(t.volume),
+        "observedTrades": t.trades,
+        "failedTransactions": t.failed,
+        "failedCostLamports": show_lamports(t.failed_cost),
+        "overheadLamports": show_lamports(t.overhead),
+        "costLeftLamports": show_lamports(t.cost_left),
+        "costLeftReceipts": t.cost_left_receipts,
+        "carriedLots": t.carried,
+        "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),
+        "carriedInLamports": show_lamports(sum(span.carried_in or 0 for span in derived)),
+    }
+
+
+def add_totals(parts: Sequence[SpanTotals]) -> SpanTotals:
+    """Return the sums of totals, by column."""
+    return SpanTotals(*(sum(column) for column in zip(*parts, strict=True)))
+
+
+def show_owner(row: OwnerRow) -> dict[str, Any]:
+    """Make the Owner. The sum is left out where it would be one wallet's own result."""
+    alone = row.bots < 2 and row.tried < 2
+    realized = None if alone else show_lamports(round_to_two_digits(int(row.realized)))
+    return {
+        "influencers": row.bots,
+        "retired": row.retired,
+        "walletsTried": row.tried,
+        "walletsDetached": row.tried - row.held,
+        "realizedLamportsOfAll": realized,
+    }
+
+
+def round_to_two_digits(lamports: int) -> int:
+    """Round to two significant digits, halves away from zero: 1,250 is 1,300."""
+    unit = int("1" + "0" * max(0, len(str(abs(lamports))) - 2))
+    rounded = (abs(lamports) + unit // 2) // unit * unit
+    return rounded if lamports >= 0 else -rounded
