@@ -4,14 +4,20 @@ pool lost to others, behind what was paid back, behind an address that was paid 
 Ada sells 1 CAT for 200,000 lamports, or 195,000 after the fee; all else is no proceeds of hers.
 """
 
+from contextlib import nullcontext
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scene import FEE, RENT, Scene
 from story import account_of, address
 
 from chain.entries import read_entry
+from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
 
+CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 WRAPPER, HOOK = address("a program nobody knows"), address("a hook nobody knows")
 SOL, PRICE = 10**9, 200_000
@@ -121,3 +127,141 @@ def test_a_loan_that_programs_move_unseen_is_no_gain():
     scene.pay("ada", "vault", 10 * SOL)
     found = entry(scene)
     assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", PRICE - FEE, 100)
+
+
+# ---- drawn by chance -----------------------------------------------------------------------------
+class Drawn:
+    """A transaction made of drawn parts; `lamports` and `tokens` count what pools paid Ada in all,
+    less what she paid them.
+    """
+
+    def __init__(self):
+        self.scene = scene_of(vault=90 * SOL, puppet=90 * SOL, pool=SOL)
+        for owner, mint, raw in (
+            *(("ada", "DOG", 500), ("curve", "DOG", 10**9), ("friend", "DOG", 5_000)),
+            *(("puppet", "CAT", 5_000), ("pool", "CAT", 10**9), ("pool", "DOG", 10**9)),
+            *(("ada", "SOL", 5 * SOL), ("pool", "SOL", 90 * SOL), ("friend", "SOL", 30 * SOL)),
+        ):
+            self.scene.holds(owner, mint, raw)
+        for word in ("purse", "chest"):
+            self.scene.lamports[word] = 2 * SOL
+        self.scene.holds("friend", "SOL", 4 * SOL, word="gift of SOL")
+        self.scene.holds("friend", "CAT", 400, word="gift of CAT")
+        self.lamports, self.tokens = 0, {"CAT": 0, "DOG": 0}
+        self.used = set()
+
+    def once(self, name):
+        fresh = name not in self.used
+        self.used.add(name)
+        return fresh
+
+    # trades
+    def sell(self, mint, raw, lamports):
+        with self.scene.call(PUMP, "ada", f"ada's {mint}", f"curve's {mint}", "curve"):
+            self.scene.send(mint, "ada", "curve", raw)
+            self.scene.shift("curve", "ada", lamports)
+        self.lamports += lamports
+        self.tokens[mint] -= raw
+
+    def sell_for_wrapped(self, mint, raw, lamports):
+        with self.scene.call(CPMM, "ada", f"ada's {mint}", f"pool's {mint}", "ada's SOL"):
+            self.scene.send(mint, "ada", "pool", raw)
+            self.scene.send("SOL", "pool", "ada", lamports)
+        self.lamports += lamports
+        self.tokens[mint] -= raw
+
+    def buy(self, mint, raw, lamports):
+        with self.scene.call(PUMP, "ada", f"ada's {mint}", f"curve's {mint}", "curve"):
+            self.scene.pay("ada", "curve", lamports)
+            self.scene.send(mint, "curve", "ada", raw)
+        self.lamports -= lamports
+        self.tokens[mint] += raw
+
+    # what is none
+    def pay(self, mint, raw, lamports):
+        self.scene.pay("friend", "ada", lamports)
+
+    def pay_into_an_account(self, mint, raw, lamports):
+        self.scene.pay("friend", f"ada's {mint}", lamports)
+
+    def lend(self, mint, raw, lamports):
+        self.scene.pay("friend", "ada", lamports)
+        self.scene.pay("ada", "friend", lamports)
+
+    def give(self, mint, raw, lamports):
+        self.scene.send(mint, "friend", "ada", raw)
+
+    def give_wrapped(self, mint, raw, lamports):
+        self.scene.send("SOL", "friend", "ada", lamports)
+
+    def withdraw(self, mint, raw, lamports):
+        self.scene.withdraw("nonce", "vault", "ada", lamports)
+
+    def hand_over(self, mint, raw, lamports):
+        if self.once("gift"):
+            self.scene.hand_over("gift of CAT" if mint == "CAT" else "gift of SOL", "ada")
+
+    def close(self, mint, raw, lamports):
+        if self.once("gift"):
+            self.scene.close("gift of SOL", "ada")
+
+    def adopt(self, mint, raw, lamports):
+        word = "purse" if mint == "CAT" else "chest"
+        if self.once(word):
+            self.scene.adopt(word, "ada")
+            self.scene.close(word, "ada")
+
+    def shift(self, mint, raw, lamports):
+        with self.scene.call(WRAPPER, "ada", "vault"):
+            self.scene.shift("vault", "ada", lamports)
+
+    def collect(self, mint, raw, lamports):
+        with self.scene.call(PUMP, "ada", "vault"):
+            self.scene.shift("vault", "ada", lamports)
+
+    def treat(self, mint, raw, lamports):
+        with self.scene.call(PUMP, "friend", f"ada's {mint}", f"curve's {mint}", "curve"):
+            self.scene.pay("friend", "curve", lamports)
+            self.scene.send(mint, "curve", "ada", raw)
+
+    def sell_for_her(self, mint, raw, lamports):
+        sell(self.scene, "puppet", raw, lamports, to="ada")
+
+    def sell_and_hand_on(self, mint, raw, lamports):
+        sell(self.scene, "puppet", raw, lamports)
+        with self.scene.call(WRAPPER, "ada", "puppet"):
+            self.scene.shift("puppet", "ada", lamports)
+
+
+TRADING = ("sell", "sell_for_wrapped", "buy")
+PARTS = tuple(name for name in vars(Drawn) if name[0] != "_" and name != "once")
+# a mint, raw units of it, lamports
+AMOUNTS = (st.sampled_from(("CAT", "DOG")), st.integers(1, 100), st.integers(10**6, 2 * SOL))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.tuples(st.sampled_from(TRADING), *AMOUNTS),
+    st.lists(st.tuples(st.sampled_from(PARTS), *AMOUNTS), max_size=4),
+    st.integers(0, 4),
+    st.booleans(),
+)
+def test_a_price_never_exceeds_what_pools_paid(trade, others, place, wrapped):
+    """One trade at least, among gifts and other people's trades, in plain sight or inside a call
+    that nobody knows: SOL and tokens of a price passed through a pool, and the books close.
+    """
+    drawn = Drawn()
+    with drawn.scene.call(WRAPPER, "ada", "vault") if wrapped else nullcontext():
+        for name, *amounts in [*others[:place], trade, *others[place:]]:
+            getattr(drawn, name)(*amounts)
+    found = entry(drawn.scene, "friend")
+    ledger = Ledger()
+    booked = ledger.apply(found)
+    assert ledger.reconcile().difference == 0
+    if not is_priced(found):
+        assert booked.result is None and not ledger.totals.volume
+        return
+    through = {mint: change for mint, change, _ in found.venue_tokens}
+    assert found.venue_sol <= drawn.lamports - FEE
+    for mint, paid in drawn.tokens.items():
+        assert through.get(address(mint), 0) <= paid
