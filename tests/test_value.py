@@ -285,7 +285,24 @@ def gift_by_route(scene):
     return 10 * SOL
 
 
+def gift_seeded(scene):
+    scene.pay("friend", "ada", 10 * SOL, seed="base")
+    return 10 * SOL
+
+
+def gift_in_a_passing_account(scene):
+    """An account of wrapped SOL in ada's name, paid for by the friend, opened and closed: it is in
+    no token balance, and its rent goes to ada too.
+    """
+    scene.open("friend", "ada", "SOL", word="passing")
+    scene.pay("friend", "passing", 10 * SOL)
+    scene.close("passing", "ada")
+    return 10 * SOL + RENT
+
+
 GIFTS = [
+    gift_seeded,
+    gift_in_a_passing_account,
     gift_plain,
     gift_nonce,
     gift_stake,
@@ -323,6 +340,27 @@ def test_a_gift_beside_a_dust_sale_leaves_a_dust_sale(gift, first):
     assert (found.beside_sol, found.venue_sol) == (given, 1_000 - FEE)
     assert found.sol == given + 1_000 - FEE
     assert (found.venue_tokens, found.explained_percent) == (((address("CAT"), -1, 6),), 100)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_transfer_hook_that_pays_inside_the_call_is_outside_of_it(shown):
+    """1 CAT for 1,000 lamports; its hook gives 10 SOL. What it shows is received; what it does not
+    show leaves 1,000 of 10 SOL explained.
+    """
+    scene = (
+        scene_of(pool=0).holds("ada", "SOL", 0).holds("pool", "CAT", 0).holds("pool", "SOL", SOL)
+    )
+    with scene.call(RAYDIUM, "ada", "pool"):
+        with scene.hooked_send("CAT", "ada", "pool", 1, HOOK):
+            scene.noop(HOOK, "ada")
+            (scene.pay if shown else scene.shift)("friend", "ada", 10 * SOL)
+        scene.send("SOL", "pool", "ada", 1_000)
+    found = entry(scene, "ada", "friend")
+    if shown:
+        assert (found.kind, found.beside_sol, found.flags) == ("sell", 10 * SOL, ())
+        assert found.venue_sol == 1_000 - FEE
+    else:
+        assert (found.kind, found.flags) == ("sell", ("value_unexplained",))
 
 
 def test_lamports_that_an_unknown_program_gives_unshown_are_not_explained():
