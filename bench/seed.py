@@ -137,7 +137,7 @@ class Clock:
 # ---- one wallet ----------------------------------------------------------------------------------
 class Story:
     """What a wallet does, as the entries its receipts would give: a deposit, then purchases and
-    sales, now and then a failure.
+    sales, now and then a failure, a round trip, a gift beside a sale, or one that is unexplained.
     """
 
     def __init__(self, wallet, mints, number):
@@ -158,6 +158,9 @@ class Story:
         mint = self.mints[
             0 if self.chance.random() < POPULAR_SHARE else self.chance.randrange(MINTS)
         ]
+        if self.chance.random() < 0.02:
+            earned = self.chance.randint(-SOL // 100, SOL // 50)
+            return self._entry(slot, block_time, "round_trip", earned, mint, 0, FEE)
         held = self.held.get(mint, 0)
         if held and (
             self.chance.random() < 0.5 or sum(map(bool, self.held.values())) > HELD_AT_ONCE
@@ -167,24 +170,33 @@ class Story:
                 if self.chance.random() < 0.5
                 else max(1, held * self.chance.randint(1, 99) // 100)
             )
-            return self._entry(
-                slot,
-                block_time,
-                "sell",
-                sold * self.chance.randint(80, 130) // 100,
-                mint,
-                -sold,
-                FEE,
-            )
+            brought = sold * self.chance.randint(80, 130) // 100
+            sale = (slot, block_time, "sell", brought, mint, -sold, FEE)
+            odd = self.chance.random()
+            if odd < 0.01:
+                return self._entry(*sale, flags=("value_unexplained",), explained=3)
+            return self._entry(*sale, gift=SOL // 10 if odd < 0.02 else 0)
         bought = self.chance.randint(SOL // 100, 2 * SOL)
         return self._entry(slot, block_time, "buy", -bought, mint, bought * 10, FEE)
 
-    def _entry(self, slot, block_time, kind, paid, mint=None, change=0, fee=0):
-        """`paid`: lamports in or out, without fee and rent."""
-        rent = RENT if mint and mint not in self.held else 0
+    def _entry(
+        self,
+        slot,
+        block_time,
+        kind,
+        paid,
+        mint=None,
+        change=0,
+        fee=0,
+        gift=0,
+        flags=(),
+        explained=100,
+    ):
+        """`paid`: lamports in or out, without fee, rent and the `gift` beside a trade."""
+        paid, rent = paid + gift, RENT if change and mint not in self.held else 0
         before, self.lamports = self.lamports, self.lamports + paid - fee - rent
         balances = [Balance(self.wallet, None, 9, 0, 0, before, self.lamports)]
-        if mint:
+        if change:
             had, self.held[mint] = self.held.get(mint, 0), self.held.get(mint, 0) + change
             balances.append(
                 Balance(
@@ -205,14 +217,17 @@ class Story:
             kind,
             "PumpSwap" if mint else None,
             mint,
-            (),
+            flags,
             (),
             paid - fee,
             fee,
             0,
             rent,
-            ((mint, change, 6),) if mint else (),
+            ((mint, change, 6),) if change else (),
             tuple(balances),
+            beside_sol=gift,
+            explained_percent=explained if mint else None,
+            counterparties=(make_address(f"pool of {mint}"),) if mint else (),
         )
 
 
