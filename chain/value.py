@@ -65,6 +65,10 @@ def split_fill(flows: Flows) -> Split:
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "")
+    beside = flows.beside()
+    if any(amount > 0 for amount in beside.values()):
+        # all of it came by other instructions: nothing of a price is explained
+        return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
     return split_trade(flows, (), "got") if flows.effect.sol + flows.effect.fee > 0 else Split()
 
 

@@ -471,6 +471,28 @@ def test_tokens_sent_away_beside_a_sale_are_not_sold():
     assert "value_unexplained" in found.flags
 
 
+LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_fill_is_explained_by_known_calls_only(inside):
+    """A keeper fills ada's order with 70 DOG: out of its own account, inside the order program's
+    call or beside it.
+    """
+    (fill,) = discriminators("flash_fill_order")
+    scene = scene_of()
+    with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
+        if inside:
+            scene.send("DOG", "friend", "ada", 70)
+    if not inside:
+        scene.send("DOG", "friend", "ada", 70)
+    found = entry(scene, "friend")
+    assert found.kind == "order_fill"
+    assert found.explained_percent == (100 if inside else 0)
+    assert found.flags == (("counterparty_signed",) if inside else ("value_unexplained",))
+    assert beside_tokens(found) == ({} if inside else {address("DOG"): 70})
+
+
 # ---- call by call --------------------------------------------------------------------------------
 def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
     scene = scene_of()
