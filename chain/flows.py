@@ -26,7 +26,7 @@ class Call:
     """What one acting call moved across the border of the wallet's own accounts.
 
     `paid` lists where to; rent for other accounts and tips are neither given nor got. `topped_up`:
-    lamports given to accounts that the call itself opened.
+    lamports given to accounts `opened` by the call itself, or, where it moved no tokens, anywhere.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -34,8 +34,7 @@ class Call:
         self.given: Amounts = Counter()
         self.got: Amounts = Counter()
         self.paid: set[str | None] = set()
-        operations = (one.operation for one in body.tree())
-        self.opened = {one.target for one in operations if one and one.name == "create"}
+        self.opened: set[str | None] = set()
         self.topped_up = 0
 
     @property
@@ -81,11 +80,21 @@ class Flows:
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
+        self._find_opened()
         self._sort_moves()
         self._add_handed_over()
         self._add_found_inside()
 
     # ---- across the border -----------------------------------------------------------------------
+    def _find_opened(self) -> None:
+        with_tokens = {move.call for move in self.moves if move.mint != WRAPPED_SOL}
+        for place, call in enumerate(self.calls):
+            call.opened = {
+                move.target
+                for move in self.moves
+                if move.opens and (move.call == place or place not in with_tokens)
+            }
+
     def _sort_moves(self) -> None:
         sponsored = dict(self.effect.sponsors)
         for move in self.moves:

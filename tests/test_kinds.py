@@ -10,6 +10,7 @@ from test_receipts import read_truth
 
 from chain.base58 import b58encode
 from chain.effects import read_effect
+from chain.entries import read_entry
 from chain.kinds import decide_kind
 from chain.programs import TIP_ACCOUNTS, table
 from chain.receipts import parse_receipt
@@ -54,6 +55,26 @@ def test_every_kind_of_every_row_of_the_truth(receipts):
         # A keeper keeps a little of two mints: there is no single one.
         if "keeper" not in row["flags"]:
             assert kind.mint == (row["mint"] or None)
+
+
+def test_no_real_trade_loses_its_price_or_a_lamport(receipts):
+    """Of every real purchase, sale, swap and round trip at least 96 % is explained,
+    and nothing of it is split off.
+    """
+    priced = 0
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        found = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
+        if found.kind in ("buy", "sell", "swap", "round_trip"):
+            priced += 1
+            assert found.explained_percent >= 96 and "value_unexplained" not in found.flags
+            assert (found.venue_sol, found.venue_tokens) == (found.sol, found.tokens)
+    wanted = {"buy": 0, "sell": 0, "swap": 0}
+    for row in read_truth(receipts):
+        if row["kind"] in wanted:
+            wanted[row["kind"]] += 1
+    # and three rows by their alternative: BY_AN_ALTERNATIVE
+    assert priced == sum(wanted.values()) + len(BY_AN_ALTERNATIVE)
 
 
 def test_every_program_of_the_truth_is_known(receipts):
