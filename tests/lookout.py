@@ -19,6 +19,12 @@ DERIVED = [
 ]
 
 
+SUMMARY = (
+    *("results", "positions", "realized", "cost_left"),
+    *("reconciliation", "average_cost", "imbalance"),
+)
+
+
 class Lookout:
     """Over what the database holds, or with `Lookout.begin` over an emptied one."""
 
@@ -137,8 +143,8 @@ def ledger_of(addresses):
             .order_by(Attachment.attached_at, Attachment.id, models.ForwardTotal.time)
             .tuples()
         )
-        rows.append([address, trades, mints, wallet.results, wallet.positions, wallet.realized])
-        rows[-1].append(forward)
+        told = [getattr(wallet, name) for name in SUMMARY]
+        rows.append([address, trades, mints, forward, *told])
     return orjson.dumps(rows)
 
 
