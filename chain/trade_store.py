@@ -12,7 +12,7 @@ from peewee import chunked
 
 import storage
 from chain.kinds import TRADES
-from chain.lots import Booked
+from chain.lots import UNEXPLAINED, Booked
 from models import Trade, TradeMint
 from storage import arrivals, in_parts
 
@@ -132,17 +132,26 @@ def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes."""
-    changes = [(mint, int(change)) for mint, change, _ in orjson.loads(row["token_changes"])]
+    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes. Only
+    what passed through the venue of a trade of explained value was bought or sold.
+    """
+    changes = {mint: int(change) for mint, change, _ in orjson.loads(row["token_changes"])}
+    beside = {mint: int(change) for mint, change, _ in orjson.loads(row["beside_tokens"])}
+    sided = row["kind"] in TRADES and UNEXPLAINED not in orjson.loads(row["flags"])
     return [
         (
             mint,
-            ("buy" if change > 0 else "sell") if row["kind"] in TRADES else None,
+            find_side(change - beside.get(mint, 0)) if sided else None,
             row["slot"],
             row["place"],
         )
-        for mint, change in changes
+        for mint, change in changes.items()
     ]
+
+
+def find_side(change: int) -> str | None:
+    """The side of a signed raw amount."""
+    return ("buy" if change > 0 else "sell") if change else None
 
 
 def mark_differing_trades(wallet_id: int) -> int:

@@ -19,7 +19,7 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.store import LedgerStore
 from chain.trade_store import mark_differing_trades
-from models import HourTotal, Trade, Wallet
+from models import HourTotal, Trade, TradeMint, Wallet
 from operate import content_checks
 
 FUNDED = 10**12
@@ -78,6 +78,15 @@ def test_a_trade_tells_what_passed_beside_it(empty):
     assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
     assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
     assert (sale.explained, sale.counterparties) == (None, "[]")
+    # B was a gift: nobody bought it
+    sides = [(moved.mint, moved.side) for moved in sale.mints.order_by(TradeMint.mint)]
+    assert sides == [("A", "sell"), ("B", None)]
+
+
+def test_nobody_bought_what_has_no_explained_value(empty):
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=("value_unexplained",))
+    publish(empty(), t.entries)
+    assert [moved.side for moved in TradeMint.select()] == [None]
 
 
 def test_running_totals_carry_what_left_without_a_sale(empty):
