@@ -166,6 +166,17 @@ class Flows:
         """Take all calls for the trade, unasked."""
         self.trading = frozenset(range(len(self.calls)))
 
+    def choose_fill(self) -> None:
+        """Take all calls for an order's fill, but where an order program delivered: a swap that the
+        wallet gave nothing into is a gift beside it.
+        """
+        family = self.programs.family
+        orders = {p for p, one in enumerate(self.calls) if family(one.body.program) == "order"}
+        gifts = {p for p, one in enumerate(self.calls) if one.delivered and not one.gave} - orders
+        self.choose_all()
+        if any(self.calls[place].delivered for place in orders):
+            self.trading -= gifts
+
     def _passed(self, call: Call) -> bool:
         """Did a token come and go, so that what is left may be less of everything?"""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})

@@ -171,7 +171,7 @@ def _order_kind(
         return replace(kind, kind=name)
     known = [one for top in receipt.instructions for one in _outermost(top, programs)]
     flows = Flows(receipt, effect, known, programs)
-    flows.choose_all()
+    flows.choose_fill()
     return _with_split(replace(kind, kind=name), split_fill(flows))
 
 

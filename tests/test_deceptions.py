@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from scene import FEE, RENT, Scene
 from story import account_of, address
 
+from chain.base58 import b58encode
+from chain.calls import discriminators
 from chain.entries import read_entry
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
+LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 WRAPPER, HOOK = address("a program nobody knows"), address("a hook nobody knows")
 SOL, PRICE = 10**9, 200_000
@@ -127,6 +130,22 @@ def test_a_loan_that_programs_move_unseen_is_no_gain():
     scene.pay("ada", "vault", 10 * SOL)
     found = entry(scene)
     assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", PRICE - FEE, 100)
+
+
+def test_a_strangers_swap_beside_a_fill_is_no_fill():
+    """A keeper fills Ada's order of 1,000 CAT with 10 DOG; a friend buys 9,990 DOG for her."""
+    scene = scene_of(keeper=SOL).holds("order", "CAT", 1_000).holds("keeper", "DOG", 10)
+    scene.holds("keeper", "CAT", 0).holds("ada", "DOG", 0).holds("curve", "DOG", 10**9)
+    fill = b58encode(next(iter(discriminators("fill_order"))))
+    with scene.call(LIMIT, "keeper", "order", "ada", "ada's DOG", "order's CAT", data=fill):
+        scene.send("CAT", "order", "keeper", 1_000)
+        scene.send("DOG", "keeper", "ada", 10)
+    with scene.call(PUMP, "friend", "ada's DOG", "curve's DOG", "curve"):
+        scene.pay("friend", "curve", 9 * SOL)
+        scene.send("DOG", "curve", "ada", 9_990)
+    found = read_entry(parse_receipt(scene.receipt("keeper", "friend")), address("ada"), table())
+    assert (found.kind, found.explained_percent) == ("order_fill", 100)
+    assert [change for _, change, _ in found.venue_tokens] == [10]
 
 
 # ---- drawn by chance -----------------------------------------------------------------------------
