@@ -81,14 +81,14 @@ class Allowance:
         except self.store.unusable:
             return {}
 
-    def take(self, limits: Sequence[Limit], now: float) -> RateLimitState:
+    def charge(self, limits: Sequence[Limit], now: float) -> RateLimitState:
         """Count one request in all of `limits`, or in none if any is used up.
 
         `now`: Unix seconds.
         """
         return self._ask(limits, 1, now)
 
-    def look(self, limits: Sequence[Limit], now: float) -> RateLimitState:
+    def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
         """Return the state of the limits; counts nothing."""
         return self._ask(limits, 0, now)
 
@@ -153,7 +153,7 @@ class Counters(Storage):
         try:
             return self.store.count(
                 [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
-            )[1][0]
+            ).used[0]
         except self.store.unusable as error:
             # With a full disk, or without Redis, readers are still answered, uncounted.
             log.error("an address went uncounted: %s", type(error).__name__)
@@ -227,9 +227,9 @@ def network_of(address: str) -> str:
 
 
 # ---- what the headers say ------------------------------------------------------------------------
-def show_headers(standing: RateLimitState) -> dict[str, str]:
+def show_headers(state: RateLimitState) -> dict[str, str]:
     """Return RateLimit-Limit, -Remaining and -Reset of the tightest window."""
-    tightest = standing.tightest
+    tightest = state.tightest
     return {
         "RateLimit-Limit": str(tightest.most),
         "RateLimit-Remaining": str(tightest.remaining),
@@ -243,7 +243,7 @@ def show_policy(allowance: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
 
 
-def show_windows(standing: RateLimitState) -> list[dict[str, str | int]]:
+def show_windows(state: RateLimitState) -> list[dict[str, str | int]]:
     """Return all windows as the JSON of `/api/v1/me`."""
     return [
         {
@@ -252,5 +252,5 @@ def show_windows(standing: RateLimitState) -> list[dict[str, str | int]]:
             "remaining": window.remaining,
             "resetSeconds": window.reset,
         }
-        for window in standing.windows
+        for window in state.windows
     ]

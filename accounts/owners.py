@@ -6,6 +6,7 @@ Each function is one short transaction. `now` is UTC milliseconds.
 import base64
 import re
 import secrets
+from typing import NamedTuple
 
 from accounts.keys import hash_secret
 from accounts.problem import refuse_unknown
@@ -13,11 +14,19 @@ from models import Owner
 from storage import new_uid, writing
 
 
-def create_owner(now: int) -> tuple[Owner, str]:
-    """Insert an owner; return it and its recovery code, which exists nowhere else."""
+class OwnerWithCode(NamedTuple):
+    """An owner, and its recovery code, which is stored nowhere."""
+
+    owner: Owner
+    recovery_code: str
+
+
+def create_owner(now: int) -> OwnerWithCode:
+    """Insert an owner; return it with its recovery code."""
     code = make_recovery_code()
     hashed = hash_recovery_code(code)
-    return Owner.create(uid=new_uid("owner"), recovery_hash=hashed, created_at=now), code
+    owner = Owner.create(uid=new_uid("owner"), recovery_hash=hashed, created_at=now)
+    return OwnerWithCode(owner, code)
 
 
 def find_owner(uid: str) -> Owner:
@@ -38,7 +47,7 @@ def hash_recovery_code(code: str) -> str:
     return hash_secret("recovery:" + re.sub(r"[\s-]", "", code).upper())
 
 
-def recover_owner(code: str) -> tuple[Owner, str] | None:
+def recover_owner(code: str) -> OwnerWithCode | None:
     """Use up a recovery code: return its owner and a new code, None where it is unknown or used.
 
     Of two requests that send the same code at once, one wins.
@@ -48,7 +57,7 @@ def recover_owner(code: str) -> tuple[Owner, str] | None:
     with writing():
         if not Owner.update(recovery_hash=new).where(Owner.recovery_hash == used).execute():
             return None
-        return Owner.get(Owner.recovery_hash == new), new_code
+        return OwnerWithCode(Owner.get(Owner.recovery_hash == new), new_code)
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:

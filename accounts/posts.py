@@ -159,8 +159,15 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> tuple[PostBody, bool]:
-    """Check a body: return it, and whether anything invisible was removed from its texts.
+class ParsedPost(NamedTuple):
+    """A body that was accepted. `sanitized`: something invisible was removed from its texts."""
+
+    body: PostBody
+    sanitized: bool
+
+
+def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> ParsedPost:
+    """Check a body and return it without invisible characters.
 
     The header Idempotency-Key may carry the eventId. Problem 422 names each field.
     """
@@ -179,7 +186,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> tup
         for name in ("eventId", "body", "symbol", "reason")
         if value.get(name) is not None
     )
-    return body, any(clean_text(text) != text for text in given)
+    return ParsedPost(body, any(clean_text(text) != text for text in given))
 
 
 def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Verify posts: compare the signatures they name with the observed trades of their wallet."""
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 import orjson
 from peewee import fn
@@ -16,6 +17,14 @@ from storage import arrivals
 NOT_FOUND_AFTER_MS = 10 * 60_000
 # With more changed trades than this, all posts of the wallet are judged again.
 MAX_AT_ONCE = 400
+
+
+class Judgment(NamedTuple):
+    """What observation says of a post: `status`, `status_reason` and trade as Post stores them."""
+
+    status: str
+    reason: str | None
+    trade: Trade | None
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
@@ -63,14 +72,15 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> Iterable[Post]:
     )
 
 
-def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | None]:
-    """Judge a post by what is observed of its wallet now: (status, reason, Trade or None)."""
+def judge_post(post: Post, wallet: Wallet) -> Judgment:
+    """Judge a post by what is observed of its wallet now."""
     trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
     if trade:
         mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
-        return *judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade
+        verdict = judge(trade.kind, orjson.loads(trade.flags), mints, post.mint)
+        return Judgment(*verdict, trade)
     if _is_foreign(post.signature, wallet):
-        return "mismatch", "other_wallet", None
+        return Judgment("mismatch", "other_wallet", None)
     late = (
         wallet.observed_to is not None
         and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER_MS
@@ -81,8 +91,8 @@ def judge_post(post: Post, wallet: Wallet) -> tuple[str, str | None, Trade | Non
         .where(WalletSignature.wallet == wallet.id, WalletSignature.signature == post.signature)
         .exists()
     ):
-        return "not_found", None, None
-    return "pending", None, None
+        return Judgment("not_found", None, None)
+    return Judgment("pending", None, None)
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:

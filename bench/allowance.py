@@ -67,21 +67,21 @@ def measure_store(settings, folder):
         (lambda n: ratelimit.list_limits(settings, n % OWNERS, posting=True)),
     )
     rows = {
-        "to look, without counting": measure(lambda n: allowance.look(ask(n), now)),
-        "a request (3 windows)": measure(lambda n: allowance.take(ask(n), now)),
+        "to look, without counting": measure(lambda n: allowance.peek(ask(n), now)),
+        "a request (3 windows)": measure(lambda n: allowance.charge(ask(n), now)),
         "a request and its address (4 windows)": measure(
-            lambda n: allowance.take(
+            lambda n: allowance.charge(
                 [ratelimit.find_address_limit(settings, "192.0.2.1"), *ask(n)], now
             )
         ),
-        "a post (4 windows)": measure(lambda n: allowance.take(post(n), now)),
+        "a post (4 windows)": measure(lambda n: allowance.charge(post(n), now)),
         "a refused request": measure(
-            lambda n: allowance.take(ratelimit.list_limits(settings, 0), now)
+            lambda n: allowance.charge(ratelimit.list_limits(settings, 0), now)
         ),
     }
     with writing_elsewhere(folder / "elsewhere.db"):
         rows["a request during a long write to the main database"] = measure(
-            lambda n: allowance.take(ratelimit.list_limits(settings, 10_000 + n % OWNERS), now)
+            lambda n: allowance.charge(ratelimit.list_limits(settings, 10_000 + n % OWNERS), now)
         )
     allowance.store.close()
     return {**rows, ADDRESS: measure_address(settings)}

@@ -38,13 +38,20 @@ class Counter(NamedTuple):
     most: int
 
 
+class Count(NamedTuple):
+    """The answer to one asking: was it counted, and how often each counter was by now."""
+
+    counted: bool
+    used: list[int]
+
+
 class Store(Protocol):
     """Where requests are counted: a File or Redis."""
 
     name: str
     unusable: tuple[type[Exception], ...]
 
-    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
         """See `File.count`."""
 
     def note_use(self, key: str, at: int) -> None:
@@ -119,9 +126,9 @@ class File:
         self._connection: apsw.Connection | None = None
         self._swept_at = 0.0
 
-    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
-        """(was it counted, [how often each counter was by now]). Adds `amount` to all unless one
-        has its most; 0 only looks. `now`: Unix seconds.
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
+        """Add `amount` to all counters, or to none where one has its most; 0 only looks. `now`:
+        Unix seconds.
 
         Raises one of `unusable`; a damaged file is made anew first.
         """
@@ -191,9 +198,7 @@ class File:
                 self.path.with_name(self.path.name + suffix).unlink()
 
 
-def _count(
-    execute: Callable[..., Any], counters: Sequence[Counter], amount: int
-) -> tuple[bool, list[int]]:
+def _count(execute: Callable[..., Any], counters: Sequence[Counter], amount: int) -> Count:
     marks, values = (
         ",".join(["(?,?,?,?)"] * len(counters)),
         [value for counter in counters for value in counter],
@@ -201,7 +206,7 @@ def _count(
     counted = execute(COUNT.format(marks=marks), [*values, amount]).fetchall() if amount else []
     rows = counted or execute(LOOK.format(marks=marks), values)
     used = {(subject, name, ends): times for subject, name, ends, times in rows}
-    return bool(counted), [used.get(counter[:3], 0) for counter in counters]
+    return Count(bool(counted), [used.get(counter[:3], 0) for counter in counters])
 
 
 # ---- Redis ---------------------------------------------------------------------------------------
@@ -254,7 +259,7 @@ class Redis:
         self._script = self._client.register_script(SCRIPT)
         self._rests_until = 0.0
 
-    def count(self, counters: Sequence[Counter], amount: int, now: float) -> tuple[bool, list[int]]:
+    def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
         """As File's."""
         keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
         kept = [
@@ -264,7 +269,7 @@ class Redis:
         ]
         with self._trying():
             counted, used = self._script(keys, [amount, *kept])
-        return bool(counted), used
+        return Count(bool(counted), used)
 
     def note_use(self, key: str, at: int) -> None:
         """As File's. (Of two machines that note the same minute either may be the last.)"""

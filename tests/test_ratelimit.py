@@ -45,51 +45,51 @@ def left(standing):
 
 
 def test_a_window_admits_so_many_and_then_none_until_it_ends(allowance):
-    assert [allowance.take(limits(), NOON + n).admitted for n in range(5)] == [
+    assert [allowance.charge(limits(), NOON + n).admitted for n in range(5)] == [
         True,
         True,
         True,
         False,
         False,
     ]
-    assert not allowance.take(limits(), NOON + 59.999).admitted
-    assert allowance.take(limits(), NOON + 60).admitted
+    assert not allowance.charge(limits(), NOON + 59.999).admitted
+    assert allowance.charge(limits(), NOON + 60).admitted
 
 
 def test_a_refused_request_uses_nothing_up_in_any_window(allowance):
     for _ in range(3):
-        allowance.take(limits(), NOON)
+        allowance.charge(limits(), NOON)
     for _ in range(10):
-        allowance.take(limits(), NOON)
-    assert left(allowance.look(limits(), NOON)) == {"minute": 0, "hour": 2}
+        allowance.charge(limits(), NOON)
+    assert left(allowance.peek(limits(), NOON)) == {"minute": 0, "hour": 2}
     # The hour, then, and not the minute.
-    assert [allowance.take(limits(), NOON + 60 + n).admitted for n in range(3)] == [
+    assert [allowance.charge(limits(), NOON + 60 + n).admitted for n in range(3)] == [
         True,
         True,
         False,
     ]
-    assert left(allowance.look(limits(), NOON + 60)) == {"minute": 1, "hour": 0}
+    assert left(allowance.peek(limits(), NOON + 60)) == {"minute": 1, "hour": 0}
 
 
 def test_windows_are_aligned_to_the_clock(allowance):
-    standing = allowance.take(limits(), NOON + 59)
+    standing = allowance.charge(limits(), NOON + 59)
     assert [(window.name, window.reset) for window in standing.windows] == [
         ("minute", 1),
         ("hour", 3541),
     ]
-    assert left(allowance.take(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
+    assert left(allowance.charge(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
 
 
 def test_looking_costs_nothing(allowance):
-    assert [left(allowance.look(limits(), NOON)) for _ in range(5)] == [
+    assert [left(allowance.peek(limits(), NOON)) for _ in range(5)] == [
         {"minute": 3, "hour": 5}
     ] * 5
 
 
 def test_owners_do_not_share(allowance):
     for _ in range(3):
-        allowance.take(limits(), NOON)
-    assert allowance.take(limits(subject="owner:2"), NOON).admitted
+        allowance.charge(limits(), NOON)
+    assert allowance.charge(limits(subject="owner:2"), NOON).admitted
 
 
 def test_the_tightest_window_is_the_one_with_least_left_then_the_later_reset():
@@ -107,7 +107,7 @@ def test_threads_share_exactly(allowance):
     def ask():
         gate.wait()
         for _ in range(10):
-            admitted.append(allowance.take(limits(120, 2000), NOON).admitted)
+            admitted.append(allowance.charge(limits(120, 2000), NOON).admitted)
 
     crew = [threading.Thread(target=ask) for _ in range(20)]
     [thread.start() for thread in crew], [thread.join() for thread in crew]
@@ -119,10 +119,10 @@ def test_a_request_that_is_late_counts_in_its_own_window(allowance):
     order.
     """
     for _ in range(3):
-        allowance.take(limits(), NOON + 59.999)
-    assert allowance.take(limits(), NOON + 60.001).admitted
-    assert not allowance.take(limits(), NOON + 59.999).admitted
-    assert left(allowance.look(limits(), NOON + 60.001))["minute"] == 2
+        allowance.charge(limits(), NOON + 59.999)
+    assert allowance.charge(limits(), NOON + 60.001).admitted
+    assert not allowance.charge(limits(), NOON + 59.999).admitted
+    assert left(allowance.peek(limits(), NOON + 60.001))["minute"] == 2
 
 
 def take_many(given, count, results):
@@ -133,7 +133,7 @@ def take_many(given, count, results):
     strategy = FixedWindowRateLimiter(Counters(store=allowance.store, clock=lambda: NOON))
     results.put(
         (
-            [allowance.take(limits(120, 2000), NOON).admitted for _ in range(count)].count(True),
+            [allowance.charge(limits(120, 2000), NOON).admitted for _ in range(count)].count(True),
             [strategy.hit(FIFTY, "address") for _ in range(count)].count(True),
         )
     )
@@ -152,8 +152,8 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     assert not FixedWindowRateLimiter(Counters(store=again.store, clock=lambda: NOON)).hit(
         FIFTY, "address"
     )
-    assert not again.take(limits(120, 2000), NOON).admitted and left(
-        again.look(limits(120, 2000), NOON)
+    assert not again.charge(limits(120, 2000), NOON).admitted and left(
+        again.peek(limits(120, 2000), NOON)
     ) == {"minute": 0, "hour": 1880}
     again.store.close()
 
@@ -164,7 +164,7 @@ def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
     made = threading.Timer(0.3, other.execute, ["COMMIT"])
     made.start()
     allowance = Allowance(counters.File(tmp_path / "ratelimit.db"))
-    assert allowance.take(limits(), NOON).admitted
+    assert allowance.charge(limits(), NOON).admitted
     made.join()
     allowance.store.close()
 
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(content)
     allowance = Allowance(counters.File(path))
-    assert allowance.take(limits(), NOON).admitted and left(allowance.look(limits(), NOON)) == {
+    assert allowance.charge(limits(), NOON).admitted and left(allowance.peek(limits(), NOON)) == {
         "minute": 2,
         "hour": 4,
     }
@@ -191,8 +191,8 @@ def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
 def test_counters_of_the_past_are_swept(tmp_path):
     allowance = Allowance(counters.File(tmp_path / "ratelimit.db"))
     for n in range(50):
-        allowance.take(limits(subject=f"address:{n}"), NOON)
-    allowance.take(limits(), NOON + 7200)
+        allowance.charge(limits(subject=f"address:{n}"), NOON)
+    allowance.charge(limits(), NOON + 7200)
     assert allowance.store._connection.execute("SELECT COUNT(*) FROM counted").fetchone() == (2,)
     allowance.store.close()
 
@@ -201,7 +201,7 @@ def test_counters_in_redis_end_by_themselves(redis_server):
     """By how long they have to last, not by Redis' own clock: another machine's may be off."""
     redis_server.client.flushdb()
     allowance = Allowance(counters.Redis(redis_server.url))
-    allowance.take(limits(), NOON + 10)
+    allowance.charge(limits(), NOON + 10)
     seconds = {
         key.decode(): redis_server.client.ttl(key) for key in redis_server.client.scan_iter()
     }

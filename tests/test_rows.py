@@ -21,7 +21,11 @@ def list_row_types():
         one
         for module in MODULES
         for one in vars(module).values()
-        if isinstance(one, type) and one.__module__ == module.__name__ and hasattr(one, "_fields")
+        if isinstance(one, type)
+        and one.__module__ == module.__name__
+        and hasattr(one, "_fields")
+        # Places in a list and its pages are made of rows.
+        and not one.__name__.endswith(("Position", "Page"))
     }
 
 

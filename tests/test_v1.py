@@ -585,7 +585,7 @@ def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
 @ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
     """No list sorts or scans: what it costs does not grow with the table."""
-    asked, share = [], queries.Share(1, None, 2, None)
+    asked, share = [], queries.WalletSpan(1, None, 2, None)
     monkeypatch.setattr(
         queries, "select", lambda row, sql, values=(): asked.append((sql, values)) or []
     )

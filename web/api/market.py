@@ -19,8 +19,20 @@ NOT_CHECKED = [
     "sell_simulation",
 ]
 MINUTE_MS = 60_000
-# Discovered at in ms, and id: of a token in the market's list.
-Position = tuple[int, ...]
+
+
+class MarketPosition(NamedTuple):
+    """The place of a token in the list. Neither number ever changes; `discovered_at` is in ms."""
+
+    discovered_at: int
+    id: int
+
+
+class MarketPage(NamedTuple):
+    """Entries of the market. `last`: the position of the last one, None where the list ends."""
+
+    entries: list[dict[str, Any]]
+    last: MarketPosition | None
 
 
 class TokenRow(NamedTuple):
@@ -65,22 +77,18 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
-def list_market(
-    now_ms: int, limit: int = 100, after: Position | None = None
-) -> tuple[list[dict[str, Any]], Position | None]:
-    """Return the market entries of the tracked tokens, newest discovery first, and the position of
-    the last one, None where the list ends.
-
-    `after`: the position (discovered at in ms, id) that an earlier call gave; both never change, so
-    a cursor over them holds its place.
+def list_market(now_ms: int, limit: int = 100, after: MarketPosition | None = None) -> MarketPage:
+    """Return the market entries of the tracked tokens, newest discovery first. `after`: the `last`
+    of an earlier page.
     """
     if after:
-        rows = select(TokenRow, LISTED_AFTER, (after[0], *after, limit + 1))
+        rows = select(TokenRow, LISTED_AFTER, (after.discovered_at, *after, limit + 1))
     else:
         rows = select(TokenRow, LISTED, (limit + 1,))
     current, shown = find_current(now_ms), rows[:limit]
-    end = (shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
-    return [show_entry(row, current) for row in shown], end
+    more = len(rows) > limit
+    last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if more else None
+    return MarketPage([show_entry(row, current) for row in shown], last)
 
 
 def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:

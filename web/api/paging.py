@@ -10,17 +10,25 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from accounts.problem import Problem
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES = 9
 Row = TypeVar("Row")
+Kind = TypeVar("Kind")
 # The name of a list and its filters, None for one that is not given.
 Scope = tuple[str | None, ...]
+# The numbers in a cursor; each list has a NamedTuple of its own for them.
 Position = tuple[int, ...]
+
+
+class IdPosition(NamedTuple):
+    """The place of a row in a list that is sorted by id."""
+
+    id: int
 
 
 def read_limit(args: Mapping[str, str]) -> int:
@@ -54,6 +62,19 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
     if not hmac.compare_digest(write_cursor(secret, scope, position).encode(), text.encode()):
         raise _invalid()
     return position
+
+
+def read_position(
+    secret: str, scope: Scope, text: str, kind: Callable[..., Kind], refusal: str
+) -> Kind:
+    """Return the position of a cursor as a NamedTuple `kind`; Problem with the sentence `refusal`
+    where it has another number of fields.
+    """
+    position = read_cursor(secret, scope, text)
+    try:
+        return kind(*position)
+    except TypeError:
+        raise Problem("invalid_cursor", refusal) from None
 
 
 def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:

@@ -25,8 +25,8 @@ from web.api.statements import (
     POST,
     POST_STATE,
     RUNNING_TOTALS,
-    SHARE_OF_BOT,
-    SHARE_OF_WALLET,
+    SPAN_OF_BOT,
+    SPAN_OF_WALLET,
     TOTALS_BETWEEN,
     TRADE,
     TRADE_OF_MINT,
@@ -43,20 +43,19 @@ from web.api.statements import (
     OriginRow,
     PostRow,
     PostStateRow,
-    Share,
     TotalsRow,
+    TradePosition,
     TradeRow,
+    WalletSpan,
 )
 from web.server.rows import select, select_one, select_value, write_marks
 
-# (slot, place, id) of a trade
-Position = tuple[int, ...]
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 _read_state = attrgetter(*PostStateRow._fields)
 END_OF_TIME = 2**31
 # A position above every trade's, so that a first page is searched for as all others are.
-ABOVE_ALL = (2**62,) * 3
+ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
 def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str, list[Any]]:
@@ -125,28 +124,28 @@ def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
 # ---- trades --------------------------------------------------------------------------------------
 def list_trades(
     limit: int,
-    before: Position | None = None,
+    before: TradePosition | None = None,
     up_to: int | None = None,
-    shares: Sequence[Share] | None = None,
+    spans: Sequence[WalletSpan] | None = None,
     mint: str | None = None,
 ) -> list[TradeRow]:
     """Return trades, newest first.
 
-    `before`: the (slot, place, id) they must be below; `up_to`: an id none may be above; `shares`:
+    `before`: the position they must be below; `up_to`: an id none may be above; `spans`:
     of wallets, None for all.
     """
-    if shares is None:
+    if spans is None:
         return _list_trades(limit, before, up_to, None, mint)
     # Each by its index; a bot has few wallets.
-    lists = [_list_trades(limit, before, up_to, share, mint) for share in shares]
+    lists = [_list_trades(limit, before, up_to, span, mint) for span in spans]
     return list(heapq.merge(*lists, key=attrgetter("position"), reverse=True))[:limit]
 
 
 def _list_trades(
     limit: int,
-    before: Position | None,
+    before: TradePosition | None,
     up_to: int | None,
-    share: Share | None,
+    span: WalletSpan | None,
     mint: str | None,
 ) -> list[TradeRow]:
     table = "m" if mint else "t"
@@ -155,8 +154,8 @@ def _list_trades(
         TRADE_OF_MINT if mint else TRADE,
         [
             ("m.mint = ?", mint) if mint else None,
-            (f"{table}.wallet_id = ?", share.wallet_id) if share else None,
-            *_of_share(share, "t.id"),
+            (f"{table}.wallet_id = ?", span.wallet_id) if span else None,
+            *_of_span(span, "t.id"),
             (f"({', '.join(columns)}) < (?, ?, ?)", *(before or ABOVE_ALL)),
             # The plus keeps SQLite from scanning by id and sorting.
             ("+t.id <= ?", up_to) if up_to is not None else None,
@@ -174,24 +173,24 @@ def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:
     return {row.id: row for row in rows}
 
 
-def find_wallets(address: str | None = None, bot: str | None = None) -> list[Share]:
-    """Return the shares of the wallet of this address and of the wallets with trades of this bot
+def find_wallets(address: str | None = None, bot: str | None = None) -> list[WalletSpan]:
+    """Return the spans of the wallet of this address and of the wallets with trades of this bot
     (its uid).
     """
     sql, values = _select(
-        SHARE_OF_BOT if bot else SHARE_OF_WALLET,
+        SPAN_OF_BOT if bot else SPAN_OF_WALLET,
         [("b.uid = ?", bot) if bot else None, ("w.address = ?", address) if address else None],
         "ORDER BY w.id",
     )
-    return select(Share, sql, values)
+    return select(WalletSpan, sql, values)
 
 
-def _of_share(share: Share | None, trade: str) -> Sequence[Condition]:
+def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
     """Return conditions for _select, see BOT_OF_TRADE. `trade`: the SQL of a trade's id."""
     time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
     return (
-        (f"{time} >= ?", share.begins) if share and share.begins is not None else None,
-        (f"COALESCE({time}, 0) < ?", share.ends) if share and share.ends is not None else None,
+        (f"{time} >= ?", span.begins) if span and span.begins is not None else None,
+        (f"COALESCE({time}, 0) < ?", span.ends) if span and span.ends is not None else None,
     )
 
 
@@ -231,7 +230,7 @@ def list_days(address: str) -> list[DayTotals]:
     return [day for day in days if day.trades]
 
 
-def list_activity(mint: str, limit: int, before: Position | None = None) -> list[ActivityRow]:
+def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[ActivityRow]:
     """Return buys, sells and swaps of a token, newest first."""
     sql, values = _select(
         ACTIVITY,
@@ -322,7 +321,7 @@ def list_posts_since(limit: int, after: int) -> list[ArrivedPost]:
 
 
 def list_trades_since(
-    limit: int, after: int, shares: Sequence[Share] | None = None, mint: str | None = None
+    limit: int, after: int, spans: Sequence[WalletSpan] | None = None, mint: str | None = None
 ) -> list[ArrivedTrade]:
     """Return the trades after this arrival, in order of arrival: as quick whatever the filter and
     however far back.
@@ -332,15 +331,16 @@ def list_trades_since(
     """
     last = select_value(LAST_TRADE, (after,)) or 0
     lists = [
-        _list_arrived(limit, last, share, mint)
-        for share in (shares if shares is not None else (None,))
+        _list_arrived(limit, last, span, mint) for span in (spans if spans is not None else (None,))
     ]
     arrived = list(heapq.merge(*lists))[:limit]
     rows = find_trades([one.row_id for one in arrived])
     return [ArrivedTrade(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]
 
 
-def _list_arrived(limit: int, last: int, share: Share | None, mint: str | None) -> list[ArrivedRow]:
+def _list_arrived(
+    limit: int, last: int, span: WalletSpan | None, mint: str | None
+) -> list[ArrivedRow]:
     """Return the arrivals of trades numbered above `last`."""
     table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
     sql, values = _select(
@@ -348,8 +348,8 @@ def _list_arrived(limit: int, last: int, share: Share | None, mint: str | None) 
         [
             (f"r.trade_id = t.{column} AND t.{column} > ?", last),
             ("t.mint = ?", mint) if mint else None,
-            ("t.wallet_id = ?", share.wallet_id) if share else None,
-            *_of_share(share, f"t.{column}"),
+            ("t.wallet_id = ?", span.wallet_id) if span else None,
+            *_of_span(span, f"t.{column}"),
         ],
         f"ORDER BY t.{column} LIMIT ?",
     )

@@ -18,6 +18,14 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 ) THEN 'proven' ELSE 'claimed' END AS ownership"""
 
 
+class TradePosition(NamedTuple):
+    """The place of a trade in every list of trades. `place`: inside its slot."""
+
+    slot: int
+    place: int
+    id: int
+
+
 class PostRow(NamedTuple):
     """A post with what it is judged by. `token_changes` is JSON of the trade it names."""
 
@@ -121,9 +129,9 @@ class TradeRow(NamedTuple):
     counterparties: str
 
     @property
-    def position(self) -> tuple[int, int, int]:
+    def position(self) -> TradePosition:
         """Its place in every list of trades."""
-        return self.slot, self.place, self.id
+        return TradePosition(self.slot, self.place, self.id)
 
 
 TRADE_COLUMNS = """
@@ -142,7 +150,7 @@ PRICED_KINDS = "('buy', 'sell', 'swap', 'round_trip')"
 IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
 
 
-class Share(NamedTuple):
+class WalletSpan(NamedTuple):
     """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
 
     `begins`, `ends`: ms, or None. It begins with its first block time, and ends before its last.
@@ -154,10 +162,10 @@ class Share(NamedTuple):
     ends: int | None
 
 
-SHARE_OF_WALLET = """
+SPAN_OF_WALLET = """
 SELECT w.id AS wallet_id, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
-SHARE_OF_BOT = """
+SPAN_OF_BOT = """
 SELECT w.id AS wallet_id, w.coverage, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
        CASE WHEN w.prover_id = b.id THEN w.bot_since END AS ends
 FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.prover_id = b.id
@@ -199,9 +207,9 @@ class ActivityRow(NamedTuple):
     explained: int | None
 
     @property
-    def position(self) -> tuple[int, int, int]:
+    def position(self) -> TradePosition:
         """Its place in the list."""
-        return self.slot, self.place, self.id
+        return TradePosition(self.slot, self.place, self.id)
 
 
 ACTIVITY = f"""

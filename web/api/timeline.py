@@ -32,10 +32,10 @@ class Page:
 
 
 def list_page(
-    size: int, position: tuple[int, ...] | None = None, source: str = "", mint: str | None = None
+    size: int, position: Start | None = None, source: str = "", mint: str | None = None
 ) -> Page:
     """Return at most `size` posts. `position`: of an earlier Page, None for the newest."""
-    start = Start(*position) if position else find_newest()
+    start = position or find_newest()
     wallet_posts = [] if source == "paper" else _list_wallet_posts(size + 1, start, source, mint)
     paper_posts = (
         paper.list_posts(size + 1, start.paper_post, mint) if source in ("", "paper") else []

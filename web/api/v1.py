@@ -23,7 +23,7 @@ from web.api.serialize import (
     show_time,
     show_trade,
 )
-from web.api.statements import BotRow, TradeRow
+from web.api.statements import BotRow, TradePosition, TradeRow
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
@@ -104,15 +104,17 @@ def read_choice(args: Args, name: str, allowed: Collection[str], default: str) -
     return text
 
 
-def read_cursor(args: Args, scope: paging.Scope, size: int) -> paging.Position | None:
-    """Return the position, of so many numbers, that the query's cursor stands for; None without."""
+def read_cursor(
+    args: Args, scope: paging.Scope, kind: Callable[..., paging.Kind]
+) -> paging.Kind | None:
+    """Return the position, as a NamedTuple `kind`, that the query's cursor stands for; None
+    without one.
+    """
     text = args.get("cursor")
     if text is None:
         return None
-    position = paging.read_cursor(find_app().secret, scope, text)
-    if len(position) != size:
-        raise Problem("invalid_cursor", "this cursor belongs to `since`")
-    return position
+    secret = find_app().secret
+    return paging.read_position(secret, scope, text, kind, "this cursor belongs to `since`")
 
 
 def read_since(
@@ -150,8 +152,8 @@ def write_newest(scope: paging.Scope, arrival: int) -> str:
 @cached_list("/bots", "limit", "cursor")
 def list_bots(args: Args) -> Json:
     """Make the list of bots, newest first."""
-    limit, position = paging.read_limit(args), read_cursor(args, ("bots",), 1)
-    before = position[0] if position else None
+    limit, position = paging.read_limit(args), read_cursor(args, ("bots",), paging.IdPosition)
+    before = position.id if position else None
     rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
     return show_list(
         show_bots(rows),
@@ -180,10 +182,10 @@ def make_bot(uid: str) -> Json:
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    shares = queries.find_wallets(bot=uid)
+    spans = queries.find_wallets(bot=uid)
     return {
         **show_bots([row])[0],
-        "latestTrades": show_trades(queries.list_trades(LATEST, shares=shares)),
+        "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
         "openPositions": show_positions(positions_of(row)),
     }
@@ -208,9 +210,9 @@ def list_feed(args: Args) -> Json:
             limit,
             newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
         )
-    position, head = read_cursor(args, scope, 1), queries.find_head()
+    position, head = read_cursor(args, scope, paging.IdPosition), queries.find_head()
     states, more = paging.cut_page(
-        queries.list_post_states(limit + 1, position[0] if position else head.post + 1), limit
+        queries.list_post_states(limit + 1, position.id if position else head.post + 1), limit
     )
     return show_list(
         find_app().rendered_posts.list(states),
@@ -280,21 +282,21 @@ def list_trades(args: Args) -> Json:
     limit, bot = paging.read_limit(args), args.get("botId")
     wallet, mint = read_address(args, "wallet"), read_address(args, "mint")
     scope = ("trades", wallet, mint, bot)
-    shares = queries.find_wallets(wallet, bot) if wallet or bot else None
-    coverage = show_coverage(True, shares[0].coverage) if shares and len(shares) == 1 else None
+    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    coverage = show_coverage(True, spans[0].coverage) if spans and len(spans) == 1 else None
     after = read_since(args, scope, queries.find_trade_arrival)
     if after is not None:
-        arrived = queries.list_trades_since(limit, after, shares, mint)
+        arrived = queries.list_trades_since(limit, after, spans, mint)
         return show_list(
             show_trades([one.row for one in arrived]),
             limit,
             newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
             coverage=coverage,
         )
-    position, head = read_cursor(args, scope, 3), queries.find_head()
+    position, head = read_cursor(args, scope, TradePosition), queries.find_head()
     up_to = None if position else head.trade
     rows, more = paging.cut_page(
-        queries.list_trades(limit + 1, position, up_to, shares, mint), limit
+        queries.list_trades(limit + 1, position, up_to, spans, mint), limit
     )
     return show_list(
         show_trades(rows),
@@ -313,7 +315,7 @@ def list_activity(args: Args) -> Json:
         raise Problem("invalid_parameter", "mint is required: base58 of 32 bytes")
     scope = ("activity", mint)
     rows, more = paging.cut_page(
-        queries.list_activity(mint, limit + 1, read_cursor(args, scope, 3)), limit
+        queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition)), limit
     )
     sides = queries.count_sides(mint)
     return show_list(
@@ -344,7 +346,9 @@ def show_leaderboard(args: Args) -> Json:
 def list_market() -> JsonResponse:
     """Answer the tracked tokens. They are not cached: a quote goes stale at its second."""
     now, limit, scope = g.now, paging.read_limit(request.args), ("market",)
-    entries, last = market.list_market(now, limit, read_cursor(request.args, scope, 2))
+    entries, last = market.list_market(
+        now, limit, read_cursor(request.args, scope, market.MarketPosition)
+    )
     more = {} if entries else {"note": market.explain_empty(now)}
     cursor = write_cursor(scope, last) if last else None
     return respond({**show_list(entries, limit, cursor, **more), "asOf": show_time(now)})
@@ -361,6 +365,6 @@ def show_me() -> JsonResponse:
             "keyId": caller.key_uid,
             "ownerId": caller.owner_uid,
             "botId": caller.bot_uid,
-            "windows": show_windows(app.allowance.look(limits, g.now / 1000)),
+            "windows": show_windows(app.allowance.peek(limits, g.now / 1000)),
         }
     )

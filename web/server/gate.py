@@ -164,12 +164,12 @@ def check_key() -> None:
     limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=this.method == "POST")
     if this.endpoint == "v1.show_me":
         count_address()
-        context.rate_limit = app.allowance.look(limits, context.now / 1000)
+        context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
     # One transaction counts for the address and the owner, in all windows or in none; flask-limiter
     # would take longer than all the rest.
-    state = app.allowance.take([by_address, *limits], context.now / 1000)
+    state = app.allowance.charge([by_address, *limits], context.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
     if not state.admitted and not address.remaining:
@@ -217,7 +217,7 @@ def check_creation(owner_id: int | None = None) -> None:
         subjects.append(f"creations:owner:{owner_id}")
     most = settings.creations_per_minute
     limits = [Limit(subject, "creations_minute", 60, most) for subject in subjects]
-    state = find_app().allowance.take(limits, g.now / 1000)
+    state = find_app().allowance.charge(limits, g.now / 1000)
     if not state.admitted:
         raise limited(state.tightest, "new bots")
 
@@ -228,7 +228,7 @@ def check_posting(owner_id: int) -> None:
     """
     limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
     posts = [limit for limit in limits if limit.name == "posts_minute"]
-    state = find_app().allowance.take(posts, g.now / 1000)
+    state = find_app().allowance.charge(posts, g.now / 1000)
     if not state.admitted:
         raise limited(state.tightest, "posts")
 

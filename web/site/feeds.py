@@ -20,12 +20,13 @@ from accounts.problem import Problem
 from config import VERSION
 from storage import database
 from web.api import paging, queries, timeline
+from web.api.paging import IdPosition, Kind
 from web.api.serialize import Json, explorer_url, show_post
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
-from web.site.pages import Position, Scope, find_filter_problem
+from web.site.pages import Scope, find_filter_problem
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
@@ -126,7 +127,9 @@ def find_feed() -> Feed:
         raise Problem("invalid_parameter", f"{problem.field}: {problem.message}")
     query = f"?{urlencode(filters)}" if filters else ""
     scope = ("feeds", filters.get("source"), filters.get("mint"))
-    page = find_page(lambda size, before: timeline.list_page(size, before, **filters), scope, 2)
+    page = find_page(
+        lambda size, before: timeline.list_page(size, before, **filters), scope, timeline.Start
+    )
     return make_feed("Candor", f"/{query}", request.path + query, page, scope)
 
 
@@ -136,29 +139,32 @@ def find_feed_of_bot(uid: str) -> Feed:
     if row is None:
         raise Problem("not_found", "there is no such bot")
     scope = ("feeds of bots", uid)
-    page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, 1)
+    page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, IdPosition)
     title = f"{words.plain(row.name)} · Candor"
     return make_feed(title, f"/bots/{uid}", request.path, page, scope)
 
 
-def list_page_of_bot(uid: str, size: int, before: Position | None) -> timeline.Page:
+def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
     """List posts of a bot, newest first, before a position."""
-    found = queries.list_posts(size + 1, before[0] if before else None, bot=uid)
+    found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
     rows, more = paging.cut_page(found, size)
     return timeline.Page([show_post(row) for row in rows], (rows[-1].id,) if more else None)
 
 
 def find_page(
-    list_page: Callable[[int, Position | None], timeline.Page], scope: Scope, size: int
+    list_page: Callable[[int, Kind | None], timeline.Page],
+    scope: Scope,
+    kind: Callable[..., Kind],
 ) -> timeline.Page:
     """Return the page that the query's cursor asks for, of as many posts as MAX_BYTES allow.
 
-    `size`: how many numbers a cursor of this feed has.
+    `kind`: the NamedTuple that a cursor of this feed stands for.
     """
     text = request.args.get("before")
-    before = paging.read_cursor(find_app().secret, scope, text) if text is not None else None
-    if before is not None and len(before) != size:
-        raise Problem("invalid_cursor", "this cursor belongs to another list")
+    before = None
+    if text is not None:
+        refusal = "this cursor belongs to another list"
+        before = paging.read_position(find_app().secret, scope, text, kind, refusal)
     page = list_page(MAX_ITEMS, before)
     fitting = len(cut_to_size(page.posts))
     return page if fitting == len(page.posts) else list_page(fitting, before)

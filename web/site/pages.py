@@ -33,7 +33,7 @@ from web.api.serialize import (
     show_post,
     show_sol,
 )
-from web.api.statements import ActivityRow
+from web.api.statements import ActivityRow, TradePosition
 from web.server import sessions
 from web.server.application import find_app
 from web.server.gate import settings
@@ -46,7 +46,6 @@ PAGE_SIZE, PROFILE_SIZE, MAX_RANKS, MAX_MARKS = 20, 10, 100, 200
 KEPT_PARAMETERS = ("source", "mint", "posts", "trades")
 MAX_MINT = 44
 YEAR_SECONDS = 31_536_000
-Position = tuple[int, ...]
 # Names a list and its filters; a cursor works only in the list that gave it.
 Scope = tuple[str | None, ...]
 Row = TypeVar("Row")
@@ -104,17 +103,19 @@ def add_etag(response: Response) -> Response:
     return response
 
 
-def read_cursor(name: str, scope: Scope, size: int) -> Position | None:
-    """Return the position that the parameter `name` gives, of `size` numbers; None without one."""
+def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
+    """Return the position, as a NamedTuple `kind`, that the parameter `name` gives; None without
+    one.
+    """
     text = request.args.get(name)
-    position: Position | None = paging.read_cursor(find_app().secret, scope, text) if text else None
-    if position is not None and len(position) != size:
-        raise Problem("invalid_cursor", "this link to older entries belongs to another page")
-    return position
+    if not text:
+        return None
+    refusal = "this link to older entries belongs to another page"
+    return paging.read_position(find_app().secret, scope, text, kind, refusal)
 
 
 def cut_page(
-    rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], Position]
+    rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], paging.Position]
 ) -> ListPage[Row]:
     """Cut rows, of which one more than `limit` was read, to a page."""
     shown, more = paging.cut_page(rows, limit)
@@ -146,7 +147,7 @@ def show_feed() -> ResponseReturnValue:
     if problem:
         return refuse_filter(problem, source, mint)
     scope = ("feed page", source, mint)
-    position = read_cursor("before", scope, 2)
+    position = read_cursor("before", scope, timeline.Start)
     page = timeline.list_page(PAGE_SIZE, position, source, mint)
     cursor = page.next and paging.write_cursor(find_app().secret, scope, page.next)
     return render_template(
@@ -238,8 +239,8 @@ def show_profile(uid: str) -> ResponseReturnValue:
 def list_posts_of(uid: str) -> ListPage[Json]:
     """List a page of a bot's posts, newest first."""
     scope = ("posts of", uid)
-    before = read_cursor("posts", scope, 1)
-    rows = queries.list_posts(PROFILE_SIZE + 1, before[0] if before else None, bot=uid)
+    before = read_cursor("posts", scope, paging.IdPosition)
+    rows = queries.list_posts(PROFILE_SIZE + 1, before.id if before else None, bot=uid)
     page = cut_page(rows, PROFILE_SIZE, scope, lambda row: (row.id,))
     return ListPage([show_post(row) for row in page.rows], page.cursor)
 
@@ -248,16 +249,12 @@ def list_trades_of(uid: str) -> ListPage[Json]:
     """List a page of a bot's trades, newest first."""
     scope = ("trades of", uid)
     rows = queries.list_trades(
-        PROFILE_SIZE + 1, read_trade_cursor("trades", scope), shares=queries.find_wallets(bot=uid)
+        PROFILE_SIZE + 1,
+        read_cursor("trades", scope, TradePosition),
+        spans=queries.find_wallets(bot=uid),
     )
     page = cut_page(rows, PROFILE_SIZE, scope, lambda row: row.position)
     return ListPage(expand_json(v1.show_trades(page.rows)), page.cursor)
-
-
-def read_trade_cursor(name: str, scope: Scope) -> queries.Position | None:
-    """Return the position of a list of trades that the query names."""
-    position = read_cursor(name, scope, 3)
-    return (position[0], position[1], position[2]) if position else None
 
 
 @blueprint.get("/leaderboard")
@@ -284,7 +281,7 @@ def show_token(mint: str) -> ResponseReturnValue:
             "not_found", "a token address has 32 to 44 letters and digits; this is not one"
         )
     scope = ("activity of", mint)
-    position = read_trade_cursor("before", scope)
+    position = read_cursor("before", scope, TradePosition)
     latest = queries.list_activity(mint, MAX_MARKS)
     rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, lambda row: row.position)
@@ -317,8 +314,7 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
 def show_market() -> ResponseReturnValue:
     """Show the tokens that the scout lists."""
     scope = ("market page",)
-    position = read_cursor("before", scope, 2)
-    after = (position[0], position[1]) if position else None
+    after = read_cursor("before", scope, market.MarketPosition)
     entries, last = market.list_market(g.now, PAGE_SIZE, after)
     cursor = paging.write_cursor(find_app().secret, scope, last) if last else None
     return render_template(
