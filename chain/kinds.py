@@ -253,7 +253,9 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 def _known_rest(flows: Flows) -> int:
     """Lamports that a known call beside the trade moved unshown: they are no part of its shape."""
-    return 0 if flows.unshown_foreign() else flows.unshown_in - flows.unshown_explained()
+    if flows.unshown_in <= 0 or flows.unshown_foreign():
+        return 0
+    return flows.unshown_in - flows.unshown_explained()
 
 
 def _trade(
