@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from chain.base58 import b58decode
+from demo.oddities import add_oddities
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
 # The slot at second 0.
@@ -52,10 +53,10 @@ class RecordedTransaction:
 
 
 def load_recording(path: Path = RECORDING) -> JsonObject:
-    """Return the recorded chain: JSON of demo/record/record.py."""
+    """Return the recorded chain: JSON of demo/record/record.py, and what that lacks."""
     with gzip.open(path) as file:
         recording: JsonObject = json.load(file)
-    return recording
+    return add_oddities(recording)
 
 
 def slot_of(at: int) -> int:
