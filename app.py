@@ -79,7 +79,17 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
     from web.api import health, legacy, openapi, v1
-    from web.site import browsers, cards, documentation, feeds, guides, new_trader, pages, studio
+    from web.site import (
+        browsers,
+        cards,
+        documentation,
+        exports,
+        feeds,
+        guides,
+        new_trader,
+        pages,
+        studio,
+    )
 
     modules = [
         browsers,
@@ -87,6 +97,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         legacy,
         health,
         openapi,
+        exports,
         feeds,
         cards,
         guides,

@@ -45,6 +45,8 @@ READ = {
             "/feed.atom",
             "/bots/{bot}/feed.json",
             "/bots/{bot}/feed.atom",
+            "/bots/{bot}/trades.csv",
+            "/bots/{bot}/lots.csv",
             "/openapi.json",
             "/llms.txt",
             "/skill.md",

@@ -1,0 +1,101 @@
+"""Trades and lots as CSV: what the interface tells, and nothing that a spreadsheet would run."""
+
+import csv
+import io
+
+import orjson
+import pytest
+from service import address, signature
+
+from market.tables import Token
+from web.site import exports
+
+W, M = address("w"), address("m")
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+def read(service, bot, name):
+    answer = service.get(f"/bots/{bot.bot.uid}/{name}.csv")
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv")
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def sell(service):
+    """3,000 sold for 700: 2,000 of a purchase for 500, 1,000 of nobody knows what."""
+    lots = [["trade_bought", "2000", "500"], [None, "1000", None]]
+    service.observe_trade(W, "bought", 1, mint=M, raw=2_000, sol=-500)
+    service.observe_trade(
+        W,
+        "sold",
+        2,
+        kind="sell",
+        mint=M,
+        raw=-3_000,
+        sol=700,
+        realized="partial",
+        result=-34,
+        proceeds=466,
+        cost=500,
+        matched_raw="2000",
+        unmatched_raw="1000",
+        lots=orjson.dumps(lots).decode(),
+    )
+
+
+def test_trades_are_those_of_the_interface(service, bot, monkeypatch):
+    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
+    sell(service)
+    for slot in range(3, 8):
+        service.observe_trade(W, f"more{slot}", slot)
+    rows = read(service, bot, "trades")
+    told = service.get("/api/v1/trades?limit=100", bot.publish_key.text).json["data"]
+    assert [row["signature"] for row in rows] == [one["signature"] for one in told]
+    assert len(rows) == 7
+    sale = rows[5]
+    assert (sale["kind"], sale["solChangeLamports"], sale["resultLamports"]) == (
+        "sell",
+        "700",
+        "-34",
+    )
+    assert (sale["status"], sale["costLamports"], sale["tokenChanges"]) == (
+        "partial",
+        "500",
+        f"{M} -3",
+    )
+    # unknown is empty, not 0
+    assert rows[6]["resultLamports"] == ""
+
+
+def test_lots_are_those_that_sales_took(service, bot):
+    sell(service)
+    first, second = read(service, bot, "lots")
+    assert first["saleId"] == second["saleId"] == "trade_sold"
+    assert first["signature"] == signature("sold")
+    assert [
+        (one["lot"], one["tradeId"], one["amountRaw"], one["costLamports"])
+        for one in (first, second)
+    ] == [("1", "trade_bought", "2000", "500"), ("2", "", "1000", "")]
+
+
+@pytest.mark.parametrize("symbol", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_name_becomes_a_formula(service, bot, symbol):
+    Token.create(mint=M, held=True, symbol=symbol)
+    sell(service)
+    assert read(service, bot, "trades")[0]["symbol"] == f"'{symbol}"
+
+
+def test_a_name_with_quotes_and_line_breaks_stays_one_cell(service, bot):
+    Token.create(mint=M, held=True, symbol='a"b,\r\nc')
+    sell(service)
+    assert [row["symbol"] for row in read(service, bot, "trades")] == ['a"b,\r\nc'] * 2
+
+
+def test_an_unknown_bot_has_no_table_and_one_without_trades_an_empty_one(service, bot):
+    assert service.get("/bots/bot_nobody/trades.csv").status_code == 404
+    assert service.get("/bots/bot_nobody/lots.csv").status_code == 404
+    answer = service.get(f"/bots/{bot.bot.uid}/lots.csv")
+    assert answer.text == ",".join(exports.LOT_COLUMNS) + "\r\n"
