@@ -18,6 +18,7 @@ from pathlib import Path
 import config
 import models
 import storage
+from chain.tables import TradeMint
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -101,7 +102,7 @@ def measure(settings, count, trace):
         statements,
     )
     models.Trade.delete().execute()
-    models.TradeMint.delete().execute()
+    TradeMint.delete().execute()
     fresh = store.LedgerStore()
     fresh.take(wallet)
     tell(

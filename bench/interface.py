@@ -24,7 +24,8 @@ import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
 from chain import base58, trade_store
-from models import TradeMint, Wallet
+from chain.tables import TradeMint
+from models import Wallet
 from web.api import openapi
 
 # Each with its reason. Nothing else is left out: all checks, all phases, all other requests.

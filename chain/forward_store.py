@@ -8,7 +8,8 @@ from peewee import chunked
 import storage
 from chain.forward import Forward, Span, SpanTotals
 from chain.ledger import Ledger
-from models import Attachment, ForwardTotal
+from chain.tables import ForwardTotal
+from models import Attachment
 
 FIELDS = [getattr(ForwardTotal, name) for name in SpanTotals._fields]
 

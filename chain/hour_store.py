@@ -7,7 +7,7 @@ from peewee import chunked
 
 import storage
 from chain.reconciliation import Totals
-from models import HourTotal
+from chain.tables import HourTotal
 
 
 class RunningTotals(NamedTuple):

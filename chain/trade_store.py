@@ -13,7 +13,8 @@ from peewee import chunked
 import storage
 from chain.kinds import TRADES
 from chain.lots import UNEXPLAINED, Booked
-from models import Trade, TradeMint
+from chain.tables import TradeMint
+from models import Trade
 from storage import arrivals, in_parts
 
 # A row of the trade table, by column.

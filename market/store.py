@@ -12,6 +12,7 @@ from peewee import fn
 
 import storage
 from chain.mints import NotAMint, check_mint, parse_mint
+from chain.tables import TradeMint
 from market.providers import (
     ADDRESSES_PER_CALL,
     MAX_NAME,
@@ -22,7 +23,7 @@ from market.providers import (
 )
 from market.rules import DAY_MS, MINUTE_MS, choose_dropped, keep_until, mark_absurd
 from market.tables import Snapshot, Token
-from models import Post, Trade, TradeMint
+from models import Post, Trade
 
 MAX_TRACKED = 1000
 MAX_MOVED_ROWS = 500

@@ -1,8 +1,14 @@
 """Every table of the database."""
 
 import models
+from chain import tables as chain_tables
 from market import tables as market_tables
 from paper import tables as paper_tables
 
 # In this order rows can be inserted: what a row names stands in a table before it.
-TABLES = (*models.TABLES, *market_tables.TABLES, *paper_tables.TABLES)
+TABLES = (
+    *models.TABLES,
+    *chain_tables.TABLES,
+    *market_tables.TABLES,
+    *paper_tables.TABLES,
+)

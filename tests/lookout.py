@@ -8,7 +8,8 @@ from node import FakeClock, connect
 
 import models
 from accounts.influencers import VOICE
-from models import Attachment, Bot, Owner, Trade, TradeMint, Wallet
+from chain.tables import ForwardTotal, TradeMint
+from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
 
@@ -137,10 +138,10 @@ def ledger_of(addresses):
             .tuples()
         )
         forward = list(
-            models.ForwardTotal.select(*(f for f in models.ForwardTotal._meta.sorted_fields[1:]))
+            ForwardTotal.select(*(f for f in ForwardTotal._meta.sorted_fields[1:]))
             .join(Attachment)
             .where(Attachment.wallet == wallet)
-            .order_by(Attachment.attached_at, Attachment.id, models.ForwardTotal.time)
+            .order_by(Attachment.attached_at, Attachment.id, ForwardTotal.time)
             .tuples()
         )
         told = [getattr(wallet, name) for name in SUMMARY]

@@ -12,7 +12,8 @@ import storage
 from accounts import api_keys, influencers
 from app import create_app
 from chain import base58, trade_store
-from models import HourTotal, Trade, TradeMint, Wallet
+from chain.tables import HourTotal, TradeMint
+from models import Trade, Wallet
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
 NOW = 1_793_880_000_000

@@ -17,7 +17,8 @@ from chain.coverage import order_entries
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
 from chain.ledger import Ledger
 from chain.store import LedgerStore
-from models import Attachment, ForwardTotal
+from chain.tables import ForwardTotal
+from models import Attachment
 from observer import _find_without_record
 
 # a fixture

@@ -16,7 +16,8 @@ from story import address, market
 
 import observer
 import storage
-from models import Bot, HourTotal, Owner, Post, Receipt, Trade, TradeMint, Wallet, WalletSignature
+from chain.tables import HourTotal, TradeMint
+from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from operate import backups, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")

@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
     "chain.trade_store": {*BELOW, "orjson", "peewee"},
+    "chain.tables": {"models", "peewee"},
     "paper": {"paper", "chain"},
     "paper.rows": {"models", "storage", "orjson"},
     "paper.load": {"storage", "market", "orjson", "peewee"},

@@ -23,8 +23,9 @@ from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.store import LedgerStore, list_entries
+from chain.tables import HourTotal, TradeMint
 from chain.trade_store import replace_trades, trade_uid
-from models import Post, Trade, TradeMint, Wallet, WalletSignature
+from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
 from web.api import queries
 
@@ -263,14 +264,14 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
             ledger_store.publish(wallet, DONE, BEGIN)
             said, hours = (
                 ledger_of([ADA]),
-                list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
+                list(HourTotal.select().order_by(HourTotal.hour).tuples()),
             )
-            for model in (models.Arrival, TradeMint, Trade, models.HourTotal):
+            for model in (models.Arrival, TradeMint, Trade, HourTotal):
                 model.delete().execute()
             fold(wallet, [])
             assert (
                 ledger_of([ADA]),
-                list(models.HourTotal.select().order_by(models.HourTotal.hour).tuples()),
+                list(HourTotal.select().order_by(HourTotal.hour).tuples()),
             ) == (said, hours)
         elif step == "restart":
             ledger_store = LedgerStore(update_posts)
@@ -530,7 +531,7 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         ledger_store.publish(wallet, DONE, BEGIN)
         check_windows(begin, len(entries))
     # As a database that has just got the table.
-    models.HourTotal.delete().execute()
+    HourTotal.delete().execute()
     fold(wallet, [])
     check_windows(begin, len(entries))
 
@@ -544,13 +545,13 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
             for n, entry in enumerate(entries_of(market(7)))
         ],
     )
-    rows = models.HourTotal.select().order_by(models.HourTotal.hour)
+    rows = HourTotal.select().order_by(HourTotal.hour)
     right = list(rows.tuples())
     assert len(right) > 5
     hours = [row.hour for row in rows]
-    models.HourTotal.update(volume=1).where(models.HourTotal.hour == hours[1]).execute()
-    models.HourTotal.delete().where(models.HourTotal.hour == hours[2]).execute()
-    models.HourTotal.update(hour=hours[-1] + 99).where(models.HourTotal.hour == hours[3]).execute()
+    HourTotal.update(volume=1).where(HourTotal.hour == hours[1]).execute()
+    HourTotal.delete().where(HourTotal.hour == hours[2]).execute()
+    HourTotal.update(hour=hours[-1] + 99).where(HourTotal.hour == hours[3]).execute()
     assert list(rows.tuples()) != right
     fold(wallet, [])
     assert list(rows.tuples()) == right

@@ -18,6 +18,7 @@ import storage
 from accounts import traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
+from chain.tables import TradeMint
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
@@ -790,7 +791,7 @@ def service_trades(db):
             flags="[]",
             digest=name,
         )
-        models.TradeMint.create(trade=trade, wallet=wallet, mint="MintA", side="buy", slot=1)
+        TradeMint.create(trade=trade, wallet=wallet, mint="MintA", side="buy", slot=1)
 
     return buy
 

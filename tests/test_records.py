@@ -5,7 +5,8 @@ from service import NOW, address
 
 from accounts import influencers, wallets
 from chain.forward import SpanTotals
-from models import Attachment, Bot, ForwardTotal, Owner, Wallet
+from chain.tables import ForwardTotal
+from models import Attachment, Bot, Owner, Wallet
 from web.api.records import round_to_two_digits
 
 W, OTHER = address("w"), address("other")

@@ -13,6 +13,7 @@ from peewee import fn
 import jobs
 import models
 from chain.rpc import Unavailable
+from chain.tables import TradeMint
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
 from market.rules import (
@@ -25,7 +26,7 @@ from market.rules import (
     mark_absurd,
 )
 from market.tables import Snapshot, Token
-from models import Job, Trade, TradeMint
+from models import Job, Trade
 from scout import Scout
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, mint_account

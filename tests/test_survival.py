@@ -22,7 +22,8 @@ from story import address, market
 from test_worker import Server
 
 import storage
-from models import Receipt, Trade, TradeMint, Wallet, WalletSignature
+from chain.tables import TradeMint
+from models import Receipt, Trade, Wallet, WalletSignature
 
 ADA, EVE = address("ada"), address("eve")
 ROOT = Path(__file__).resolve().parent.parent

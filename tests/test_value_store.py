@@ -18,8 +18,9 @@ from test_reconciliation import DRAWN, play
 import storage
 from accounts.auto_posts import update_posts
 from chain.store import LedgerStore
+from chain.tables import HourTotal, TradeMint
 from chain.trade_store import mark_differing_trades
-from models import HourTotal, Trade, TradeMint, Wallet
+from models import Trade, Wallet
 from operate import content_checks
 
 FUNDED = 10**12

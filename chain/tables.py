@@ -1,0 +1,91 @@
+"""Tables that are derived from trades: which tokens they moved, and running totals."""
+
+from peewee import (
+    AutoField,
+    BigIntegerField,
+    CompositeKey,
+    ForeignKeyField,
+    IntegerField,
+    TextField,
+)
+
+from models import Attachment, Base, Trade, Wallet
+
+
+class TradeMint(Base):
+    """A token that a trade moved, for the filter by mint and the activity of a token. `wallet`,
+    `slot` and `place` are the trade's; `side` is buy or sell, null where it was no trade.
+    """
+
+    id = AutoField()
+    trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
+    wallet = ForeignKeyField(Wallet, index=False)
+    mint = TextField()
+    side = TextField(null=True)
+    slot = BigIntegerField()
+    place = IntegerField(default=0)
+
+    class Meta:
+        indexes = (
+            (("mint", "slot", "place", "trade", "side"), False),
+            (("wallet", "mint", "slot", "place", "trade"), False),
+            (("mint", "side", "wallet"), False),
+            (("mint", "trade"), False),
+            (("wallet", "mint", "trade"), False),
+        )
+
+
+class HourTotal(Base):
+    """A wallet's running totals at the end of each hour that saw a transaction: a span of time is
+    the difference of two rows. Derived.
+
+    `hour` counts from 1970 and never falls below that of the transaction before. `realized`,
+    `volume`, `failed_cost`, `overhead` and `cost_left` are in lamports.
+    """
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    hour = IntegerField()
+    realized = BigIntegerField()
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+    failed = IntegerField(default=0)
+    failed_cost = BigIntegerField(default=0)
+    overhead = BigIntegerField(default=0)
+    cost_left = BigIntegerField(default=0)
+    cost_left_receipts = IntegerField(default=0)
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "hour")
+
+
+class ForwardTotal(Base):
+    """Running totals of a wallet's ledger in the span of an attachment (chain.forward), after each
+    Unix second (`time`) that changed them. Derived. Columns as in HourTotal; `carried`: lots that
+    took over the cost of what a swap gave for them.
+    """
+
+    attachment = ForeignKeyField(Attachment, index=False)
+    time = BigIntegerField()
+    realized = BigIntegerField()
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+    failed = IntegerField()
+    failed_cost = BigIntegerField()
+    overhead = BigIntegerField()
+    cost_left = BigIntegerField()
+    cost_left_receipts = IntegerField()
+    carried = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("attachment", "time")
+
+
+TABLES = (TradeMint, HourTotal, ForwardTotal)
