@@ -331,7 +331,7 @@ def visit_all(page, full):
     yield "created"
     press(page, "link", "Manage it")
     yield "manage"
-    press(page, "button", "Begin the proof")
+    press(page, "button", "Start the proof")
     yield "proof"
     page.goto("/connect")
     press(page, "button", "Create read key")
