@@ -501,12 +501,12 @@ def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
 
 
 # ---- windows of time -----------------------------------------------------------------------------
-SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind <> 'swap' THEN
-    ABS(sol_change) END), 0), COUNT(*), SUM(CASE realized WHEN 'matched' THEN 1 END),
+SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind IN ('buy', 'sell') THEN
+    ABS(sol_change) END), 0), SUM(CASE WHEN kind IN ('buy', 'sell', 'swap', 'round_trip')
+    THEN 1 END), SUM(CASE realized WHEN 'matched' THEN 1 END),
 SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched'
     AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
-SUM(CASE WHEN result > 0 THEN 1 END) FROM trade WHERE kind IN ('buy', 'sell', 'swap')
-    AND block_time >= ?"""
+SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left) FROM trade WHERE block_time >= ?"""
 
 
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -564,4 +564,4 @@ def check_windows(begin, count):
         want = tuple(
             int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
         )
-        assert next(iter(queries.find_totals_since(since).values()), (0,) * 7) == want
+        assert next(iter(queries.find_totals_since(since).values()), (0,) * 8) == want

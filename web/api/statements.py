@@ -384,10 +384,11 @@ FROM attachment a JOIN hour_total h ON h.wallet_id = a.wallet_id
 AND h.hour = (SELECT MAX(l.hour) FROM hour_total l WHERE l.wallet_id = a.wallet_id AND l.hour < ?)
 WHERE a.detached_at IS NULL
 """
-# All that can hold a cost that left, by name: so the index by kind and time is used.
-BOOKED_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
+# Every kind can hold a cost that left, also a failed transaction that shows a gap before it. Each
+# is named, so that the index by kind and time is used.
+ALL_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
     'transfer_self', 'native_transfer', 'order_open', 'order_fill', 'order_cancel', 'liquidity',
-    'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other')"""
+    'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other', 'failed')"""
 TOTALS_BETWEEN = f"""
 SELECT t.wallet_id, COALESCE(SUM(t.result), 0) AS realized,
        COALESCE(SUM(CASE WHEN t.kind IN ('buy', 'sell') AND {IS_EXPLAINED}
@@ -399,7 +400,7 @@ SELECT t.wallet_id, COALESCE(SUM(t.result), 0) AS realized,
              AND t.flags NOT LIKE '%"incomplete_history"%' THEN 1 END) AS unmatched,
        COUNT(CASE WHEN t.result > 0 THEN 1 END) AS winning,
        COALESCE(SUM(t.cost_left), 0) AS cost_left
-FROM trade t WHERE t.kind IN {BOOKED_KINDS} AND t.block_time >= ? AND t.block_time < ?
+FROM trade t WHERE t.kind IN {ALL_KINDS} AND t.block_time >= ? AND t.block_time < ?
 GROUP BY t.wallet_id
 """
 
