@@ -48,22 +48,26 @@ POSITION_CALLS = discriminators(
 )
 ORDER_CALLS = {
     "order_open": discriminators(
-        "initialize_order", "open_dca", "open_dca_v2", "open_value_average"
+        "create_order", "initialize_order", "open_dca", "open_dca_v2", "open_value_average"
     ),
     "order_cancel": discriminators(
         "cancel_order",
         "cancel_expired_order",
         "cancel_dust_order",
         "close_dca",
+        "close_order_and_claim_tip",
         "end_and_close",
         "close",
     ),
     "order_fill": discriminators(
         "fill_order",
         "flash_fill_order",
+        "flash_take_order_end",
+        "flash_take_order_start",
         "pre_flash_fill_order",
         "initiate_flash_fill",
         "fulfill_flash_fill",
+        "take_order",
         "transfer",
     ),
 }

@@ -11,12 +11,13 @@ import orjson
 from peewee import chunked
 
 import storage
-from chain.kinds import TRADES
 from chain.lots import UNEXPLAINED, Booked
 from chain.tables import TradeMint
 from models import Trade
 from storage import arrivals, in_parts
 
+# Kinds in which something was bought, sold or both.
+SIDED = frozenset(("buy", "sell", "swap"))
 # A row of the trade table, by column.
 Row = dict[str, Any]
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
@@ -134,11 +135,12 @@ def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes. Only
-    what passed through the venue of a trade of explained value was bought or sold.
+    what passed through the venue of a trade of explained value was bought or sold; what a round
+    trip left over was neither.
     """
     changes = {mint: int(change) for mint, change, _ in orjson.loads(row["token_changes"])}
     beside = {mint: int(change) for mint, change, _ in orjson.loads(row["beside_tokens"])}
-    sided = row["kind"] in TRADES and UNEXPLAINED not in orjson.loads(row["flags"])
+    sided = row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"])
     return [
         (
             mint,

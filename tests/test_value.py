@@ -493,6 +493,28 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
     assert beside_tokens(found) == ({} if inside else {address("DOG"): 70})
 
 
+LIMO = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("create_order", "order_open"),
+        ("close_order_and_claim_tip", "order_cancel"),
+        ("take_order", "order_fill"),
+        ("flash_take_order_start", "order_fill"),
+        ("flash_take_order_end", "order_fill"),
+    ],
+)
+def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
+    """All move the same: the wallet, which signs, gives 70 CAT."""
+    (step,) = discriminators(name)
+    scene = scene_of()
+    with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
+        scene.send("CAT", "ada", "friend", 70)
+    assert entry(scene, "ada").kind == kind
+
+
 # ---- call by call --------------------------------------------------------------------------------
 def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
     scene = scene_of()

@@ -90,6 +90,11 @@ def test_nobody_bought_what_has_no_explained_value(empty):
     assert [moved.side for moved in TradeMint.select()] == [None]
 
 
+def test_what_a_round_trip_left_over_was_not_bought(empty):
+    publish(empty(), Teller().write("round_trip", 50, FEE, [("A", 1)], "A").entries)
+    assert [moved.side for moved in TradeMint.select()] == [None]
+
+
 def test_running_totals_carry_what_left_without_a_sale(empty):
     """Two hours apart: 10@100 bought; then 4 leave."""
     t = Teller().buy("A", 10, 100)
