@@ -7,7 +7,7 @@ that names the transaction, and so is verified.
     the command line
     python3 bot.py                               # until you stop it; --once: one look, for cron
 
-The first look only notes where to begin: what was traded before is not told. The place is kept in
+The first poll only notes where to begin: what was traded before is not told. The place is kept in
 the file `bot.cursor` (CANDOR_CURSOR names another); after a crash the same trades are told again
 under the same event ids, which the instance recognizes. Python 3.11, nothing to install.
 """

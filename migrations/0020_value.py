@@ -1,4 +1,4 @@
-"""What passed beside a trade, which accounts explain it, and books that close. The next look of the
+"""What passed beside a trade, which accounts explain it, and books that close. The next poll of the
 observer reads the stored transactions again and fills the columns; until then new sums are null.
 """
 

@@ -1,4 +1,4 @@
-"""The forward record of attachments: running totals of each span, and what it holds. The next look
+"""The forward record of attachments: running totals of each span, and what it holds. The next poll
 of the observer, or a rebuild, works them out from the ledger.
 """
 

@@ -130,7 +130,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
     rebuilt = rebuild(reader, wallet, reread)
     waiting = _count_waiting(wallet, rebuilt)
     if waiting:
-        what = f"{waiting} stored receipts are not in its books yet: its next look takes them in"
+        what = f"{waiting} stored receipts are not in its ledger yet: the next poll applies them"
         yield Difference("wallet", what, wallet.address, level="look")
         return
     trades: dict[str, NamedTrade] = {}
@@ -163,7 +163,7 @@ def _check_receipts(
     if not same_rules:
         said = (
             "its entries were read by other rules or programs, so they were not compared: its next"
-            " look, or `app.py rebuild`, reads them anew"
+            " poll, or `app.py rebuild`, reads them anew"
         )
         yield Difference("sighting", said, wallet.address, level="look")
     for listed in map(ListedReceipt._make, reader.rows(LISTED.format(wallet=wallet.id))):

@@ -227,7 +227,7 @@ def test_what_happens_after_the_end_is_another_spans(empty):
 
 
 def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
-    """10@100 sold for 150, all before the first look of a version that knows of it: 50."""
+    """10@100 sold for 150, all before the first poll of a version that knows of it: 50."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), 10**9))

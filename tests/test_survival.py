@@ -252,7 +252,7 @@ def test_the_file_may_not_grow(story):
 
 
 def test_a_receipt_damaged_on_disk_is_fetched_again(story):
-    """Its bytes are gone: rebuild says so, and the next look asks a node for it."""
+    """Its bytes are gone: rebuild says so, and the next poll asks a node for it."""
     settings, chain, truth = story
     assert wait_for(fork(settings, chain)) == 0
     with opened(settings):

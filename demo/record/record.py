@@ -139,39 +139,8 @@ class Chain:
             )
 
     def _make_mint(self, symbol, decimals):
-        maker, mint, program, fee = (
-            self.maker.pubkey(),
-            self.mints[symbol],
-            self._program(symbol),
-            TRANSFER_FEES.get(symbol),
-        )
-        space = FEE_MINT_BYTES if fee else MINT_BYTES
-        rent = self.node.ask("getMinimumBalanceForRentExemption", space)
-        first = create_account(
-            CreateAccountParams(
-                from_pubkey=maker,
-                to_pubkey=mint.pubkey(),
-                lamports=rent,
-                space=space,
-                owner=program,
-            )
-        )
-        extension = (
-            [
-                token.initialize_transfer_fee_config(
-                    InitializeTransferFeeConfigParams(
-                        program_id=program,
-                        mint=mint.pubkey(),
-                        transfer_fee_config_authority=maker,
-                        withdraw_withheld_authority=maker,
-                        transfer_fee_basis_points=fee,
-                        maximum_fee=2**63,
-                    )
-                )
-            ]
-            if fee
-            else []
-        )
+        """Make a token: its account, all of its supply for the maker, then its rights given up."""
+        maker, mint, program = self.maker.pubkey(), self.mints[symbol], self._program(symbol)
         begin = token.initialize_mint2(
             InitializeMint2Params(
                 decimals=decimals,
@@ -181,7 +150,9 @@ class Chain:
                 freeze_authority=maker if symbol in FREEZABLE else None,
             )
         )
-        self.node.send([first, *extension, begin], self.maker, mint)
+        opening = [self._allocate_mint(symbol), *self._withhold_fees(symbol), begin]
+        self.node.send(opening, self.maker, mint)
+        account = token.create_associated_token_account(maker, maker, mint.pubkey(), program)
         supply = token.mint_to(
             MintToParams(
                 program_id=program,
@@ -191,29 +162,47 @@ class Chain:
                 amount=SUPPLY,
             )
         )
-        give_up = (
-            []
-            if symbol in MINTABLE
-            else [
-                token.set_authority(
-                    SetAuthorityParams(
-                        program_id=program,
-                        account=mint.pubkey(),
-                        authority=AuthorityType.MINT_TOKENS,
-                        current_authority=maker,
-                        new_authority=None,
-                    )
-                )
-            ]
+        self.node.send([account, supply, *self._give_up_minting(symbol)], self.maker)
+
+    def _allocate_mint(self, symbol):
+        space = FEE_MINT_BYTES if symbol in TRANSFER_FEES else MINT_BYTES
+        return create_account(
+            CreateAccountParams(
+                from_pubkey=self.maker.pubkey(),
+                to_pubkey=self.mints[symbol].pubkey(),
+                lamports=self.node.ask("getMinimumBalanceForRentExemption", space),
+                space=space,
+                owner=self._program(symbol),
+            )
         )
-        self.node.send(
-            [
-                token.create_associated_token_account(maker, maker, mint.pubkey(), program),
-                supply,
-                *give_up,
-            ],
-            self.maker,
+
+    def _withhold_fees(self, symbol):
+        """The instructions by which a token with a transfer fee withholds it; none for others."""
+        if symbol not in TRANSFER_FEES:
+            return []
+        maker = self.maker.pubkey()
+        config = InitializeTransferFeeConfigParams(
+            program_id=self._program(symbol),
+            mint=self.mints[symbol].pubkey(),
+            transfer_fee_config_authority=maker,
+            withdraw_withheld_authority=maker,
+            transfer_fee_basis_points=TRANSFER_FEES[symbol],
+            maximum_fee=2**63,
         )
+        return [token.initialize_transfer_fee_config(config)]
+
+    def _give_up_minting(self, symbol):
+        """The instructions after which nobody can mint more; none for tokens that stay mintable."""
+        if symbol in MINTABLE:
+            return []
+        nobody = SetAuthorityParams(
+            program_id=self._program(symbol),
+            account=self.mints[symbol].pubkey(),
+            authority=AuthorityType.MINT_TOKENS,
+            current_authority=self.maker.pubkey(),
+            new_authority=None,
+        )
+        return [token.set_authority(nobody)]
 
     def fund(self, who):
         """The first receipt of a bot that begins with nothing."""
