@@ -172,9 +172,11 @@ class Observer:
                 own = {wallet.address}
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
-    def _rank_head(self, wallet: Wallet) -> tuple[int, float]:
-        listed_at = self.state.watches[wallet.id].listed_at
-        return wallet.trouble_tries, listed_at.get(wallet.address, -math.inf)
+    def _rank_head(self, wallet: Wallet) -> tuple[int, bool, float]:
+        """Before others those of which no node told anything in this pass: they would lag."""
+        watch = self.state.watches[wallet.id]
+        told = watch.answered_at >= self.state.begun_at
+        return wallet.trouble_tries, told, watch.listed_at.get(wallet.address, -math.inf)
 
     def _work_through(self, wallets: Sequence[Wallet], now: int) -> bool:
         """Work on the wallets in turn, so that one long backfill does not starve the others; return

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of
-from peewee import fn
 from story import market
 from test_ledger import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
@@ -218,9 +217,7 @@ def test_what_happens_after_the_end_is_another_spans(empty):
         ledger_store.apply(wallet)
         ledger_store.publish(wallet, DONE, BEGIN)
         realized.append(
-            ForwardTotal.select(fn.MAX(ForwardTotal.time), ForwardTotal.realized).scalar(
-                as_tuple=True
-            )[1]
+            ForwardTotal.select(ForwardTotal.realized).order_by(ForwardTotal.time.desc()).scalar()
         )
         Attachment.update(detached_at=end * 1000).execute()
     assert realized == [40, 50]
