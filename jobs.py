@@ -87,6 +87,7 @@ class DaemonThreads(BaseExecutor):
         try:
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
+            # APScheduler's listener logs it with its stack; health tells of it.
             self._run_job_error(job.id, error, sys.exc_info()[2])
         else:
             self._run_job_success(job.id, outcome)

@@ -75,7 +75,7 @@ def split_fill(flows: Flows) -> Split:
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
     """((mint, raw change, decimals), ...) of the receipt without what is beside."""
     beside = flows.beside()
-    decimals = {row[0]: row[2] for row in token_rows(flows, beside)}
+    decimals = {mint: places for mint, _, places in token_rows(flows, beside)}
     changes = {mint: change for mint, change, _ in flows.effect.tokens}
     decimals |= {mint: places for mint, _, places in flows.effect.tokens}
     rows = (

@@ -82,6 +82,7 @@ class Fetching:
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
+            # A fault of ours: logged with its stack; the transaction stays pending, tried again.
             log.exception("wallet %s: receipt %s failed", wallet.address, row.signature)
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 

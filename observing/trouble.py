@@ -40,6 +40,7 @@ class Attempts:
                 raise
             return self._postpone_step(wallet, name, error)
         except Exception as error:
+            # A fault of ours: logged with its stack, and named in the wallet's coverage and health.
             self._state.forget_wallet(wallet.id)
             if storage.is_busy(error):
                 raise

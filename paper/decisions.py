@@ -151,6 +151,7 @@ def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exceptio
     try:
         return decide(view, None, strategy, now)
     except Exception as error:
+        # Not swallowed: each trader that follows this strategy raises it, and its diary names it.
         return error
 
 
