@@ -29,7 +29,7 @@ class Entry:
     others put into own accounts as rent. `beside_sol`, `beside_tokens`: the part of `sol` and
     `tokens` that did not pass through the venue. `explained_percent`: 0 to 100, how much of the
     trade left or entered `counterparties`, the accounts that the call trades with; None where
-    nothing is priced.
+    nothing is priced. `seen_at`: when the signature was first listed here, UTC ms.
     """
 
     signature: str
@@ -54,6 +54,18 @@ class Entry:
     beside_tokens: tuple[tuple[str, int, int], ...] = ()
     explained_percent: int | None = None
     counterparties: tuple[str, ...] = ()
+    # Given apart, as it is no part of the transaction.
+    seen_at: int | None = None
+
+    @property
+    def happened_at(self) -> int | None:
+        """When it happened, UTC ms: its block time, but never after it was seen here, for the
+        clock of the chain may run ahead. None: not known yet.
+        """
+        if self.block_time is None:
+            return None
+        block_ms = self.block_time * 1000
+        return block_ms if self.seen_at is None else min(block_ms, self.seen_at)
 
     @property
     def venue_sol(self) -> int:
@@ -76,18 +88,19 @@ class Entry:
         return json.dumps(values, separators=(",", ":"))
 
     @staticmethod
-    def load(text: str, tx_index: int | None) -> "Entry":
+    def load(text: str, tx_index: int | None, seen_at: int | None = None) -> "Entry":
         """`tx_index` is given apart: a block may have told it later than the receipt did."""
         values: list[Any] = [
             tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)
         ]
         values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
-        return replace(Entry(*values), tx_index=tx_index)
+        return replace(Entry(*values), tx_index=tx_index, seen_at=seen_at)
 
 
-BALANCES = list(Entry.__dataclass_fields__).index("balances")
+STORED = [name for name in Entry.__dataclass_fields__ if name != "seen_at"]
+BALANCES = STORED.index("balances")
 # As dataclasses.astuple, which copies every value and took a sixth of reading a transaction.
-_read_fields = attrgetter(*Entry.__dataclass_fields__)
+_read_fields = attrgetter(*STORED)
 _read_balance = attrgetter(*Balance.__dataclass_fields__)
 
 

@@ -1,7 +1,7 @@
 """The forward record: what a wallet did while a bot held it, apart from what it did before. Pure.
 
-A span is an attachment, from when to when by block time. It has lots of its own: what was held when
-it began is there, in its place of the queue, at unknown cost.
+A span is an attachment, from when to when by block time (Entry.happened_at). It has lots of its
+own: what was held when it began is there, in its place of the queue, at unknown cost.
 """
 
 import copy
@@ -69,19 +69,19 @@ class SpanRecord:
     rows: dict[int, SpanTotals | None] = field(default_factory=dict)
     last: SpanTotals = NOTHING
 
-    def apply(self, entry: Entry, clock: int) -> None:
+    def apply(self, entry: Entry, second: int) -> None:
         """Book an entry. One without a block time, or from before the span, moves lots and counts
-        for nothing; `clock` is the latest block time so far.
+        for nothing; `second` is the latest so far, in Unix time.
         """
         before = replace(self.ledger.totals)
         self.ledger.apply(entry)
-        if entry.block_time is None or entry.block_time * 1000 < self.span.begins_ms:
+        if entry.happened_at is None or entry.happened_at < self.span.begins_ms:
             self.ledger.totals = before
             self.ledger.inventory.forget_costs(entry.signature)
             return
         totals = read_totals(self.ledger.totals)
         if totals != self.last:
-            self.last = self.rows[clock] = totals
+            self.last = self.rows[second] = totals
 
     def find_holdings(self) -> SpanHoldings:
         known = [one for one in self.ledger.positions() if one.cost is not None]
@@ -99,19 +99,19 @@ class Forward:
     unwanted: dict[int, list[int]] = field(default_factory=dict)
     _open: SpanRecord | None = None
     _begun: int = 0
-    _clock: int = 0
+    _now_ms: int = 0
 
     def apply(self, entry: Entry, whole: Ledger) -> None:
         """Book an entry in the span it falls into. `whole`: the wallet's ledger before it."""
-        if entry.block_time is not None:
-            self._clock = max(self._clock, entry.block_time)
+        if entry.happened_at is not None:
+            self._now_ms = max(self._now_ms, entry.happened_at)
             self._turn(whole)
         if self._open:
-            self._open.apply(entry, self._clock)
+            self._open.apply(entry, self._now_ms // 1000)
 
     def _turn(self, whole: Ledger) -> None:
-        """Close and begin spans, up to the one that the clock is in."""
-        now_ms = self._clock * 1000
+        """Close and begin spans, up to the one that the latest time is in."""
+        now_ms = self._now_ms
         if self._open and self._open.span.is_over(now_ms):
             self._open = None
         for span in self.spans[self._begun :]:

@@ -176,13 +176,15 @@ def open_untouched(row: Any) -> Opening:
 def list_entries(wallet_id: int) -> Iterator[Entry]:
     """All stored entries of a wallet by slot, one after another."""
     rows = (
-        WalletSignature.select(WalletSignature.entry, WalletSignature.tx_index)
+        WalletSignature.select(
+            WalletSignature.entry, WalletSignature.tx_index, WalletSignature.seen_at
+        )
         .where(WalletSignature.wallet == wallet_id, WalletSignature.state == "stored")
         .order_by(WalletSignature.slot)
         .tuples()
     )
-    for text, tx_index in rows.iterator():
-        yield Entry.load(text, tx_index)
+    for row in rows.iterator():
+        yield Entry.load(*row)
 
 
 def name_rules(programs: object) -> str:

@@ -109,7 +109,9 @@ class Fetching:
         WalletSignature.update(
             state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None
         ).where(WalletSignature.id == row.id).execute()
-        self._state.watches[wallet.id].new_entries.append(replace(entry, tx_index=index))
+        self._state.watches[wallet.id].new_entries.append(
+            replace(entry, tx_index=index, seen_at=row.seen_at)
+        )
         self._note_unindexed(wallet, receipt.slot, index, row.signature)
         self._listing.note_ownerless(wallet, entry)
         named = {balance.address for balance in entry.balances} - known

@@ -3,7 +3,7 @@
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -115,16 +115,16 @@ def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
     rows = reader.rows(
-        f"SELECT signature, entry, tx_index FROM sighting WHERE wallet_id = {number} AND state ="
-        " 'stored' AND entry IS NOT NULL ORDER BY slot"
+        "SELECT signature, entry, tx_index, seen_at FROM sighting WHERE wallet_id ="
+        f" {number} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"
     )
-    for signature, text, tx_index in rows:
+    for signature, text, tx_index, seen_at in rows:
         if signature in reread:
-            yield reread[signature]
+            yield replace(reread[signature], seen_at=seen_at)
             continue
         # An unreadable entry is reported where receipts are checked.
         with contextlib.suppress(*UNREADABLE):
-            yield Entry.load(text, tx_index)
+            yield Entry.load(text, tx_index, seen_at)
 
 
 def check_trades(

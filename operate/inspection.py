@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain import store
-from chain.entries import Entry, read_entry
+from chain.entries import STORED, Entry, read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
 from config import Config
@@ -208,10 +208,6 @@ def _name_difference(text: str, entry: Entry) -> str:
     except UNREADABLE:
         return "entry"
     return next(
-        (
-            f"entry.{name}"
-            for name in Entry.__dataclass_fields__
-            if getattr(stored, name) != getattr(entry, name)
-        ),
+        (f"entry.{name}" for name in STORED if getattr(stored, name) != getattr(entry, name)),
         "entry",
     )

@@ -17,7 +17,7 @@ from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
 from chain.ledger import Ledger
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
-from models import Attachment
+from models import Attachment, WalletSignature
 from observer import _find_without_record
 
 # a fixture
@@ -235,3 +235,58 @@ def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
     assert _find_without_record().id == wallet.id
     fold(wallet, [])
     assert (_find_without_record(), ledger_of([ADA]), read_holdings()) == (None, *truth)
+
+
+def seen(entries, at):
+    return [replace(entry, seen_at=at * 1000) for entry in entries]
+
+
+def test_a_clock_of_the_chain_that_runs_ahead_hides_no_loss():
+    """10@100 sold for 40, seen a second before the wallet was given up, though by the chain's clock
+    it is yet to come: -60. What was seen after the end went by the chain's clock, and stays there.
+    """
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 10, 100)
+    end = after(t)
+    t.sell("A", 10, 40)
+    forward, _ = play(seen(t.entries, end - 1), (begin, end))
+    assert last(forward).realized == -60
+    forward, _ = play(seen(t.entries, end + 1_000), (begin, end))
+    assert (last(forward).realized, last(forward).trades) == (0, 1)
+
+
+def test_what_was_seen_before_an_attachment_is_from_before():
+    """Sold for 200 by a clock that runs ahead, seen before the bot took the wallet."""
+    t = Teller().buy("A", 10, 100).sell("A", 10, 200)
+    begin = t.entries[-1].block_time
+    forward, _ = play(seen(t.entries, begin - 1), (begin, None))
+    assert forward.records == {}
+
+
+def test_what_is_found_later_went_by_its_block_time(empty):
+    """10@100 sold for 150 in the span, all listed only after it ended: 50."""
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 10, 100).sell("A", 10, 150)
+    wallet = empty()
+    attach_at(wallet, (begin, after(t)))
+    fold(wallet, t.entries)
+    assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
+    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 50
+
+
+def test_when_it_was_seen_is_read_with_each_entry(empty):
+    """10@100 sold for 40, listed before the end: after a rebuild, too."""
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 10, 100)
+    end = after(t)
+    t.sell("A", 10, 40)
+    wallet = empty()
+    attach_at(wallet, (begin, end))
+    fold(wallet, t.entries)
+    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 0
+    WalletSignature.update(seen_at=end * 1000 - 1).execute()
+    fold(wallet, [])
+    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == -60

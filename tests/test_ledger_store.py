@@ -49,12 +49,16 @@ def empty(db):
 
 
 def entries_of(chain, indexed=True):
+    """As fetching has them, listed at BEGIN."""
     rows = chain.touching(ADA)
     return [
-        read_entry(
-            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
-            ADA,
-            PROGRAMS,
+        replace(
+            read_entry(
+                parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+                ADA,
+                PROGRAMS,
+            ),
+            seen_at=BEGIN,
         )
         for row in rows
     ]
