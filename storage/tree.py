@@ -1,0 +1,208 @@
+"""The Merkle tree of the log, by RFC 6962: hashes, proofs, and the tiles of C2SP tlog-tiles.
+
+Pure. A tree is given as `read(level, index)`, which returns the hash of the complete subtree of
+256^level leaves that begins at leaf `index * 256^level`: level 0 are the leaves.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+TILE_WIDTH = 256
+HASH_BYTES = 32
+# Root of the tree without leaves.
+EMPTY_ROOT = hashlib.sha256().digest()
+# Beyond any log: 256^6 leaves.
+MAX_LEVEL = 5
+MAX_LEAF_BYTES = 65_535
+ReadHash = Callable[[int, int], bytes]
+
+
+class BadProof(ValueError):
+    """A proof, tile or bundle that does not show what it should."""
+
+
+def hash_leaf(data: bytes) -> bytes:
+    """Return the hash of a leaf."""
+    return hashlib.sha256(b"\0" + data).digest()
+
+
+def hash_children(left: bytes, right: bytes) -> bytes:
+    """Return the hash of the node above two."""
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def _split(size: int) -> int:
+    """The largest power of two below `size`."""
+    return 1 << ((size - 1).bit_length() - 1)
+
+
+# ---- roots ---------------------------------------------------------------------------------------
+def hash_range(read: ReadHash, start: int, end: int) -> bytes:
+    """Return the hash over the leaves from `start` to before `end`, of which there is one at least;
+    `start` is a multiple of the smallest power of two that holds so many.
+    """
+    size = end - start
+    height = size.bit_length() - 1
+    if size == 1 << height and height % 8 == 0:
+        return read(height // 8, start >> height)
+    middle = start + _split(size)
+    return hash_children(hash_range(read, start, middle), hash_range(read, middle, end))
+
+
+def find_root(read: ReadHash, size: int) -> bytes:
+    """Return the root of the first `size` leaves."""
+    return hash_range(read, 0, size) if size else EMPTY_ROOT
+
+
+def hash_tile(hashes: Sequence[bytes]) -> bytes:
+    """Return the hash above a full tile."""
+    while len(hashes) > 1:
+        hashes = [hash_children(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
+    return hashes[0]
+
+
+# ---- proofs --------------------------------------------------------------------------------------
+def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
+    """Return the hashes that lead from leaf `index` to the root of `size` leaves, from below."""
+    start, end, path = 0, size, []
+    while end - start > 1:
+        middle = start + _split(end - start)
+        if index < middle:
+            path.append(hash_range(read, middle, end))
+            end = middle
+        else:
+            path.append(hash_range(read, start, middle))
+            start = middle
+    return path[::-1]
+
+
+def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
+    """Return the hashes that show that the tree of `size` leaves begins with that of `old`."""
+    start, end, path = 0, size, []
+    # Whether the old tree is a node of the new one, which its verifier knows.
+    known = True
+    while 0 < old - start < end - start:
+        middle = start + _split(end - start)
+        if old <= middle:
+            path.append(hash_range(read, middle, end))
+            end = middle
+        else:
+            path.append(hash_range(read, start, middle))
+            start, known = middle, False
+    if not known:
+        path.append(hash_range(read, start, end))
+    return path[::-1]
+
+
+def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) -> bytes:
+    """Return the root to which a path leads from a leaf's hash; BadProof for a path of another
+    length. RFC 9162, section 2.1.3.2.
+    """
+    if not 0 <= index < size:
+        raise BadProof("the leaf is outside of the tree")
+    place, last, found = index, size - 1, leaf
+    for one in path:
+        if not last:
+            raise BadProof("the path is too long")
+        if place & 1 or place == last:
+            found = hash_children(one, found)
+            while place and not place & 1:
+                place, last = place >> 1, last >> 1
+        else:
+            found = hash_children(found, one)
+        place, last = place >> 1, last >> 1
+    if last:
+        raise BadProof("the path is too short")
+    return found
+
+
+def check_consistency(
+    old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]
+) -> None:
+    """BadProof unless the path shows that the tree `root` of `size` leaves begins with the tree
+    `old_root` of `old` leaves. RFC 9162, section 2.1.4.2.
+    """
+    if old > size:
+        raise BadProof("the tree became smaller")
+    if old in (0, size):
+        if path or old_root != (root if old == size else EMPTY_ROOT):
+            raise BadProof("the roots differ")
+        return
+    # A complete old tree is its own first hash.
+    path = [old_root, *path] if old & (old - 1) == 0 else list(path)
+    place, last = old - 1, size - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    if not path:
+        raise BadProof("the path is too short")
+    was = found = path[0]
+    for one in path[1:]:
+        if not last:
+            raise BadProof("the path is too long")
+        if place & 1 or place == last:
+            was, found = hash_children(one, was), hash_children(one, found)
+            while place and not place & 1:
+                place, last = place >> 1, last >> 1
+        else:
+            found = hash_children(found, one)
+        place, last = place >> 1, last >> 1
+    if last:
+        raise BadProof("the path is too short")
+    if was != old_root:
+        raise BadProof("the tree does not begin with the old one")
+    if found != root:
+        raise BadProof("the path leads to another root")
+
+
+# ---- tiles ---------------------------------------------------------------------------------------
+def write_index(number: int) -> str:
+    """Return a tile's number as in its address: 1234067 is `x001/x234/067`."""
+    parts = [f"{number % 1000:03}"]
+    while number := number // 1000:
+        parts.append(f"x{number % 1000:03}")
+    return "/".join(reversed(parts))
+
+
+def read_index(text: str) -> int | None:
+    """Return the number of an address; None where it is not written as `write_index` does."""
+    if not re.fullmatch(r"(x\d{3}/){0,4}\d{3}", text, re.ASCII):
+        return None
+    number = int(text.replace("x", "").replace("/", ""))
+    return number if write_index(number) == text else None
+
+
+def find_width(size: int, level: int, number: int) -> int:
+    """Return how many hashes the tile has in a tree of `size` leaves: 0 to 256."""
+    return max(0, min(TILE_WIDTH, (size >> (8 * level)) - number * TILE_WIDTH))
+
+
+def write_path(level: int | str, number: int, width: int) -> str:
+    """Return the address of a tile below that of its log; level `entries`: the leaves."""
+    partial = "" if width == TILE_WIDTH else f".p/{width}"
+    return f"tile/{level}/{write_index(number)}{partial}"
+
+
+def cut_tile(tile: bytes, width: int) -> list[bytes]:
+    """Return the hashes of a tile; BadProof where there are not `width`."""
+    if len(tile) != width * HASH_BYTES:
+        raise BadProof(f"a tile of {width} hashes has {len(tile)} bytes")
+    return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]
+
+
+def write_bundle(leaves: Iterable[bytes]) -> bytes:
+    """Return leaves as a bundle: before each its length, in two bytes."""
+    return b"".join(len(leaf).to_bytes(2, "big") + leaf for leaf in leaves)
+
+
+def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
+    """Return the leaves of a bundle; BadProof where there are not `width`."""
+    leaves: list[bytes] = []
+    at = 0
+    while at < len(bundle) and len(leaves) < width:
+        end = at + 2 + int.from_bytes(bundle[at : at + 2], "big")
+        leaves.append(bundle[at + 2 : end])
+        at = end
+    if at != len(bundle) or len(leaves) != width:
+        raise BadProof(f"a bundle of {width} leaves is cut wrong")
+    return leaves
