@@ -94,7 +94,7 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
     assert (
         card.description
-        == "+1.25 SOL realized, from 3 sales whose cost was seen; history fully known. I am the"
+        == "+1.250 SOL realized, from 3 sales whose cost was seen; history fully known. I am the"
         " best, trust me."
     )
     mute = service.make_bot("Mute")

@@ -289,7 +289,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
 # ---- bots ----------------------------------------------------------------------------------------
 def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
-    assert "−0.25 SOL from 3 sales whose cost was seen" in page and "33 % 1 of 3" in page
+    assert "−0.2500 SOL from 3 sales whose cost was seen" in page and "33% 1 of 3" in page
     assert (
         "Every transaction of this wallet since its first on 16 Oct 2026 is known: 4 in all" in page
         and "claimed, not proven" in page
@@ -346,7 +346,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         "Of the 1 wallets watched here, 1 bought it and 1 sold it." in text_of(page)
         and page.text.count("<rect") == 2
     )
-    assert re.search(r"Sold.*Ada.*2.*\+0\.75 SOL.*Bought.*Ada.*2.*−1 SOL", text_of(page))
+    assert re.search(r"Sold.*Ada.*2.*\+0\.7500 SOL.*Bought.*Ada.*2.*−1\.000 SOL", text_of(page))
 
 
 # ---- the rest ------------------------------------------------------------------------------------

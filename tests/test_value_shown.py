@@ -253,7 +253,7 @@ def test_the_profile_tells_where_the_money_went(service, bot):
     )
     observe_books()
     page = profile(service, bot)
-    assert "Cost that left unsold 1 SOL in 2 transactions: what became of it is unknown" in page
+    assert "Cost that left unsold 1.000 SOL in 2 transactions: what became of it is unknown" in page
     assert "Every lamport is accounted for: nothing is left over." in page
     lines = (
         "before their first transaction 10 ",
@@ -273,16 +273,16 @@ def test_the_profile_tells_where_the_money_went(service, bot):
     places = [table.index(line) for line in lines]
     assert places == sorted(places) and "Moved where transactions are missing" not in page
     # 3 matched sales and 1 unmatched one
-    assert "2 lots have a cost carried over from a swap. 25 % of its sales (1 of 4)" in page
-    assert "its sales earned +2.9 SOL (3 sales with a known cost)" in page
-    assert "1 SOL of cost left without a sale" in service.get(f"/bots/{bot.bot.uid}").text
+    assert "2 lots have a cost carried over from a swap. 25% of its sales (1 of 4)" in page
+    assert "its sales earned +2.900 SOL (3 sales with a known cost)" in page
+    assert "1.000 SOL of cost left without a sale" in service.get(f"/bots/{bot.bot.uid}").text
 
 
 @pytest.mark.parametrize(
     "difference, gaps, said, rest",
     [
-        (-1_200_000_000, -1_200_000_000, "Gaps in the history moved −1.2 SOL", "zero 0 "),
-        (7, 0, "+0.000000007 SOL are left over, though they must not be", "zero +0.000000007 "),
+        (-1_200_000_000, -1_200_000_000, "Gaps in the history moved −1.200 SOL", "zero 0 "),
+        (7, 0, "+0.000000007 SOL are left over, though nothing should be", "zero +0.000000007 "),
         (-3, -10, "+0.000000007 SOL are left over", "zero +0.000000007 "),
     ],
 )
@@ -312,7 +312,7 @@ def test_a_profile_without_books_says_why(service, bot, state, said):
 def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
     page = service.get("/leaderboard?sort=pnl_floor")
-    assert "1 leaves +2" in text_of(page)
+    assert "1.000 leaves +2.000" in text_of(page)
     assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">result less', page.text)
 
 
@@ -339,8 +339,8 @@ def test_a_trade_opens_to_where_its_value_came_from(service, bot):
     )
     # 10.0001 SOL and -1 token in all, of which 10 SOL and +0.5 were beside: the trade is the rest
     assert (
-        f"no part of the trade: +10 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved +0.0001 SOL."
-        in page
+        f"no part of the trade: +10.00 SOL, +0.5 {M[:4]}…{M[-4:]}. The trade itself moved"
+        " +0.0001 SOL." in page
     )
     assert f"Sold −1.5 {M[:4]}…{M[-4:]} +0.0001" in page
     assert "The other side signed this transaction itself" in page

@@ -35,20 +35,6 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
 
 
 @pytest.mark.parametrize(
-    "number, said",
-    [
-        ("0", "0"),
-        ("0.0", "0.0"),
-        ("-0.5", "−0.5"),
-        ("1234567.000001", "+1,234,567.000001"),
-        ("-18446744073709551615", "−18,446,744,073,709,551,615"),
-    ],
-)
-def test_an_amount_keeps_every_digit_and_shows_its_sign(number, said):
-    assert words.signed(number) == said
-
-
-@pytest.mark.parametrize(
     "change, said",
     [
         (

@@ -8,11 +8,10 @@ from flask import Blueprint, Flask, Response, current_app, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from chain.amounts import sol
 from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
-from web.site import words
+from web.site import figures, words
 
 blueprint = Blueprint("cards", __name__)
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
@@ -55,7 +54,7 @@ def _describe_record(bot: Json) -> str:
     if bot["wallet"] and results:
         coverage = words.COVERAGE[bot["coverage"]["state"]]
         return (
-            f"{words.signed(results['realizedSol'])} SOL realized,"
+            f"{figures.write_sol(results['realizedSol'], True)} realized,"
             f" {words.describe_results(results)}{_describe_cost_left(results)};"
             f" history {coverage}."
         )
@@ -68,7 +67,11 @@ def _describe_record(bot: Json) -> str:
 
 def _describe_cost_left(results: Json) -> str:
     cost = results["costLeftLamports"]
-    return f"; {sol(int(cost))} SOL of cost left without a sale" if cost not in (None, "0") else ""
+    return (
+        f"; {figures.write_lamports(cost)} of cost left without a sale"
+        if cost not in (None, "0")
+        else ""
+    )
 
 
 def write_title(post: Json) -> str:

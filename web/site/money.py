@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from chain.amounts import exact, sol
 from chain.value import MIN_EXPLAINED_PERCENT
 from web.api.serialize import Json
-from web.site import words
+from web.site import figures, words
 
 # Accounts that are named of those a trade's value came from.
 MAX_NAMED = 3
@@ -63,13 +63,13 @@ def describe_rest(books: Json) -> str:
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
-            f"{words.signed(rest)} SOL are left over, though they must not be: a defect of this"
-            " program, which the status page names."
+            f"{figures.write_exact(rest, True)} SOL are left over, though nothing should be. This"
+            " is a bug in this program; the status page names it."
         )
     if gaps:
         return (
-            f"Gaps in the history moved {words.signed(sol(gaps))} SOL; all the rest is accounted"
-            " for, to the lamport."
+            f"Gaps in the history moved {figures.write_lamports(gaps, True)}; everything else is"
+            " accounted for, to the lamport."
         )
     return "Every lamport is accounted for: nothing is left over."
 
@@ -96,8 +96,8 @@ def describe_unknown(results: Json) -> str:
         )
     if unmatched:
         told.append(
-            f"{words.percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,}) have no"
-            " known purchase price."
+            f"{figures.write_percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,})"
+            " have no known purchase price."
         )
     return " ".join(told)
 
@@ -107,10 +107,26 @@ def describe_average(average: Json) -> str:
     count = average["matchedSells"]
     return (
         f"By average cost instead of first in, first out, its sales earned"
-        f" {words.signed(sol(int(average['realizedLamports'])))} SOL"
+        f" {figures.write_lamports(average['realizedLamports'], True)}"
         f" ({count:,} {'sale' if count == 1 else 'sales'} with a known cost). For comparison with"
         " other tools; nothing is ranked by it."
     )
+
+
+def count_sales(results: Json) -> int:
+    """Count the sales that a result rests on."""
+    return int(results["matchedSells"] + results["partialSells"])
+
+
+def win_rate(results: Json) -> float | None:
+    """Return the share of those sales that won, None without any."""
+    sales = count_sales(results)
+    return results["winningSells"] / sales if sales else None
+
+
+def other_fees(results: Json) -> int:
+    """Return lamports of the fees that no result holds: of failed transactions and non-trades."""
+    return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 def floor_of(row: Json) -> str:
@@ -141,14 +157,14 @@ def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     if beside is None:
         return ""
     moved = [
-        f"{words.signed(one['change'])} {name_token(one, symbols)}"
+        f"{figures.write_tokens(one['change'], True)} {name_token(one, symbols)}"
         for one in beside["tokenChanges"]
     ]
     if beside["solLamports"] != "0":
-        moved.insert(0, f"{words.signed(sol(int(beside['solLamports'])))} SOL")
+        moved.insert(0, figures.write_lamports(beside["solLamports"], True))
     return (
         f"In the same transaction, but no part of the trade: {', '.join(moved)}. The trade itself"
-        f" moved {words.signed(venue_sol(trade))} SOL."
+        f" moved {figures.write_sol(venue_sol(trade), True)}."
     )
 
 
@@ -185,6 +201,9 @@ FILTERS: dict[str, Any] = {
         describe_cost_left,
         describe_unknown,
         describe_average,
+        count_sales,
+        win_rate,
+        other_fees,
         floor_of,
         describe_source,
         describe_beside,

@@ -31,13 +31,12 @@ from web.api.serialize import (
     show_activity,
     show_bot,
     show_post,
-    show_sol,
 )
 from web.api.statements import ActivityRow, TradePosition
 from web.server import sessions
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site import charts, money, pieces, words
+from web.site import charts, figures, money, pieces, words
 from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("pages", __name__)
@@ -67,7 +66,7 @@ class FilterProblem(NamedTuple):
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    app.jinja_env.filters.update(words.FILTERS | money.FILTERS, sol=show_sol)
+    app.jinja_env.filters.update(words.FILTERS | money.FILTERS | figures.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,

@@ -2,7 +2,6 @@
 written for a reader. Text only, no HTML.
 """
 
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -317,23 +316,6 @@ def _parse_time(at: Time) -> datetime:
     return datetime.fromtimestamp(at, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
 
 
-def grouped(number: str) -> str:
-    """Write exact decimal text with thousands separated: `1,234.5`. Other text stays as it is."""
-    found = re.fullmatch(r"(-?)(\d+)(\.\d+)?", number)
-    if not found:
-        return number
-    sign, whole, fraction = found.groups()
-    return f"{sign}{int(whole):,}{fraction or ''}"
-
-
-def signed(number: str) -> str:
-    """Write exact decimal text with its sign, a true minus: `+1.5`, `−1.5`, `0`."""
-    text = grouped(number)
-    if text.startswith("-"):
-        return "−" + text[1:]
-    return "+" + text if text.strip("0.") else text
-
-
 def short(address: str) -> str:
     """Write both ends of an address, which is what people compare."""
     return f"{address[:4]}…{address[-4:]}"
@@ -348,11 +330,6 @@ def plain(text: str) -> str:
 def hue(name: str) -> int:
     """Choose one of the colors of an avatar, always the same for a name."""
     return zlib.crc32(name.encode()) % HUES
-
-
-def percent(share: float) -> str:
-    """Write a share in whole percent: 0.3846 -> `38 %`."""
-    return f"{round(share * 100)} %"
 
 
 def describe_voice(voice: Json) -> str:
@@ -380,11 +357,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
         ago,
         day,
         clock,
-        grouped,
-        signed,
         short,
         plain,
         hue,
-        percent,
     )
 }

@@ -1,0 +1,89 @@
+"""Numbers as a reader meets them: few digits in sight, the exact value beside them."""
+
+import pytest
+
+from web.site import figures
+
+
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        ("18", "18.00"),
+        ("1.23456", "1.235"),
+        ("0.0982", "0.0982"),
+        ("0.338123", "0.3381"),
+        # Half of the last place is rounded away from zero.
+        ("-0.01455", "−0.0146"),
+        ("1234567.8", "1,234,568"),
+        # It becomes a digit longer by being rounded, and keeps four.
+        ("999.96", "1,000"),
+        ("0.000005", "0.000005"),
+        ("0.00234567", "0.002346"),
+        ("0", "0"),
+        ("-18446744073709551615", "−18,446,744,073,709,551,615"),
+    ],
+)
+def test_a_number_has_four_significant_digits_and_a_true_minus(number, said):
+    assert figures.write_number(number) == said
+
+
+@pytest.mark.parametrize("number, said", [("0.5", "+0.5000"), ("-0.5", "−0.5000"), ("0", "0")])
+def test_a_sign_is_written_where_it_is_asked_for(number, said):
+    assert figures.write_number(number, sign=True) == said
+
+
+def test_the_amounts_of_a_column_have_the_same_places():
+    column = ["18.1", None, "-0.0982", "0"]
+    places = figures.find_places(column)
+    written = [figures.write_number(one, True, places) for one in column if one is not None]
+    assert written == ["+18.10", "−0.10", "0.00"]
+    # 0.25 is the largest: four places, as it has by itself.
+    assert figures.find_places(["0.25", "0.001"]) == 4
+    assert figures.find_places(["250000", "1"]) == 0
+    assert figures.find_places([]) == 4
+
+
+def test_tokens_are_whole_where_they_are_whole():
+    assert figures.write_tokens("3102") == "3,102"
+    assert figures.write_tokens("18") == "18"
+    assert figures.write_tokens("879.50") == "879.5"
+    assert figures.write_tokens("18", places=2) == "18.00"
+
+
+@pytest.mark.parametrize(
+    "share, said",
+    [
+        (0, "0%"),
+        (0.004, "<1%"),
+        (0.534, "53%"),
+        (0.996, "99%"),
+        (1, "100%"),
+    ],
+)
+def test_a_share_is_whole_percent_and_never_all_or_nothing_before_it_is(share, said):
+    assert figures.write_percent(share) == said
+
+
+@pytest.mark.parametrize(
+    "percentage, said", [(-4.13, "−4.1%"), ("12.34", "+12.3%"), (250, "+250%"), (0, "0.0%")]
+)
+def test_a_change_has_its_sign(percentage, said):
+    assert figures.write_change(percentage) == said
+
+
+def test_the_exact_value_stands_beside_the_short_one():
+    assert figures.sol("-0.014576123", sign=True) == (
+        '<data class="amount down" value="-0.014576123" title="−0.014576123 SOL">−0.0146 SOL</data>'
+    )
+    # 5,000 lamports are 0.000005 SOL, which is short as it is: no title repeats it.
+    assert figures.lamports("5000", unit=False) == (
+        '<data class="amount" value="0.000005" title="0.000005 SOL">0.000005</data>'
+    )
+    assert figures.lamports("5000") == '<data class="amount" value="0.000005">0.000005 SOL</data>'
+    assert figures.exact_sol("-1234500000001", sign=True) == "−1,234.500000001"
+
+
+def test_what_is_unknown_is_a_dash_and_never_zero():
+    unknown = (figures.sol, figures.lamports, figures.tokens, figures.usd, figures.percent)
+    assert {write(None) for write in unknown} == {"–"}
+    assert figures.change(None) == figures.whole(None) == "–"

@@ -1,0 +1,221 @@
+"""Numbers as a reader meets them: SOL, tokens, dollars and percent, each by one function.
+
+Use these wherever a page, a feed or a card shows a number; templates do no arithmetic. The
+functions that begin with `write_` give text; the filters `sol`, `lamports`, `tokens`, `usd`,
+`percent` and `change` (see FILTERS) give a `<data>` with the exact value beside it:
+
+    {{ row.realizedSol | sol(sign=true) }}                +18.00 SOL
+    {{ fee | lamports(unit=false) }}                      0.000005
+    {{ row.winRate | percent }}                           53%
+    {{ receipt.resultPct | change }}                      −4.1%
+    {{ trade.feeLamports | exact_sol }}                   0.000005123, every digit, in an opened row
+    {% set places = rows | map(attribute="realizedSol") | places %}
+    {{ row.realizedSol | sol(sign=true, unit=false, places=places) }}
+
+Amounts come as exact decimal text, as the API has them, or as whole numbers; None is unknown and
+written as a dash.
+"""
+
+from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from markupsafe import Markup, escape
+
+Number = str | int | float
+SIGNIFICANT_DIGITS = 4
+# Of an amount below one, as long as these show at least three significant digits.
+PLACES_BELOW_ONE = 4
+MIN_WITH_FIXED_PLACES = Decimal("0.01")
+# No column of money has fewer: its amounts would lose what they differ by.
+MIN_COLUMN_PLACES = 2
+MAX_COLUMN_WHOLE = Decimal(10_000)
+MINUS, UNKNOWN = "\u2212", "–"
+# Enough for every amount of a chain: no sum of tokens is ever rounded here by accident.
+EXACT = Context(prec=60)
+LAMPORTS = Decimal("1e-9")
+
+
+# ---- text ----------------------------------------------------------------------------------------
+def write_number(number: Number, sign: bool = False, places: int | None = None) -> str:
+    """Write a number in four significant digits, as in `1,234`, `18.00`, `0.0982`, `0.000005`.
+
+    `sign`: with a plus where it is above zero; `places`: digits behind the point, for a column.
+    """
+    value = Decimal(str(number))
+    text = f"{_shorten(abs(value)) if places is None else _round(abs(value), places):,f}"
+    if places is None and abs(value) < MIN_WITH_FIXED_PLACES:
+        text = _strip(text)
+    return _find_mark(value, sign) + text
+
+
+def write_exact(number: Number, sign: bool = False) -> str:
+    """Write every digit of a number: `−1,234.500000001`."""
+    value = Decimal(str(number))
+    return _find_mark(value, sign) + _strip(f"{abs(value):,f}")
+
+
+def write_sol(number: Number, sign: bool = False) -> str:
+    """Write exact SOL as `+18.00 SOL`."""
+    return f"{write_number(number, sign)} SOL"
+
+
+def write_lamports(lamports: str | int, sign: bool = False) -> str:
+    """Write lamports as SOL, like write_sol."""
+    return write_sol(str(_to_sol(lamports)), sign)
+
+
+def write_tokens(number: Number, sign: bool = False, places: int | None = None) -> str:
+    """Write an amount of tokens: as write_number does, but `18` and not `18.00`."""
+    text = write_number(number, sign, places)
+    return text if places else _strip(text)
+
+
+def write_percent(share: Number) -> str:
+    """Write a share of one in whole percent: 0.534 is `53%`."""
+    percentage = Decimal(str(share)) * 100
+    if 0 < percentage < 1:
+        return "<1%"
+    shown = _round(percentage, 0)
+    # What is short of everything is never called everything.
+    return "99%" if percentage < 100 <= shown else f"{shown:,f}%"
+
+
+def write_change(percentage: Number) -> str:
+    """Write a change that is given in percent, with its sign: -4.13 is `−4.1%`, 250 is `+250%`."""
+    value = Decimal(str(percentage))
+    return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
+
+
+def find_places(numbers: Iterable[Number | None]) -> int:
+    """Return the digits behind the point for a column: of its largest number four significant
+    digits are shown, of each at least two places.
+    """
+    largest = max(
+        (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
+    )
+    if largest >= MAX_COLUMN_WHOLE:
+        return 0
+    return max(MIN_COLUMN_PLACES, _choose_places(max(largest, MIN_WITH_FIXED_PLACES)))
+
+
+def _choose_places(value: Decimal) -> int:
+    """Return how many digits behind the point a number that is not negative has by itself."""
+    if value >= 1:
+        return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
+    if value >= MIN_WITH_FIXED_PLACES:
+        return PLACES_BELOW_ONE
+    return SIGNIFICANT_DIGITS - 1 - value.adjusted() if value else 0
+
+
+def _shorten(value: Decimal) -> Decimal:
+    """Round a number that is not negative to its own digits."""
+    shown = _round(value, _choose_places(value))
+    # 999.96 becomes 1,000 and not 1,000.0.
+    return _round(value, _choose_places(shown))
+
+
+def _strip(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _find_mark(value: Decimal, sign: bool) -> str:
+    return MINUS if value < 0 else "+" if sign and value > 0 else ""
+
+
+def _round(value: Decimal, places: int) -> Decimal:
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT)
+
+
+def _to_sol(lamports: str | int) -> Decimal:
+    return Decimal(lamports) * LAMPORTS
+
+
+# ---- markup --------------------------------------------------------------------------------------
+def sol(
+    number: Number | None, sign: bool = False, unit: bool = True, places: int | None = None
+) -> Markup | str:
+    """Mark up exact SOL. With `sign` a gain and a loss have their colors too."""
+    return _mark_up(number, "SOL", sign, unit, places)
+
+
+def lamports(
+    number: str | int | None, sign: bool = False, unit: bool = True, places: int | None = None
+) -> Markup | str:
+    """Mark up lamports as SOL."""
+    exact = None if number is None else f"{_to_sol(number):f}"
+    return _mark_up(exact, "SOL", sign, unit, places)
+
+
+def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
+    """Mark up an amount of tokens, in tokens and not in raw units. Nothing was won or lost by it,
+    so it has no color.
+    """
+    if number is None:
+        return UNKNOWN
+    return _wrap(number, write_tokens(number, sign, places), write_exact(number, sign))
+
+
+def usd(number: Number | None) -> Markup | str:
+    """Mark up dollars."""
+    if number is None:
+        return UNKNOWN
+    return _wrap(number, f"${write_number(number)}", f"${write_exact(number)}")
+
+
+def percent(share: Number | None) -> Markup | str:
+    """Mark up a share of one in whole percent."""
+    return UNKNOWN if share is None else _wrap(share, write_percent(share), "")
+
+
+def change(percentage: Number | None) -> Markup | str:
+    """Mark up a change that is given in percent."""
+    if percentage is None:
+        return UNKNOWN
+    exact = f"{write_exact(percentage, True)}%"
+    return _wrap(percentage, write_change(percentage), exact, _find_color(percentage))
+
+
+def exact_sol(number: str | int | None, sign: bool = False) -> str:
+    """Write lamports as exact SOL without its name."""
+    return UNKNOWN if number is None else write_exact(f"{_to_sol(number):f}", sign)
+
+
+def whole(number: int | None) -> str:
+    """Write a count: `1,234`."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def _mark_up(
+    number: Number | None, name: str, sign: bool, unit: bool, places: int | None
+) -> Markup | str:
+    if number is None:
+        return UNKNOWN
+    text = write_number(number, sign, places) + (f" {name}" if unit else "")
+    color = _find_color(number) if sign else ""
+    return _wrap(number, text, f"{write_exact(number, sign)} {name}", color)
+
+
+def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
+    """Return text with the exact value of its number, and as a title where that says more."""
+    title = Markup(' title="{}"').format(exact) if exact and exact != text else ""
+    value = _strip(f"{Decimal(str(number)):f}")
+    name = f"amount {color}".strip()
+    return Markup('<data class="{}" value="{}"{}>{}</data>').format(
+        name, value, title, escape(text)
+    )
+
+
+def _find_color(number: Number) -> str:
+    value = Decimal(str(number))
+    return "up" if value > 0 else "down" if value < 0 else ""
+
+
+# For the templates, under the names of the functions but for the places of a column.
+FILTERS: dict[str, Callable[..., Any]] = {
+    **{
+        one.__name__: one for one in (sol, lamports, tokens, usd, percent, change, exact_sol, whole)
+    },
+    "places": find_places,
+    "exact_number": write_exact,
+}
