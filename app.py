@@ -88,6 +88,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         guides,
         new_trader,
         pages,
+        search,
         studio,
     )
 
@@ -102,6 +103,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         cards,
         guides,
         pages,
+        search,
         documentation,
         studio,
         new_trader,

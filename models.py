@@ -374,6 +374,8 @@ class Post(Base):
             (("mint", "id"), False),
             (("source", "id"), False),
             (("mint", "source", "id"), False),
+            (("signature",), False),
+            (("status", "id"), False),
         )
 
 

@@ -76,6 +76,8 @@ class SQLite(PooledDatabase, APSWDatabase):
             "foreign_keys": 1,
             "busy_timeout": self.busy_ms,
             "cache_size": -1_500,
+            # Pages that a merge of the search index frees may hold words that are hidden later.
+            "secure_delete": 1,
         }
         super().__init__(
             str(path), max_connections=None, pragmas=pragmas, timeout=None, lock_type="IMMEDIATE"
@@ -263,15 +265,11 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
-        """Inside, deleted content is overwritten with zeros; afterwards the WAL is emptied.
+        """Empty the WAL afterwards; deleted content is overwritten with zeros always.
 
         Emptying waits for readers of an older state.
         """
-        self.execute_sql("PRAGMA secure_delete = 1")
-        try:
-            yield
-        finally:
-            self.execute_sql("PRAGMA secure_delete = 0")
+        yield
         self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextlib.contextmanager

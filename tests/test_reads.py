@@ -59,6 +59,9 @@ def list_questions(service, bot, key):
         *trades,
         "/api/v1/feed?limit=1",
         f"/api/v1/activity?mint={M}&limit=1",
+        "/api/v1/search?q=words&limit=1",
+        f"/api/v1/search?q={M}&limit=1",
+        f"/api/v1/search?q={signature('t1')}&limit=1",
         "/api/v1/bots?limit=1",
     ]:
         told = service.get(first, key).json

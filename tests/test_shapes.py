@@ -112,11 +112,13 @@ def list_answers(show):  # noqa: F811
         for uid in ids[nouns[0]] if nouns else [""]:
             path, query = (
                 operation.path.replace("{id}", uid),
-                f"?mint={mint}" if "activity" in operation.path else "",
+                f"?mint={mint}&q=the",
             )
             yield operation, show.get(path + query, key)
         if any(one["name"] == "cursor" for one in operation.parameters):
-            yield from list_pages(show, operation, f"{operation.path}?mint={mint}&limit=100", key)
+            yield from list_pages(
+                show, operation, f"{operation.path}?mint={mint}&q=the&limit=100", key
+            )
 
 
 def list_pages(show, operation, path, key):  # noqa: F811

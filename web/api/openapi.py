@@ -48,6 +48,7 @@ TAGS = {
     ),
     "Trades": "What was observed on the chain: finalized transactions and who made them.",
     "Market": "Tokens the scout discovered.",
+    "Search": "What a name, ticker, address or words lead to.",
     "Account": "The key that is asking.",
     "Paper mode": "Simulated trading: public, read-only, no key.",
     "Health": "How this instance is.",

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from accounts.posts import PostBody
 from web.api.leaderboard import SORTS, WINDOWS
-from web.api.schemas import bots, health, market, paper, posts, trades
+from web.api.schemas import bots, health, market, paper, posts, search, trades
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -232,6 +232,22 @@ OPERATIONS = [
         "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
         market.Market,
         (LIMIT, CURSOR),
+        PAGED,
+    ),
+    Operation(
+        "get",
+        "/api/v1/search",
+        "search",
+        "Search",
+        "Bots, paper traders, tokens, trades and posts that a query names",
+        "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by "
+        "signature; posts by whole words, all of which they hold. Posts come last, newest first.",
+        search.SearchPage,
+        (
+            query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
+            LIMIT,
+            CURSOR,
+        ),
         PAGED,
     ),
     Operation(

@@ -42,7 +42,7 @@ from web.site.pieces import draw_posts, draw_trades, find_symbols
 blueprint = Blueprint("pages", __name__)
 PAGE_SIZE, PROFILE_SIZE, MAX_RANKS, MAX_MARKS = 20, 10, 100, 200
 # Parameters that the link to older entries keeps.
-KEPT_PARAMETERS = ("source", "mint", "posts", "trades")
+KEPT_PARAMETERS = ("source", "mint", "posts", "trades", "q")
 MAX_MINT = 44
 YEAR_SECONDS = 31_536_000
 # Names a list and its filters; a cursor works only in the list that gave it.

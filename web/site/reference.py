@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from web.api import openapi, queries
-from web.api.schemas import bots, health, market, paper, posts, problems, trades, wallets
+from web.api.schemas import bots, health, market, paper, posts, problems, search, trades, wallets
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
@@ -22,6 +22,7 @@ GROUPS = {
     "posts": posts,
     "trades": trades,
     "market": market,
+    "search": search,
     "health": health,
     "paper": paper,
     "problems": problems,
@@ -127,6 +128,7 @@ def find_ids() -> dict[str, str]:
         "post": newest.post or "POST_ID",
         "trader": newest.trader or "TRADER_ID",
         "mint": newest.mint or WRAPPED_SOL,
+        "q": "profit",
     }
 
 

@@ -1,0 +1,50 @@
+"""Full-text search over the words of posts: FTS5 on SQLite, a GIN index on PostgreSQL.
+
+Migration 0032 makes both. They change in the transaction that changes a post, so that hidden words
+leave the index with the post.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from storage import database
+
+# Words of a query; further ones are left out. Eight that a million posts share take 0.1 s.
+MAX_WORDS = 8
+# PostgreSQL may choose a bad plan; SQLite needs no limit.
+MAX_MS = 1_500
+SQLITE = """
+SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""
+# The expression of the index, word for word.
+POSTGRESQL = """
+SELECT id FROM post
+WHERE to_tsvector('simple', translate(
+    body || ' ' || COALESCE(symbol, '') || ' ' || COALESCE(reason, ''),
+    '-/.:@_+#', '        ')) @@ plainto_tsquery('simple', ?)
+AND id < ? ORDER BY id DESC LIMIT ?"""
+
+
+def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
+    """Return the ids of posts that hold all of these words, newest first, below the id `below`.
+
+    `words`: of letters and digits only. OperationalError where the database gave up.
+    """
+    if not words:
+        return []
+    if database.engine == "sqlite":
+        query = " ".join(f'"{word}"' for word in words[:MAX_WORDS])
+        rows = database.execute_sql(SQLITE, (query, below, limit)).fetchall()
+    else:
+        with _hurried():
+            query = " ".join(words[:MAX_WORDS])
+            rows = database.execute_sql(POSTGRESQL, (query, below, limit)).fetchall()
+    return [number for (number,) in rows]
+
+
+@contextlib.contextmanager
+def _hurried() -> Iterator[None]:
+    database.execute_sql(f"SET statement_timeout = {MAX_MS}")
+    try:
+        yield
+    finally:
+        database.execute_sql("RESET statement_timeout")

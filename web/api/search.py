@@ -1,0 +1,212 @@
+"""Search: bots and paper traders by name and handle, tokens by ticker, name and address, posts by
+their words, wallets and transactions by address.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from accounts.fields import holds_secret
+from accounts.problem import Problem
+from chain.base58 import is_base58
+from storage import search
+from web.api import paging, queries, v1
+from web.api.serialize import show_time
+from web.api.statements import PostRow, TradeRow
+from web.server.application import find_app
+from web.server.rows import select, select_one
+
+MAX_QUERY, MAX_OTHERS = 200, 10
+WORD = re.compile(r"[^\W_]+")
+END = 2**62
+Json = dict[str, Any]
+
+NAMED = """
+SELECT o.uid, o.name, o.handle, o.created_at FROM {table} o
+WHERE o.handle LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
+ORDER BY CASE WHEN o.handle = ? OR LOWER(o.name) = ? THEN 0 WHEN o.handle LIKE ? ESCAPE '!' THEN 1
+    ELSE 2 END, o.id LIMIT ?"""
+BOTS_OF_ADDRESS = """
+SELECT o.uid, o.name, o.handle, o.created_at FROM bot o WHERE o.id IN (
+    SELECT a.bot_id FROM attachment a WHERE a.wallet_id IN (
+        SELECT w.id FROM wallet w WHERE w.address = ? UNION
+        SELECT d.wallet_id FROM address d WHERE d.address = ?)) ORDER BY o.id LIMIT ?"""
+TOKENS = """
+SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o
+WHERE LOWER(o.symbol) LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
+ORDER BY CASE WHEN LOWER(o.symbol) = ? THEN 0 ELSE 1 END, o.id LIMIT ?"""
+TOKEN = "SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o WHERE o.mint = ?"
+MOVED = "SELECT m.mint FROM trade_mint m WHERE m.mint = ? LIMIT 1"
+TRADES = """
+SELECT t.id FROM sighting s JOIN trade t ON t.wallet_id = s.wallet_id AND t.signature = s.signature
+WHERE s.signature = ? LIMIT ?"""
+POSTS_NAMING = """
+SELECT p.id FROM post p WHERE p.signature = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?"""
+
+
+class NamedRow(NamedTuple):
+    """A bot or a paper trader."""
+
+    uid: str
+    name: str
+    handle: str
+    created_at: int
+
+
+class FoundTokenRow(NamedTuple):
+    """A token; symbol and name are hostile text."""
+
+    mint: str
+    symbol: str | None
+    name: str | None
+    discovered_at: int | None
+
+
+class MintRow(NamedTuple):
+    """A mint that an observed wallet moved."""
+
+    mint: str
+
+
+class SearchPosition(NamedTuple):
+    """Where a page of results begins: after so many that are no posts, below this post's id."""
+
+    others: int
+    post: int
+
+
+class Found(NamedTuple):
+    """What a query finds beside posts, at most MAX_OTHERS of each kind."""
+
+    bots: Sequence[NamedRow] = ()
+    traders: Sequence[NamedRow] = ()
+    tokens: Sequence[FoundTokenRow] = ()
+    trades: Sequence[TradeRow] = ()
+
+
+# ---- the query -----------------------------------------------------------------------------------
+def read_query(text: str) -> str:
+    """Return a query without blanks around it. Problem where it is too long or may be a secret."""
+    query = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
+    if len(query) > MAX_QUERY:
+        raise Problem("invalid_parameter", f"q may have {MAX_QUERY} characters")
+    if holds_secret(query):
+        raise Problem("invalid_parameter", "q looks like a private key or recovery phrase")
+    return query
+
+
+def find_others(query: str) -> Found:
+    """Find bots, paper traders, tokens and transactions."""
+    if is_base58(query, 64):
+        ids = sorted(select(int, TRADES, (query, MAX_OTHERS)))
+        return Found(trades=list(queries.find_trades(ids).values()))
+    if is_base58(query, 32):
+        bots = select(NamedRow, BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
+        return Found(bots=bots, tokens=_find_token(query))
+    name = query.lstrip("@$#").strip()
+    if not name:
+        return Found()
+    return Found(_find_named("bot", name), _find_named("trader", name), _find_tokens(name))
+
+
+def _find_named(table: str, name: str) -> list[NamedRow]:
+    exact = name.lower()
+    # A handle joins the words of a name with hyphens.
+    handle = exact.replace(" ", "-")
+    values = (_inside(handle), _inside(exact), handle, exact, _escape(handle) + "%", MAX_OTHERS)
+    return select(NamedRow, NAMED.format(table=table), values)
+
+
+def _find_tokens(name: str) -> list[FoundTokenRow]:
+    exact = name.lower()
+    values = (_escape(exact) + "%", _inside(exact), exact, MAX_OTHERS)
+    return select(FoundTokenRow, TOKENS, values)
+
+
+def _find_token(mint: str) -> list[FoundTokenRow]:
+    """The token of this address, if the scout or an observed wallet ever met it."""
+    known = select_one(FoundTokenRow, TOKEN, (mint,))
+    if known is None and select(MintRow, MOVED, (mint,)):
+        known = FoundTokenRow(mint, None, None, None)
+    return [known] if known else []
+
+
+def _escape(text: str) -> str:
+    return re.sub("([!%_])", r"!\1", text)
+
+
+def _inside(text: str) -> str:
+    return f"%{_escape(text)}%"
+
+
+def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
+    """Return posts that hold all words of the query, or name this transaction, newest first."""
+    if is_base58(query, 64):
+        ids = select(int, POSTS_NAMING, (query, below, limit))
+    else:
+        ids = search.find_post_ids(WORD.findall(query), below, limit)
+    rows = queries.find_posts(ids)
+    return [rows[number] for number in ids if number in rows]
+
+
+# ---- the list of the API -------------------------------------------------------------------------
+@v1.cached_list("/search", "limit", "cursor", "q")
+def search_everything(args: v1.Args) -> Json:
+    """Make the list of what a query finds: posts after everything else."""
+    limit, query = paging.read_limit(args), read_query(args.get("q", ""))
+    if not query:
+        raise Problem("invalid_parameter", "q is required: a name, ticker, address or words")
+    scope = ("search", query)
+    start = v1.read_cursor(args, scope, SearchPosition) or SearchPosition(0, END)
+    found = list(show_others(find_others(query)))
+    others = found[start.others :][:limit]
+    rows = find_posts(query, limit - len(others) + 1, start.post)
+    posts, more = paging.cut_page(rows, limit - len(others))
+    place = SearchPosition(start.others + len(others), posts[-1].id if posts else start.post)
+    return v1.show_list(
+        [*others, *map(show_post_hit, posts)],
+        limit,
+        v1.write_cursor(scope, place) if more or len(found) > place.others else None,
+        q=query,
+    )
+
+
+def show_others(found: Found) -> Iterable[Json]:
+    """Make the SearchHits of what is no post."""
+    for bot in found.bots:
+        yield show_hit("bot", bot.uid, bot.name, f"/bots/{bot.uid}", bot.created_at)
+    for trader in found.traders:
+        yield show_hit("trader", trader.uid, trader.name, f"/traders/{trader.uid}")
+    for token in found.tokens:
+        yield show_hit("token", token.mint, token.symbol, f"/tokens/{token.mint}", text=token.name)
+    for trade in found.trades:
+        at = trade.block_time and trade.block_time * 1000
+        yield show_hit("trade", trade.uid, trade.kind, f"/bots/{trade.bot}", at)
+
+
+def show_post_hit(row: PostRow) -> Json:
+    """Make the SearchHit of a post."""
+    text = None if row.hidden_at else row.body
+    hit = show_hit("post", row.uid, row.bot_name, f"/posts/{row.uid}", row.created_at, text)
+    return {**hit, "status": row.status}
+
+
+def show_hit(
+    kind: str,
+    uid: str,
+    title: str | None,
+    path: str,
+    at: int | None = None,
+    text: str | None = None,
+) -> Json:
+    """Make a SearchHit. `path`: of its page; `at` in ms."""
+    return {
+        "kind": kind,
+        "id": uid,
+        "title": title,
+        "text": text,
+        "status": None,
+        "url": find_app().settings.base_url + path,
+        "createdAt": show_time(at),
+    }

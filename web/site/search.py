@@ -1,0 +1,42 @@
+"""/search: what a name, ticker, address or words lead to."""
+
+from typing import Any
+
+from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
+
+from accounts.problem import Problem
+from chain.addresses import is_address
+from web.api import paging, search
+from web.api.serialize import show_post
+from web.site import pages
+from web.site.pieces import draw_posts
+
+blueprint = Blueprint("search", __name__)
+blueprint.after_request(pages.add_etag)
+PAGE_SIZE = 20
+
+
+@blueprint.get("/search")
+def show_search() -> ResponseReturnValue:
+    """Show what the parameter `q` finds; without it, what may be searched for."""
+    try:
+        query = search.read_query(request.args.get("q", ""))
+    except Problem as problem:
+        # It is not shown again: it may be a secret that somebody pasted.
+        return render_template("search.html", query="", refusal=problem.detail), 422
+    return render_template("search.html", query=query, **(_find(query) if query else {}))
+
+
+def _find(query: str) -> dict[str, Any]:
+    scope = ("search page", query)
+    before = pages.read_cursor("before", scope, paging.IdPosition)
+    rows = search.find_posts(query, PAGE_SIZE + 1, before.id if before else search.END)
+    page = pages.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    return {
+        "found": search.Found() if before else search.find_others(query),
+        "posts": draw_posts([show_post(row) for row in page.rows], "h3"),
+        "cursor": page.cursor,
+        "first": before is None,
+        "mint": query if is_address(query) else None,
+    }
