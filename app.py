@@ -80,6 +80,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
     from web.api import health, legacy, openapi, v1
     from web.site import (
+        board,
         browsers,
         cards,
         documentation,
@@ -88,8 +89,10 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         guides,
         new_trader,
         pages,
+        profiles,
         search,
         studio,
+        tokens,
     )
 
     modules = [
@@ -104,6 +107,9 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         guides,
         pages,
         search,
+        profiles,
+        board,
+        tokens,
         documentation,
         studio,
         new_trader,

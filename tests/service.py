@@ -12,6 +12,7 @@ import storage
 from accounts import api_keys, influencers
 from app import create_app
 from chain import base58, trade_store
+from chain.amounts import sol
 from chain.tables import HourTotal, TradeMint
 from models import Trade, Wallet
 
@@ -143,13 +144,13 @@ class Service:
         """Results and coverage of a wallet as the fold writes them."""
         results = {
             "realizedLamports": str(realized),
-            "realizedSol": "?",
+            "realizedSol": sol(realized),
             "matchedSells": matched,
             "partialSells": 0,
             "unmatchedSells": 0,
             "winningSells": 1,
             "volumeLamports": "100",
-            "volumeSol": "?",
+            "volumeSol": "0.0000001",
             "observedTrades": 4,
             "failedTransactions": 0,
             "failedCostLamports": "0",

@@ -70,7 +70,7 @@ class World:
         active = [
             row["tradeId"] for row in self.get(f"activity?mint={M}")["data"] if row["botId"] == uid
         ]
-        page = self.service.get(f"/bots/{uid}").text
+        page = self.service.get(f"/bots/{uid}?tab=trades").text
         on_page = [name for name in listed if self.signature_of(name) in page]
         assert listed == again == since[::-1] == attributed == latest == active == on_page
         return [name.removeprefix("trade_") for name in listed[::-1]]

@@ -114,7 +114,7 @@ def test_each_post_carries_its_label_in_words(service, observed):
         "verified": "receipt verified",
         "mismatch": "does not match",
     }
-    for path in ("/", f"/bots/{observed.bot.uid}"):
+    for path in ("/", f"/bots/{observed.bot.uid}?tab=posts"):
         page = service.get(path)
         for key, one in said.items():
             found = post_of(page, one["id"])
@@ -254,7 +254,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
         f"/?before={cursor}x",
         f"/?source=bot&before={cursor}",
         f"/tokens/{MINT}?before={cursor}",
-        f"/bots/{bot.bot.uid}?posts={cursor}",
+        f"/bots/{bot.bot.uid}?tab=posts&posts={cursor}",
     ):
         answer = service.get(path)
         assert answer.status_code == 400 and "Begin this page anew" in answer.text
@@ -297,7 +297,7 @@ def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, obser
 
 
 def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
-    page = service.get(f"/bots/{observed.bot.uid}")
+    page = service.get(f"/bots/{observed.bot.uid}?tab=trades")
     sale = re.search(r'<details class="trade trade-sell">.*?</details>', page.text, re.S)[0]
     assert f"https://solscan.io/tx/{signature('bought')}" in sale and "4 Nov 2026" in sale
     assert "Proceeds of these lots 0.75 SOL, less their cost 1 SOL: −0.25 SOL" in html.unescape(
@@ -314,7 +314,24 @@ def test_the_curve_has_its_numbers_beside_it(service, observed):
 
 
 def test_open_positions_of_unknown_cost_say_so(service, observed):
-    assert "1.5 unknown 1.5" in text_of(service.get(f"/bots/{observed.bot.uid}"))
+    page = service.get(f"/bots/{observed.bot.uid}?tab=holdings")
+    assert "1.5 unknown 1.5" in text_of(page)
+
+
+def test_a_profile_has_a_page_for_each_tab(service, observed):
+    said = [publish(service, observed, str(n), f"Remark {n}.") for n in range(5)]
+    path = f"/bots/{observed.bot.uid}"
+    overview = service.get(path).text
+    for tab in ("trades", "holdings", "posts", "record"):
+        page = service.get(f"{path}?tab={tab}")
+        assert f'href="{path}?tab={tab}"' in overview and page.status_code == 200
+        assert f'href="{path}?tab={tab}" aria-current="page"' in page.text
+        assert page.text.count("<h1") == 1 and "Ada" in page.text
+    # The overview has the three latest, the tab all of them.
+    assert re.findall(r'data-post="(\w+)"', overview) == [one["id"] for one in said[:1:-1]]
+    tab = service.get(f"{path}?tab=posts").text
+    assert re.findall(r'data-post="(\w+)"', tab) == [one["id"] for one in said[::-1]]
+    assert service.get(f"{path}?tab=luck").status_code == 400
 
 
 def test_an_influencer_without_a_wallet_claims_nothing(service):

@@ -237,7 +237,8 @@ def text_of(answer):
 
 
 def profile(service, bot):
-    return text_of(service.get(f"/bots/{bot.bot.uid}"))
+    tabs = ("", "?tab=trades", "?tab=record")
+    return " ".join(text_of(service.get(f"/bots/{bot.bot.uid}{tab}")) for tab in tabs)
 
 
 def test_the_profile_tells_where_the_money_went(service, bot):

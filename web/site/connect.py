@@ -15,7 +15,7 @@ from accounts.problem import Problem
 from models import Owner
 from web.server import gate, sessions
 from web.server.gate import settings
-from web.site import pages
+from web.site import profiles
 from web.site.creator import blueprint, require_owner
 from web.site.forms import (
     LISTS,
@@ -87,7 +87,7 @@ def create_bot() -> ResponseReturnValue:
         errors |= find_errors(lambda: check_wallet(wallet))
     if errors:
         return render_connect(texts, errors, 422)
-    if owner and uid and pages.is_own(uid):
+    if owner and uid and profiles.is_own(uid):
         flash(
             "This bot was made when the form was first sent. Its key was shown then; if it is"
             " lost, rotate it."

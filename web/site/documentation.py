@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import CODES, Problem
 from web.server.gate import settings
 from web.site import reference, words
-from web.site.pages import add_etag
+from web.site.lists import add_etag
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)

@@ -12,7 +12,7 @@ from storage import database
 from web.api import queries, v1
 from web.api.serialize import Json
 from web.api.statements import WalletSpan
-from web.site.pages import expand_json
+from web.site.lists import expand_json
 
 blueprint = Blueprint("exports", __name__)
 PAGE_SIZE = 500

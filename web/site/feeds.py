@@ -26,7 +26,8 @@ from web.server.application import find_app
 from web.server.gate import settings
 from web.site import words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
-from web.site.pages import Scope, find_filter_problem
+from web.site.lists import Scope
+from web.site.pages import find_filter_problem
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50

@@ -11,7 +11,7 @@ from accounts.problem import Problem
 from models import Bot
 from web.server import gate
 from web.server.gate import settings
-from web.site import pages
+from web.site import profiles
 from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import (
     LISTS,
@@ -50,7 +50,7 @@ def render_manage(
     voice = orjson.loads(bot.voice)
     page = render_template(
         "manage.html",
-        bot=pages.find_profile(bot.uid),
+        bot=profiles.find_profile(bot.uid),
         typed=_list_stored(bot) | without_secrets(typed or {}),
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
@@ -159,4 +159,4 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
         )
     influencers.retire_bot(bot, g.now)
     flash(f"{bot.name} is retired.")
-    return redirect(url_for("pages.show_profile", uid=bot.uid))
+    return redirect(url_for("profiles.show_profile", uid=bot.uid))

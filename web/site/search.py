@@ -9,11 +9,11 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import paging, search
 from web.api.serialize import show_post
-from web.site import pages
+from web.site import lists
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("search", __name__)
-blueprint.after_request(pages.add_etag)
+blueprint.after_request(lists.add_etag)
 PAGE_SIZE = 20
 
 
@@ -30,9 +30,9 @@ def show_search() -> ResponseReturnValue:
 
 def _find(query: str) -> dict[str, Any]:
     scope = ("search page", query)
-    before = pages.read_cursor("before", scope, paging.IdPosition)
+    before = lists.read_cursor("before", scope, paging.IdPosition)
     rows = search.find_posts(query, PAGE_SIZE + 1, before.id if before else search.END)
-    page = pages.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    page = lists.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return {
         "found": search.Found() if before else search.find_others(query),
         "posts": draw_posts([show_post(row) for row in page.rows], "h3"),

@@ -1,0 +1,77 @@
+"""What pages with lists share: filters and cursors in the address, and answers that a browser may
+keep.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import orjson
+from flask import Response, request, url_for
+
+from accounts.problem import Problem
+from web.api import paging
+from web.server.application import find_app
+
+# Parameters that the link to older entries keeps.
+KEPT_PARAMETERS = ("source", "mint", "posts", "trades", "tab", "q")
+# Names a list and its filters; a cursor works only in the list that gave it.
+Scope = tuple[str | None, ...]
+Row = TypeVar("Row")
+
+
+class ListPage(NamedTuple, Generic[Row]):
+    """A page of a list. `cursor`: of the older entries, None where there are none."""
+
+    rows: Sequence[Row]
+    cursor: str | None
+
+
+def link_to_older(name: str, cursor: str) -> str:
+    """Return the address of this page from `cursor` on, with its filters and nothing else."""
+    values: dict[str, Any] = {**(request.view_args or {})}
+    values |= {key: text for key, text in request.args.items() if key in KEPT_PARAMETERS}
+    return url_for(request.endpoint or "", **{**values, name: cursor})
+
+
+def add_etag(response: Response) -> Response:
+    """Answer 304 where the browser already has the page."""
+    response.headers.setdefault("Cache-Control", "no-cache")
+    if response.status_code == 200:
+        response.add_etag()
+        response.make_conditional(request)
+    return response
+
+
+def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
+    """Return the position, as a NamedTuple `kind`, that the parameter `name` gives; None without
+    one.
+    """
+    text = request.args.get(name)
+    if not text:
+        return None
+    refusal = "this link to older entries belongs to another page"
+    return paging.read_position(find_app().secret, scope, text, kind, refusal)
+
+
+def cut_page(
+    rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], paging.Position]
+) -> ListPage[Row]:
+    """Cut rows, of which one more than `limit` was read, to a page."""
+    shown, more = paging.cut_page(rows, limit)
+    if not more:
+        return ListPage(shown, None)
+    position = find_position(shown[-1])
+    return ListPage(shown, paging.write_cursor(find_app().secret, scope, position))
+
+
+def read_choice(name: str, allowed: Sequence[str], default: str) -> str:
+    """Return an argument of the query that must be one of `allowed`."""
+    text = request.args.get(name, default)
+    if text not in allowed:
+        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+    return text
+
+
+def expand_json(shown: Any) -> Any:
+    """Return objects of the API as templates read them: JSON stored inside them is parsed."""
+    return orjson.loads(orjson.dumps(shown))

@@ -1,0 +1,124 @@
+"""The page of a bot: an overview, and tabs with its trades, holdings, posts and record."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, render_template
+from flask.typing import ResponseReturnValue
+
+from accounts.problem import Problem
+from chain.amounts import exact
+from web.api import paging, queries, v1
+from web.api.serialize import Json, positions_of, show_bot, show_post
+from web.api.statements import TradePosition
+from web.server import sessions
+from web.server.gate import settings
+from web.site import pieces
+from web.site.lists import (
+    ListPage,
+    add_etag,
+    cut_page,
+    expand_json,
+    read_choice,
+    read_cursor,
+)
+from web.site.pieces import draw_posts, draw_trades, find_symbols
+
+blueprint = Blueprint("profiles", __name__)
+blueprint.after_request(add_etag)
+PAGE_SIZE, LATEST_POSTS = 20, 3
+
+
+def find_profile(uid: str) -> Json:
+    """Return the bot as the API shows it, with `openPositions`. Problem `not_found` without one."""
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such bot")
+    former = queries.list_former_wallets([row.id]).get(row.id, ())
+    bot = show_bot(row, former, settings().base_url)
+    profile: Json = expand_json({**bot, "openPositions": positions_of(row)})
+    return profile
+
+
+def is_own(uid: str) -> bool:
+    """May this browser manage the bot?"""
+    owner = sessions.find_owner()
+    return owner is not None and queries.is_owner(owner.id, uid)
+
+
+@blueprint.get("/bots/<uid>")
+def show_profile(uid: str) -> ResponseReturnValue:
+    """Show a bot: what the chain shows of it, or one of its tabs."""
+    tab, bot = read_choice("tab", tuple(CONTENTS), ""), find_profile(uid)
+    return render_template(
+        "bot.html", bot=bot, tab=tab, own=is_own(uid), exact=exact, **CONTENTS[tab](bot)
+    )
+
+
+def read_overview(bot: Json) -> dict[str, Any]:
+    """Read what the page shows without a tab."""
+    posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
+    return {
+        "posts": draw_posts([show_post(row) for row in posts], "h3"),
+        "chart": draw_chart(bot),
+    }
+
+
+def read_trades(bot: Json) -> dict[str, Any]:
+    """Read the tab of trades."""
+    page = list_trades_of(bot["id"])
+    return {"trades": draw_trades(page.rows), "older_trades": page.cursor}
+
+
+def read_holdings(bot: Json) -> dict[str, Any]:
+    """Read the tab of holdings."""
+    return {"symbols": find_symbols(bot["openPositions"])}
+
+
+def read_posts(bot: Json) -> dict[str, Any]:
+    """Read the tab of posts."""
+    page = list_posts_of(bot["id"])
+    return {"posts": draw_posts(page.rows, "h3"), "older_posts": page.cursor}
+
+
+def read_record(bot: Json) -> dict[str, Any]:
+    """Read the tab of the record."""
+    return {"chart": draw_chart(bot)}
+
+
+def draw_chart(bot: Json) -> str:
+    """Return the HTML of the curve of a bot's wallet, empty without results."""
+    if not (bot["wallet"] and bot["results"]):
+        return ""
+    return pieces.draw_wallet_chart(bot["wallet"]["address"], bot["results"])
+
+
+# What each tab reads; the overview has no name.
+CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
+    "": read_overview,
+    "trades": read_trades,
+    "holdings": read_holdings,
+    "posts": read_posts,
+    "record": read_record,
+}
+
+
+def list_posts_of(uid: str) -> ListPage[Json]:
+    """List a page of a bot's posts, newest first."""
+    scope = ("posts of", uid)
+    before = read_cursor("posts", scope, paging.IdPosition)
+    rows = queries.list_posts(PAGE_SIZE + 1, before.id if before else None, bot=uid)
+    page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    return ListPage([show_post(row) for row in page.rows], page.cursor)
+
+
+def list_trades_of(uid: str) -> ListPage[Json]:
+    """List a page of a bot's trades, newest first."""
+    scope = ("trades of", uid)
+    rows = queries.list_trades(
+        PAGE_SIZE + 1,
+        read_cursor("trades", scope, TradePosition),
+        spans=queries.find_wallets(bot=uid),
+    )
+    page = cut_page(rows, PAGE_SIZE, scope, lambda row: row.position)
+    return ListPage(expand_json(v1.show_trades(page.rows)), page.cursor)
