@@ -18,6 +18,8 @@ MAX_BODY_BYTES = 64 * 1024
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 64, 4096, 1024
 # A feed takes up to 256 KB (web.site.feeds.MAX_BYTES).
 MAX_CACHED_FEEDS = 16
+# A document of evidence takes up to 2 MB.
+MAX_CACHED_EVIDENCE = 4
 
 
 def create_app(config: settings.Config | None = None) -> Application:
@@ -48,6 +50,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
     app.health_cache = cache.ListCache(1)
     app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
+    app.evidence_cache = cache.ListCache(MAX_CACHED_EVIDENCE)
     app.rendered_posts = rendered_posts.RenderedPosts(
         MAX_RENDERED_POSTS, rendered_posts.render_posts
     )
@@ -84,6 +87,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         browsers,
         cards,
         documentation,
+        evidence,
         exports,
         feeds,
         guides,
@@ -101,6 +105,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         legacy,
         health,
         openapi,
+        evidence,
         exports,
         feeds,
         cards,

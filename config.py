@@ -197,6 +197,7 @@ class Config(BaseSettings):
     ] = Field((), description="must be base58 program ids separated by commas")
     ip_limit_per_minute: Whole = _whole(300, 1, 10**8)
     failed_auth_per_minute: Whole = _whole(20, 1, 10**8)
+    evidence_per_minute: Whole = _whole(60, 1, 10**8)
     creations_per_minute: Whole = _whole(3, 1, 10**8)
     posts_per_minute: Whole = _whole(20, 1, 10**8)
     allowance: Windows = Field(

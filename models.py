@@ -229,7 +229,8 @@ class Address(Base):
 
 class Receipt(Base):
     """A finalized transaction as the node gave it (zlib of the JSON), stored once for all wallets
-    it names. `tx_index` is its place in the block.
+    it names. `tx_index` is its place in the block, `digest` is chain.digests' of it (null: not
+    worked out yet).
     """
 
     id = AutoField()
@@ -240,6 +241,12 @@ class Receipt(Base):
     body = BlobField()
     endpoint = TextField()
     stored_at = BigIntegerField()
+    digest = TextField(null=True)
+
+
+Receipt.add_index(
+    Receipt.index(Receipt.id, where=SQL("digest IS NULL"), name="receipt_without_digest")
+)
 
 
 class WalletSignature(Base):

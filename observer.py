@@ -22,7 +22,7 @@ from chain.trade_store import mark_differing_trades
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
 from observing.balances import Balances
-from observing.entries import refetch_missing, reread_by_new_rules, reread_entries
+from observing.entries import digest_stored, refetch_missing, reread_by_new_rules, reread_entries
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
@@ -68,6 +68,7 @@ class Observer:
         self.state.begin_pass(now)
         wallets = self._list_due(now)
         try:
+            digest_stored()
             more = self._poll(wallets, now)
             if former := _find_without_record():
                 self.attempts.attempt(self._derive_former, former, now)

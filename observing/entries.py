@@ -8,6 +8,7 @@ from peewee import JOIN, chunked, fn
 
 import storage
 from chain.answers import Holding
+from chain.digests import digest_receipt
 from chain.entries import read_entry
 from chain.programs import Programs
 from chain.receipts import parse_receipt
@@ -17,6 +18,8 @@ from storage import in_parts
 
 # Transactions read again in one step: held in memory, and written in one transaction.
 REREAD_BATCH = 500
+# In `Receipt.digest` of a transaction that cannot be read.
+UNREADABLE = ""
 # In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
 DONE_UP_TO = "@"
 
@@ -148,3 +151,23 @@ def refetch_missing(wallet: Wallet) -> int:
         with storage.writing():
             _refetch(signatures)
     return len(signatures)
+
+
+def digest_stored(max_count: int = REREAD_BATCH) -> int:
+    """Store the digests of transactions that have none yet; return of how many."""
+    columns = Receipt.id, Receipt.signature, Receipt.body
+    query = Receipt.select(*columns).where(Receipt.digest.is_null()).limit(max_count)
+    rows = list(query.namedtuples())
+    found = [(row.id, _digest_one(row)) for row in rows]
+    if found:
+        with storage.writing():
+            for number, digest in found:
+                Receipt.update(digest=digest).where(Receipt.id == number).execute()
+    return len(found)
+
+
+def _digest_one(row: Any) -> str:
+    try:
+        return digest_receipt(parse_receipt(unpack(row.body), row.signature))
+    except (ValueError, zlib.error):
+        return UNREADABLE

@@ -10,6 +10,7 @@ from peewee import PeeweeException
 
 import storage
 from chain.answers import check_block, check_receipt
+from chain.digests import digest_receipt
 from chain.effects import touches
 from chain.entries import read_entry
 from chain.receipts import Receipt as ParsedReceipt
@@ -135,6 +136,7 @@ class Fetching:
             body=pack(answer.raw),
             endpoint=answer.endpoint,
             stored_at=now,
+            digest=digest_receipt(receipt),
         ).on_conflict_ignore().execute()
         return receipt
 

@@ -72,7 +72,7 @@ class Repair:
     def _replace_receipt(
         self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, now: int
     ) -> None:
-        Receipt.update(body=body, endpoint=endpoint, stored_at=now).where(
+        Receipt.update(body=body, endpoint=endpoint, stored_at=now, digest=None).where(
             Receipt.id == row.id
         ).execute()
         reread_entries(wallet, self._state.programs, [row.signature])

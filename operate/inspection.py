@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain import store
+from chain.digests import digest_receipt
 from chain.entries import STORED, Entry, read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -54,11 +55,13 @@ class ListedReceipt(NamedTuple):
     receipt_slot: int | None
     receipt_tx_index: int | None
     receipt_block_time: int | None
+    receipt_digest: str | None
     body: bytes | None
 
 
 LISTED = """
-SELECT s.signature, s.slot, s.tx_index, s.entry, r.slot, r.tx_index, r.block_time, r.body
+SELECT s.signature, s.slot, s.tx_index, s.entry, r.slot, r.tx_index, r.block_time,
+       r.digest, r.body
 FROM sighting s LEFT JOIN receipt r ON r.signature = s.signature
 WHERE s.wallet_id = {wallet} AND s.state = 'stored'"""
 
@@ -188,12 +191,14 @@ def _check_receipts(
 
 def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator[Difference]:
     """The columns that repeat what a receipt says."""
-    columns = [
+    columns: list[tuple[str, str, object, object]] = [
         ("receipt", "slot", listed.receipt_slot, receipt.slot),
         ("receipt", "tx_index", listed.receipt_tx_index, receipt.tx_index),
         ("receipt", "block_time", listed.receipt_block_time, receipt.block_time),
         ("sighting", "slot", listed.slot, receipt.slot),
     ]
+    if listed.receipt_digest is not None:
+        columns.append(("receipt", "digest", listed.receipt_digest, digest_receipt(receipt)))
     if receipt.tx_index is not None:
         columns.append(("sighting", "tx_index", listed.tx_index, receipt.tx_index))
     for table_name, name, stored, said in columns:

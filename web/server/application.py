@@ -29,6 +29,7 @@ class Application(Flask):
     allowance: Allowance
     list_cache: ListCache[bytes]
     caller_cache: ListCache[ApiCaller | None]
+    evidence_cache: ListCache[bytes]
     feed_cache: ListCache[RenderedFeed]
     health_cache: ListCache[tuple[dict[str, Any], int]]
     rendered_posts: RenderedPosts

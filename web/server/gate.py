@@ -86,6 +86,15 @@ def note_failure() -> None:
     """
 
 
+@limiter.shared_limit(
+    lambda: f"{find_app().settings.evidence_per_minute}/minute",
+    "evidence",
+    on_breach=refuse("evidence from your address", "address"),
+)
+def count_evidence() -> None:
+    """Count a document of evidence for this address; Problem 429 once there are too many."""
+
+
 # ---- what every request passes -------------------------------------------------------------------
 def init_app(app: Application, config: Config) -> None:
     """Install the gate. Its hooks run for paths that do not exist, too."""

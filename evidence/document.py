@@ -1,0 +1,270 @@
+"""The document of evidence: all that is claimed of a bot and one of its wallets.
+
+Full pages of receipts and posts stand apart, named by their digests, and never change under that
+name; what is not full yet stands in the document. docs/check.md describes the members.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.entries import READING
+from chain.forward import SpanTotals
+from chain.hour_store import RunningTotals, read_hours
+from chain.programs import Programs, table
+from chain.store import name_rules
+from chain.summary import show_time
+from config import VERSION
+from evidence.posts import list_post_pages
+from evidence.receipts import Page, list_pages
+from storage import database
+
+FORMAT = "candor-evidence/1"
+# Signatures without their transaction that are named; the count tells of all.
+MAX_PENDING = 1_000
+# How often a document is read again because the wallet was published meanwhile.
+MAX_READINGS = 3
+# Of a coverage, what moves with every poll, though nothing happened.
+POLLED = ("observedTo", "checkedAt")
+Json = dict[str, Any]
+
+
+class WalletRow(NamedTuple):
+    """A wallet with what was derived of it, as stored: JSON texts, lamports, ms."""
+
+    id: int
+    address: str
+    whole: bool
+    rules: str
+    coverage: str | None
+    results: str | None
+    positions: str | None
+    last_trade_at: int | None
+    realized: int | None
+    cost_left: int | None
+    reconciliation: str | None
+    average_cost: str | None
+
+
+class HeldRow(NamedTuple):
+    """What a token account holds that no known transaction touched, as a node said."""
+
+    address: str
+    mint: str
+    amount: str
+    decimals: int
+
+
+class SpanRow(NamedTuple):
+    """A stretch in which a bot held a wallet (ms), with its last running totals and holdings."""
+
+    wallet: str
+    ownership: str
+    attached_at: int
+    detached_at: int | None
+    carried_in: int | None
+    open_cost: int | None
+    open_positions: int | None
+    totals: SpanTotals
+
+
+WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
+SPANS = f"""
+SELECT w.address, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
+       a.open_positions, {", ".join(f"t.{name}" for name in SpanTotals._fields)}
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+LEFT JOIN forward_total t ON t.attachment_id = a.id
+AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
+WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
+
+
+# ---- a wallet ------------------------------------------------------------------------------------
+def read_wallet(wallet_id: int) -> WalletRow:
+    """Read the row of a wallet."""
+    return WalletRow(*database.execute_sql(WALLET, (wallet_id,)).fetchone())
+
+
+def show_wallet(row: WalletRow) -> Json:
+    """Make what is claimed of a wallet as a whole."""
+    held = database.execute_sql(
+        "SELECT address, held_mint, held_amount, held_decimals FROM address"
+        " WHERE wallet_id = ? AND held_amount IS NOT NULL ORDER BY address",
+        (row.id,),
+    )
+    addresses = database.execute_sql(
+        "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
+    )
+    return {
+        "address": row.address,
+        "rules": row.rules,
+        "backfilled": bool(row.whole),
+        "addresses": [address for (address,) in addresses.fetchall()],
+        "untouched": [_show_held(HeldRow(*one)) for one in held.fetchall()],
+        "coverage": _parse(row.coverage),
+        "sums": {
+            "results": _parse(row.results),
+            "positions": _parse(row.positions),
+            "realizedLamports": _show_lamports(row.realized),
+            "costLeftLamports": _show_lamports(row.cost_left),
+            "lastTradeAt": None if row.last_trade_at is None else _show_ms(row.last_trade_at),
+            "reconciliation": _parse(row.reconciliation),
+            "averageCost": _parse(row.average_cost),
+            "hours": digest_hours(read_hours(row.id)),
+        },
+    }
+
+
+def _show_held(row: HeldRow) -> Json:
+    return {
+        "address": row.address,
+        "mint": row.mint,
+        "amountRaw": row.amount,
+        "decimals": row.decimals,
+    }
+
+
+def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
+    """SHA-256, in hex, of the running totals by hour, from which windows are ranked."""
+    return digest([[hour, *totals] for hour, totals in sorted(hours.items()) if totals is not None])
+
+
+def digest(value: object) -> str:
+    """SHA-256, in hex, of a value as JSON with its members sorted."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def digest_wallet(wallet_id: int) -> str:
+    """Digest of all that is claimed of a wallet; the same as long as nothing of it changed."""
+    claimed = show_wallet(read_wallet(wallet_id))
+    return digest_claims(claimed, (page.digest for page in list_pages(wallet_id)))
+
+
+def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
+    """Digest of what show_wallet says, times of polls left out, and of the pages of receipts."""
+    coverage = wallet["coverage"]
+    if isinstance(coverage, dict):
+        coverage = {name: value for name, value in coverage.items() if name not in POLLED}
+    return digest([FORMAT, {**wallet, "coverage": coverage}, list(pages)])
+
+
+# ---- the document --------------------------------------------------------------------------------
+def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Json:
+    """Make the document of a bot and one of its wallets, None for a bot that never had any.
+
+    Nothing is locked: where the wallet was published meanwhile, it is read again.
+    """
+    for _ in range(MAX_READINGS):
+        before = None if wallet_id is None else read_wallet(wallet_id)
+        made = _read_document(bot_id, before, programs)
+        if wallet_id is None or read_wallet(wallet_id) == before:
+            break
+    return made
+
+
+def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
+    posts, post_tail = _split_pages(list_post_pages(bot_id))
+    made = {
+        "format": FORMAT,
+        **show_rules(programs),
+        "spans": show_spans(bot_id),
+        "wallet": None,
+        "postPages": posts,
+        "posts": orjson.loads(post_tail.body)["posts"],
+    }
+    if row is None:
+        return {**made, "pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []} | {
+            "digest": None
+        }
+    claimed = show_wallet(row)
+    pages, tail = _split_pages(list_pages(row.id))
+    return {
+        **made,
+        "wallet": claimed,
+        **_show_pending(row.id),
+        "receiptPages": pages,
+        "receipts": orjson.loads(tail.body)["receipts"],
+        "digest": digest_claims(claimed, [*(one["digest"] for one in pages), tail.digest]),
+    }
+
+
+def _split_pages(pages: Iterable[Page]) -> tuple[list[Json], Page]:
+    """The names of the full pages, and the one that is not full."""
+    named: list[Json] = []
+    for page in pages:
+        if page.is_full:
+            named.append({"page": page.number, "digest": page.digest})
+    return named, page
+
+
+def show_rules(programs: Programs) -> Json:
+    """Make what names the rules: the version, the built-in table, and what the operator added."""
+    return {
+        "version": VERSION,
+        "reading": READING,
+        "programTable": name_rules(table()),
+        "rules": name_rules(programs),
+        "addedPrograms": [
+            {"id": one.id, "name": one.name, "family": one.family, "source": one.source}
+            for one in programs.rows
+            if one.id in programs.added
+        ],
+        "markers": sorted(programs.markers),
+    }
+
+
+def _show_pending(wallet_id: int) -> Json:
+    """Signatures that are listed and whose transactions are not here yet, the oldest first."""
+    pending = "FROM sighting WHERE wallet_id = ? AND state = 'pending'"
+    count = database.execute_sql(f"SELECT COUNT(*) {pending}", (wallet_id,)).fetchone()
+    rows = database.execute_sql(
+        f"SELECT signature, slot {pending} ORDER BY slot, signature LIMIT {MAX_PENDING}",
+        (wallet_id,),
+    )
+    return {
+        "pending": [{"signature": signature, "slot": slot} for signature, slot in rows.fetchall()],
+        "pendingCount": count[0],
+    }
+
+
+def show_spans(bot_id: int) -> list[Json]:
+    """Make the forward record of a bot, span by span, the first one first."""
+    return [
+        _show_span(_read_span(row)) for row in database.execute_sql(SPANS, (bot_id,)).fetchall()
+    ]
+
+
+def _read_span(row: tuple[Any, ...]) -> SpanRow:
+    width = len(SpanRow._fields) - 1
+    totals = SpanTotals(*(value or 0 for value in row[width:]))
+    return SpanRow._make((*row[:width], totals))
+
+
+def _show_span(row: SpanRow) -> Json:
+    return {
+        "wallet": row.wallet,
+        "ownership": row.ownership,
+        "attachedAtMs": row.attached_at,
+        "detachedAtMs": row.detached_at,
+        "carriedInLamports": _show_lamports(row.carried_in),
+        "openCostLamports": _show_lamports(row.open_cost),
+        "openPositions": row.open_positions,
+        "totals": {name: str(value) for name, value in row.totals._asdict().items()},
+    }
+
+
+def _parse(text: str | None) -> Any:
+    """The value of a JSON column; what is no JSON stands as the text that it is."""
+    try:
+        return orjson.loads(text or "null")
+    except ValueError:
+        return text
+
+
+def _show_lamports(lamports: int | None) -> str | None:
+    return None if lamports is None else str(lamports)
+
+
+def _show_ms(ms: int) -> str | None:
+    return show_time(ms // 1000)

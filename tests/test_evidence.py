@@ -1,0 +1,201 @@
+"""Documents of evidence: what is claimed of a bot, complete, paged, named by digests."""
+
+import hashlib
+
+import orjson
+import pytest
+from lookout import Lookout
+from node import FakeNode
+from service import NOW, Service, address, signature
+from story import ADA
+
+from accounts import wallets
+from chain.digests import digest_receipt
+from chain.receipts import parse_receipt
+from evidence import document, index, receipts
+from models import Bot, Receipt, Trade, Wallet
+from observing.entries import digest_stored
+
+W, M = address("w"), address("m")
+
+
+@pytest.fixture
+def watched(tmp_path, chain):
+    """The application over what an honest node told of ada."""
+    service = Service(tmp_path / "data")
+    Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
+    yield service
+    service.close()
+
+
+def read(service, query=""):
+    uid = Bot.get().uid
+    answer = service.get(f"/bots/{uid}/evidence.json{query}")
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_it_names_every_receipt_with_what_the_trade_says(watched):
+    told = read(watched).json
+    trades = {trade.signature: trade for trade in Trade.select()}
+    assert len(told["receipts"]) == len(trades) > 30
+    for line in told["receipts"]:
+        trade = trades[line["signature"]]
+        assert (line["tradeId"], line["kind"], line["slot"]) == (trade.uid, trade.kind, trade.slot)
+        assert line["solChangeLamports"] == str(trade.sol_change)
+        assert line["resultLamports"] == (None if trade.result is None else str(trade.result))
+        assert line["lots"] == orjson.loads(trade.lots)
+        assert line["receipt"] == Receipt.get(Receipt.signature == line["signature"]).digest
+    wallet = Wallet.get()
+    assert told["wallet"]["address"] == wallet.address
+    assert told["wallet"]["coverage"]["state"] == "complete"
+    assert told["wallet"]["sums"]["results"] == orjson.loads(wallet.results)
+    assert (told["markers"], told["addedPrograms"], told["pending"]) == ([], [], [])
+
+
+def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
+    """Worked out here from the node's JSON, without the code that reads receipts."""
+    row = chain.rows[5]
+    meta, slot = row.receipt["meta"], row.slot
+    sides = {}
+    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
+        for one in meta[name]:
+            amount = one["uiTokenAmount"]
+            sides.setdefault(row.keys[one["accountIndex"]], [None, None])[side] = [
+                one["mint"],
+                one["owner"],
+                amount["amount"],
+                amount["decimals"],
+            ]
+    accounts = zip(row.keys, meta["preBalances"], meta["postBalances"], strict=True)
+    told = {
+        "signature": row.signature,
+        "slot": slot,
+        "failed": meta["err"] is not None,
+        "fee": meta["fee"],
+        "accounts": [list(one) for one in accounts],
+        "tokens": [[name, *sides[name]] for name in sorted(sides)],
+    }
+    text = orjson.dumps(told)
+    assert digest_receipt(parse_receipt(row.receipt)) == hashlib.sha256(text).hexdigest()
+
+
+def test_both_encodings_of_a_receipt_have_one_digest(history):
+    pairs = [
+        {digest_receipt(parse_receipt(one[encoding])) for encoding in ("json", "jsonParsed")}
+        for one in history["transactions"]
+    ]
+    assert len(pairs) > 700 and all(len(pair) == 1 for pair in pairs)
+
+
+def test_receipts_of_an_earlier_version_get_their_digests(watched):
+    before = read(watched).json["receipts"]
+    Receipt.update(digest=None).execute()
+    # Worked out while they are missing.
+    assert read(watched).json["receipts"] == before
+    count = Receipt.select().count()
+    assert (digest_stored(7), digest_stored()) == (7, count - 7)
+    assert not Receipt.select().where(Receipt.digest.is_null()).exists()
+    assert read(watched).json["receipts"] == before
+
+
+def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeypatch):
+    whole = read(watched).json["receipts"]
+    monkeypatch.setattr(receipts, "PAGE_SIZE", 10)
+    monkeypatch.setattr(
+        receipts, "LINES", receipts.LINES.replace("LIMIT 1000 OFFSET", "LIMIT 10 OFFSET")
+    )
+    watched.app.evidence_cache._entries.clear()
+    told = read(watched).json
+    assert [one["page"] for one in told["receiptPages"]] == list(range(1, len(whole) // 10 + 1))
+    lines = []
+    for one in told["receiptPages"]:
+        answer = read(watched, f"?page={one['page']}&digest={one['digest']}")
+        assert "immutable" in answer.headers["Cache-Control"]
+        assert hashlib.sha256(answer.data).hexdigest() == one["digest"]
+        lines += answer.json["receipts"]
+    assert lines + told["receipts"] == whole
+    # A line that moves has another name.
+    Trade.update(fee=Trade.fee + 1).where(Trade.signature == lines[0]["signature"]).execute()
+    first = told["receiptPages"][0]
+    uid = Bot.get().uid
+    old = watched.get(f"/bots/{uid}/evidence.json?page=1&digest={first['digest']}")
+    assert (old.status_code, old.json["code"]) == (404, "not_found")
+    assert "immutable" not in read(watched, "?page=1").headers["Cache-Control"]
+    assert read(watched).json["receiptPages"][0]["digest"] != first["digest"]
+
+
+def test_the_digest_of_a_wallet_moves_with_what_is_claimed_and_not_with_polls(watched):
+    wallet = Wallet.get()
+    before = document.digest_wallet(wallet.id)
+    assert read(watched).json["digest"] == before
+    coverage = orjson.loads(wallet.coverage) | {"checkedAt": "2027-01-01T00:00:00Z"}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert document.digest_wallet(wallet.id) == before
+    Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
+    assert document.digest_wallet(wallet.id) != before
+
+
+def test_an_etag_saves_a_second_reading(watched):
+    first = read(watched)
+    uid = Bot.get().uid
+    again = watched.get(
+        f"/bots/{uid}/evidence.json", headers={"If-None-Match": first.headers["ETag"]}
+    )
+    assert again.status_code == 304
+
+
+def test_posts_stand_with_the_trade_that_verifies_them(service):
+    bot = service.make_bot("Ada", W)
+    service.observe_trade(W, "sold", 2, kind="sell", mint=M, raw=-3, sol=700)
+    key = bot.publish_key.text
+    posted = [
+        service.post({"eventId": "a", "body": "Sold", "signature": signature("sold")}, key).json,
+        service.post({"eventId": "b", "body": "Nothing"}, key).json,
+    ]
+    lines = service.get(f"/bots/{bot.bot.uid}/evidence.json").json["posts"]
+    assert [line["id"] for line in lines] == [one["id"] for one in posted]
+    assert [line["status"] for line in lines] == ["verified", "none"]
+    assert (lines[0]["wallet"], lines[0]["tradeId"]) == (W, "trade_sold")
+    assert "Sold" not in orjson.dumps(lines).decode()
+
+
+def test_a_bot_without_a_wallet_has_a_document_and_a_stranger_none(service):
+    bot = service.make_bot("Ada")
+    path = f"/bots/{bot.bot.uid}/evidence.json"
+    told = service.get(path).json
+    assert (told["wallet"], told["receipts"], told["spans"]) == (None, [], [])
+    assert service.get(f"{path}?page=1").status_code == 404
+    assert service.get(f"{path}?wallet={W}").status_code == 404
+    assert service.get("/bots/bot_nobody/evidence.json").status_code == 404
+    assert service.get(f"{path}?posts=x").status_code == 400
+
+
+def test_a_former_wallet_keeps_its_evidence(service):
+    bot = service.make_bot("Ada", W)
+    service.observe_trade(W, "bought", 1)
+    wallets.attach_wallet(service.config, bot.bot, address("v"), NOW + 1)
+    path = f"/bots/{bot.bot.uid}/evidence.json"
+    assert service.get(path).json["wallet"]["address"] == address("v")
+    former = service.get(f"{path}?wallet={W}").json
+    assert [line["tradeId"] for line in former["receipts"]] == ["trade_bought"]
+    assert [span["wallet"] for span in former["spans"]] == [W, address("v")]
+
+
+def test_all_bots_are_listed_page_by_page(service, monkeypatch):
+    made = [service.make_bot(f"Bot {n}").bot.uid for n in range(5)]
+    monkeypatch.setattr(index, "MAX_BOTS", 2)
+    monkeypatch.setattr(index, "BOTS", index.BOTS.replace("LIMIT 1000", "LIMIT 2"))
+    found, after = [], ""
+    while after is not None:
+        page = service.get(f"/evidence.json?after={after}").json
+        found, after = found + [one["botId"] for one in page["bots"]], page["next"]
+    assert found == made
+
+
+def test_an_address_has_a_limit_of_its_own(tmp_path):
+    limited = Service(tmp_path / "data", evidence_per_minute=2)
+    codes = [limited.get("/evidence.json").status_code for _ in range(3)]
+    assert codes == [200, 200, 429]
+    assert limited.get("/").status_code == 200
+    limited.close()

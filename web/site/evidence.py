@@ -1,0 +1,85 @@
+"""Evidence of a bot as JSON, for strangers who work every number out again (docs/check.md)."""
+
+from collections.abc import Callable
+
+import orjson
+from flask import Blueprint, Response, request
+from flask.typing import ResponseReturnValue
+from werkzeug.http import generate_etag
+
+from accounts.problem import Problem
+from chain.programs import Programs, table
+from evidence import document, index
+from evidence.posts import read_post_page
+from evidence.receipts import Page, read_page
+from storage import database
+from web.server.application import find_app
+from web.server.gate import count_evidence, settings
+
+blueprint = Blueprint("evidence", __name__)
+# A page is named by its digest: what is served under that name never changes.
+IMMUTABLE = "public, max-age=31536000, immutable"
+MAX_PAGE = 10**7
+blueprint.before_request(count_evidence)
+
+
+@blueprint.get("/evidence.json")
+def show_index() -> ResponseReturnValue:
+    """Serve the list of all bots, a page at a time: what an audit of all begins with."""
+    made = index.list_bots(request.args.get("after", ""))
+    return respond(orjson.dumps(made))
+
+
+@blueprint.get("/bots/<uid>/evidence.json")
+def show_evidence(uid: str) -> ResponseReturnValue:
+    """Serve the document of a bot, of one of its wallets, or a full page of either."""
+    bot = index.find_bot(uid)
+    if bot is None:
+        raise Problem("not_found", "there is no such bot")
+    wallet_id = index.find_wallet(bot, request.args.get("wallet"))
+    if wallet_id is None and "wallet" in request.args:
+        raise Problem("not_found", "this bot never had that wallet")
+    if "posts" in request.args:
+        return show_page("posts", lambda number: read_post_page(bot, number))
+    if "page" in request.args:
+        return show_page("page", lambda number: find_receipts(wallet_id, number))
+    name = ("evidence", bot, wallet_id)
+    return respond(
+        find_app().evidence_cache.find(
+            name,
+            database.data_version(),
+            lambda: orjson.dumps(document.make_document(bot, wallet_id, find_programs())),
+        )
+    )
+
+
+def find_receipts(wallet_id: int | None, number: int) -> Page:
+    """Return a page of receipts; Problem `not_found` without a wallet."""
+    if wallet_id is None:
+        raise Problem("not_found", "this bot has no wallet")
+    return read_page(wallet_id, number)
+
+
+def find_programs() -> Programs:
+    """Return the table of programs of this instance."""
+    config = settings()
+    return table(config.extra_swap_programs, config.added_programs)
+
+
+def show_page(name: str, read: Callable[[int], Page]) -> ResponseReturnValue:
+    """Serve the page that the query names; by its digest, if that is given, for ever."""
+    text = request.args[name]
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MAX_PAGE):
+        raise Problem("invalid_parameter", f"{name}: must be a whole number from 1")
+    page, wanted = read(int(text)), request.args.get("digest")
+    if wanted not in (None, page.digest):
+        raise Problem("not_found", "the page has changed: evidence.json names it as it is now")
+    return respond(page.body, wanted is not None and page.is_full)
+
+
+def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
+    """Answer with JSON that carries an ETag, or 304. `is_named`: its address names its content."""
+    response = Response(body, content_type="application/json")
+    response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"
+    response.set_etag(generate_etag(body))
+    return response.make_conditional(request)
