@@ -153,6 +153,8 @@ class Wallet(Base):
     cost_left = BigIntegerField(null=True)
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
+    # Lamports realized while bots held it; null before that was worked out.
+    forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
     # Why observing it fails now (a sentence, or null), since when, how often in a row.
     trouble = TextField(null=True)
@@ -173,7 +175,8 @@ class Attachment(Base):
     `ownership`: claimed | proven.
 
     Derived from the ledger, null before the first publication: known cost (lamports) of what was
-    held when it began, of what it acquired and still holds, and in how many tokens.
+    held when it began, of what it acquired and still holds, and in how many tokens; lamports
+    realized in it.
     """
 
     id = AutoField()
@@ -187,6 +190,7 @@ class Attachment(Base):
     carried_in = BigIntegerField(null=True)
     open_cost = BigIntegerField(null=True)
     open_positions = IntegerField(null=True)
+    forward_realized = BigIntegerField(null=True)
 
 
 OPEN = SQL("detached_at IS NULL")

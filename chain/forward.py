@@ -11,6 +11,9 @@ from typing import NamedTuple
 from chain.entries import Entry
 from chain.ledger import Ledger
 from chain.reconciliation import Totals
+from chain.risk import RiskBook
+
+HOUR_SECONDS = 3600
 
 
 class Span(NamedTuple):
@@ -49,12 +52,13 @@ NOTHING = SpanTotals()
 
 class SpanHoldings(NamedTuple):
     """Known cost in lamports of what was held when a span began, and of what it acquired and still
-    holds; in how many tokens.
+    holds; in how many tokens; and the lamports it realized.
     """
 
     carried_in: int
     open_cost: int
     open_positions: int
+    forward_realized: int = 0
 
 
 @dataclass
@@ -68,24 +72,32 @@ class SpanRecord:
     carried_in: int
     rows: dict[int, SpanTotals | None] = field(default_factory=dict)
     last: SpanTotals = NOTHING
+    risk: RiskBook = field(default_factory=RiskBook)
 
     def apply(self, entry: Entry, second: int) -> None:
         """Book an entry. One without a block time, or from before the span, moves lots and counts
         for nothing; `second` is the latest so far, in Unix time.
         """
         before = replace(self.ledger.totals)
-        self.ledger.apply(entry)
+        booked = self.ledger.apply(entry)
         if entry.happened_at is None or entry.happened_at < self.span.begins_ms:
             self.ledger.totals = before
             self.ledger.inventory.forget_costs(entry.signature)
+            self.risk.skip(booked)
             return
+        self.risk.add(booked, second // HOUR_SECONDS)
         totals = read_totals(self.ledger.totals)
         if totals != self.last:
             self.last = self.rows[second] = totals
 
     def find_holdings(self) -> SpanHoldings:
         known = [one for one in self.ledger.positions() if one.cost is not None]
-        return SpanHoldings(self.carried_in, self.ledger.inventory.sum_open_cost(), len(known))
+        return SpanHoldings(
+            self.carried_in,
+            self.ledger.inventory.sum_open_cost(),
+            len(known),
+            self.last.realized,
+        )
 
 
 @dataclass
@@ -120,6 +132,12 @@ class Forward:
             self._begun += 1
             record = self.records[span.number] = begin(span, whole)
             self._open = None if span.is_over(now_ms) else record
+
+    def sum_realized(self) -> int | None:
+        """Lamports realized in all spans; None for a wallet that was never attached."""
+        if not self.spans:
+            return None
+        return sum(record.last.realized for record in self.records.values())
 
     def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
         """What each span brought in and still holds, by its number. `whole`: the ledger now."""

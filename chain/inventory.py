@@ -48,8 +48,9 @@ class Released(NamedTuple):
 
 @dataclass
 class Escrow:
-    """What an order holds back, oldest first; it keeps its cost."""
+    """What an order holds back of a mint, oldest first; it keeps its cost."""
 
+    mint: str
     slices: list[Slice] = field(default_factory=list)
     pool: Pool = field(default_factory=Pool)
 
@@ -83,17 +84,22 @@ class Inventory:
         )
         self.average.add(opening.mint, opening.amount, None)
 
-    def put(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
-        """Add a lot, of known or unknown (None) cost in lamports."""
-        self._append(mint, origin, amount, cost)
+    def put(
+        self, mint: str, origin: str | None, amount: int, cost: int | None, time: int | None = None
+    ) -> None:
+        """Add a lot, of known or unknown (None) cost in lamports. `time`: Unix seconds."""
+        self._append(mint, origin, amount, cost, time)
         self.average.add(mint, amount, cost)
 
-    def _append(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
+    def _append(
+        self, mint: str, origin: str | None, amount: int, cost: int | None, time: int | None
+    ) -> None:
         self.moved.add(mint)
         if amount:
             self._count += 1
             number = (1, self._count)
-            self.lots.setdefault(mint, []).append(Lot(number, origin, amount, cost, amount, cost))
+            lot = Lot(number, origin, amount, cost, amount, cost, time)
+            self.lots.setdefault(mint, []).append(lot)
 
     def forget_costs(self, origin: str | None = None) -> None:
         """Make the cost of all lots unknown, or of those that a receipt (its signature) brought."""
@@ -125,7 +131,9 @@ class Inventory:
         return Cut(slices, self.average.take(mint, amount))
 
     # ---- from one mint to another ------------------------------------------------------------
-    def carry(self, cut: Cut, mint: str, origin: str, amount: int, spent: int) -> Carried:
+    def carry(
+        self, cut: Cut, mint: str, origin: str, amount: int, spent: int, time: int | None = None
+    ) -> Carried:
         """Add lots of `mint` that take over the cost of the slices given for them, and their share
         of the lamports spent.
         """
@@ -135,18 +143,18 @@ class Inventory:
         for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), strict=True):
             known = sum_known(group)
             if any(one.cost is None for one in group):
-                self._append(mint, origin, got, None)
+                self._append(mint, origin, got, None, time)
                 spent_unknown, cost_left = spent_unknown + part, cost_left + known
             else:
-                self._append(mint, origin, got, known + part)
+                self._append(mint, origin, got, known + part, time)
                 lots += 1
         self.average.carry(cut.portion, mint, amount, spent)
         return Carried(lots, spent_unknown, cost_left)
 
     # ---- orders ------------------------------------------------------------------------------
-    def hold(self, address: str, cut: Cut) -> None:
-        """Move what was cut into the escrow of an order."""
-        escrow = self.escrows.setdefault(address, Escrow())
+    def hold(self, address: str, mint: str, cut: Cut) -> None:
+        """Move what was cut of a mint into the escrow of an order."""
+        escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
         escrow.pool.add(cut.portion)
 
@@ -182,13 +190,19 @@ class Inventory:
             lost += (one.cost or 0) - (cost or 0)
             left -= amount
             if amount:
-                back = Lot(one.lot.number, one.lot.origin, amount, cost, amount, cost)
+                back = replace(one.lot, amount=amount, cost=cost, left=amount, left_cost=cost)
                 insort(self.lots.setdefault(released.mint, []), back)
         pool = Pool(*released.portion)
         self.average.put_back(released.mint, pool.take(room - left))
         return lost
 
     # ---- what is there -----------------------------------------------------------------------
+    def is_held(self, mint: str) -> bool:
+        """Is anything left of a mint, in escrows too?"""
+        return bool(self.lots.get(mint)) or any(
+            escrow.mint == mint for escrow in self.escrows.values()
+        )
+
     def sum_open_cost(self) -> int:
         """Known cost in lamports of all that is left, in escrows too."""
         held = (lot.left_cost or 0 for lots in self.lots.values() for lot in lots)

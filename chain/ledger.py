@@ -13,7 +13,17 @@ from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
-from chain.lots import UNEXPLAINED, Booked, Gap, Lot, Opening, Seen, Slice, share
+from chain.lots import (
+    UNEXPLAINED,
+    Booked,
+    Gap,
+    Lot,
+    Opening,
+    Seen,
+    Slice,
+    find_holding_seconds,
+    share,
+)
 from chain.reconciliation import Reconciliation, Totals
 
 # Raw changes by mint, all above 0.
@@ -63,6 +73,10 @@ class Ledger:
     _place: int = 0
     # known cost of lots that left in a gap before the current entry
     _lost: int = 0
+    # known cost of all that left with the current entry without a sale, by mint
+    _left: dict[str, int] = field(default_factory=dict)
+    # block time of the current entry
+    _time: int | None = None
 
     def __post_init__(self) -> None:
         self.found |= self.untouched
@@ -125,6 +139,7 @@ class Ledger:
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
         self._place = self._place + 1 if slot == self.last_slot else 0
         self.last_slot, self.count, self._lost = slot, self.count + 1, 0
+        self._left, self._time = {}, entry.block_time
         for mint, begin in self.gap_starts.items():
             if begin < slot:
                 self._mark_broken(mint)
@@ -134,7 +149,14 @@ class Ledger:
             self.decimals[mint] = decimals
         booked = self._book(entry)
         self.totals.add(booked)
-        return booked
+        return replace(booked, left=tuple(self._left.items()), emptied=self._find_emptied(entry))
+
+    def _find_emptied(self, entry: Entry) -> tuple[str, ...]:
+        touched = {mint for mint, _, _ in (*entry.tokens, *entry.beside_tokens)}
+        touched |= {balance.mint for balance in entry.balances if balance.mint}
+        if entry.kind.startswith("order_"):
+            touched |= {mint for _, mint, _, _ in entry.others}
+        return tuple(sorted(mint for mint in touched if not self.inventory.is_held(mint)))
 
     def _book(self, entry: Entry) -> Booked:
         """Book the trade, and what passed beside its venue: what arrived before it, what left after
@@ -183,6 +205,7 @@ class Ledger:
                 status="unmatched",
                 unmatched=amount,
                 other=entry.venue_sol - sum_known(slices),
+                sold=mint,
             )
         self.inventory.average.sell(portion, entry.venue_sol)
         opening = any(one.lot.origin is None for one in slices)
@@ -190,6 +213,8 @@ class Ledger:
             _match(rest, slices, amount),
             flags=_flags(entry, *["opening_inventory_unknown"] * opening),
             lots=tuple((one.lot.origin, one.amount, one.cost) for one in slices),
+            sold=mint,
+            holding=find_holding_seconds(slices, entry.block_time),
         )
 
     def _book_swap(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
@@ -199,7 +224,10 @@ class Ledger:
         if given in self._broken:
             # the cost it carries over may be another lot's
             self._broken.add(mint)
-        carried = self.inventory.carry(cut, mint, entry.signature, rose.pop(mint), -entry.venue_sol)
+        carried = self.inventory.carry(
+            cut, mint, entry.signature, rose.pop(mint), -entry.venue_sol, self._time
+        )
+        self._leave(given, carried.cost_left)
         rest = self._book_rest(entry, rose, fell, other=-carried.spent_unknown)
         return replace(
             rest,
@@ -214,7 +242,8 @@ class Ledger:
         """
         result = entry.venue_sol
         self.inventory.average.count(result)
-        return replace(self._book_rest(entry, rose, fell), status="matched", result=result)
+        rest = self._book_rest(entry, rose, fell)
+        return replace(rest, status="matched", result=result, sold=entry.mint, holding=0)
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
@@ -222,9 +251,9 @@ class Ledger:
         for mint, amount in fell.items():
             cut, address = self._cut(mint, amount), _escrow_of(entry, mint)
             if entry.kind == "order_open" and address:
-                self.inventory.hold(address, cut)
+                self.inventory.hold(address, mint, cut)
             else:
-                lost += sum_known(cut.slices)
+                lost += self._leave(mint, sum_known(cut.slices))
         left = [
             self.inventory.release(address, mint, before - after, entry.slot)
             for address, mint, before, after in entry.others
@@ -241,7 +270,7 @@ class Ledger:
         for one in left:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             returned = min(room, sum(s.amount for s in one.slices))
-            lost += self.inventory.put_back(one, room)
+            lost += self._leave(one.mint, self.inventory.put_back(one, room))
             if returned:
                 rose[one.mint] -= returned
         self._put_unknown(entry, rose)
@@ -253,7 +282,10 @@ class Ledger:
         """What an order brought takes over the cost of what left its escrow."""
         if self._broken & {one.mint for one in left}:
             self._broken.add(mint)
-        carried = self.inventory.carry(join_released(left), mint, entry.signature, amount, 0)
+        carried = self.inventory.carry(
+            join_released(left), mint, entry.signature, amount, 0, self._time
+        )
+        self._leave(left[0].mint, carried.cost_left)
         return Booked(
             entry,
             _flags(entry, *["basis_carried"] * bool(carried.lots)),
@@ -263,7 +295,7 @@ class Ledger:
 
     # ---- lots ------------------------------------------------------------------------------------
     def _put(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
-        self.inventory.put(mint, origin, amount, cost)
+        self.inventory.put(mint, origin, amount, cost, self._time)
 
     def _put_unknown(self, entry: Entry, rose: Amounts) -> None:
         for mint, amount in rose.items():
@@ -274,7 +306,16 @@ class Ledger:
 
     def _drop(self, fell: Amounts) -> int:
         """Take lots out without a sale; return the known cost in lamports that left with them."""
-        return sum(sum_known(self._cut(mint, amount).slices) for mint, amount in fell.items())
+        return sum(
+            self._leave(mint, sum_known(self._cut(mint, amount).slices))
+            for mint, amount in fell.items()
+        )
+
+    def _leave(self, mint: str, cost: int) -> int:
+        """Note known cost of a mint that left without a sale, and return it."""
+        if cost:
+            self._left[mint] = self._left.get(mint, 0) + cost
+        return cost
 
     # ---- the chain of balances -------------------------------------------------------------------
     def _check_chain(self, entry: Entry, balance: Balance) -> None:

@@ -1,5 +1,6 @@
 """What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from chain.entries import Entry
@@ -17,7 +18,7 @@ class Lot:
     brought it; None where none was observed.
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
-    (1, n) the n-th that was booked.
+    (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held.
     """
 
     number: tuple[int | str, ...]
@@ -26,6 +27,7 @@ class Lot:
     cost: int | None
     left: int
     left_cost: int | None
+    time: int | None = None
 
     def __lt__(self, other: "Lot") -> bool:
         return self.number < other.number
@@ -88,7 +90,9 @@ class Booked:
     raw amount, lamports or None), ...) a sale took. `unmatched_proceeds`: what it brought for lots
     of unknown cost. `cost_left`: known cost of lots that left without a sale. `other`: lamports of
     a trade that went into no cost, proceeds or result. `carried`: lots that took over the cost of
-    what was given for them.
+    what was given for them. `sold`: the mint of a sale or a round trip, which was held for
+    `holding` seconds; `left`: (mint, its part of `cost_left`)...; `emptied`: mints of which
+    nothing is held any more.
     """
 
     entry: Entry
@@ -104,6 +108,10 @@ class Booked:
     cost_left: int = 0
     other: int = 0
     carried: int = 0
+    sold: str | None = None
+    holding: int | None = None
+    left: tuple[tuple[str, int], ...] = ()
+    emptied: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:
@@ -126,3 +134,29 @@ def share(total: int, parts: list[int]) -> list[int]:
     whole = sum(parts)
     given = [total * part // whole for part in parts[:-1]]
     return [*given, total - sum(given)]
+
+
+def find_holding_seconds(slices: Iterable[Slice], sold_at: int | None) -> int | None:
+    """How long the middle unit of a sale's slices of known cost was held, of an even number the
+    shorter; None where no time is known. `sold_at`: Unix seconds.
+    """
+    if sold_at is None:
+        return None
+    held = sorted(
+        (max(0, sold_at - one.lot.time), one.amount)
+        for one in slices
+        if one.cost is not None and one.lot.time is not None
+    )
+    return find_lower_median(held)
+
+
+def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
+    """The middle of values that are counted as (value, how often), in order; of an even number the
+    lower of the two. None without any.
+    """
+    half, passed = (sum(count for _, count in counted) + 1) // 2, 0
+    for value, count in counted:
+        passed += count
+        if passed >= half:
+            return value
+    return None

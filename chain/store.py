@@ -23,6 +23,8 @@ from chain.hour_store import RunningTotals, read_hours, read_running, replace_ho
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Opening
+from chain.risk import RiskBook
+from chain.risk_store import WHOLE, drop_stored_risk, replace_risk
 from chain.summary import (
     show_average,
     show_positions,
@@ -48,10 +50,18 @@ class PendingLedger:
     rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
     hours: dict[int, RunningTotals | None] = field(default_factory=dict)
+    risk: RiskBook = field(default_factory=RiskBook)
+    # stored risk of spans that have none, by span
+    unwanted_risk: dict[int, RiskBook] = field(default_factory=dict)
     first_time: int | None = None
     last_time: int | None = None
     hour: int = 0
     place: tuple[int | None, int] = (None, 0)
+
+    def list_risk(self) -> dict[int, RiskBook]:
+        """The risk of all that the wallet did, and of each of its spans, by span."""
+        spans = {number: record.risk for number, record in self.forward.records.items()}
+        return {WHOLE: self.risk, **spans}
 
 
 class LedgerStore:
@@ -110,10 +120,12 @@ class LedgerStore:
             changed = replace_trades(wallet.id, pending.rows)
             replace_hours(wallet.id, pending.hours)
             replace_forward(pending.forward, pending.ledger)
+            replace_risk(wallet.id, pending.unwanted_risk)
+            replace_risk(wallet.id, pending.list_risk())
             _replace_summary(wallet, pending, progress)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
-        pending.rows, pending.hours = {}, {}
+        pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
 
 
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
@@ -138,6 +150,10 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
         if hours.get(hour) != pending.hours.get(hour)
     }
     drop_stored(pending.forward)
+    books = pending.list_risk()
+    drop_stored_risk(wallet.id, books)
+    known = pending.list_risk()
+    pending.unwanted_risk = {span: book for span, book in books.items() if span not in known}
 
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
@@ -151,11 +167,10 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
             max(pending.hour, entry.block_time // 3600),
         )
     pending.forward.apply(entry, pending.ledger)
-    row = make_trade_row(
-        wallet,
-        pending.place[1] if entry.tx_index is None else entry.tx_index,
-        pending.ledger.apply(entry),
-    )
+    booked = pending.ledger.apply(entry)
+    pending.risk.add(booked, pending.hour)
+    place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
+    row = make_trade_row(wallet, place_in_slot, booked)
     pending.hours[pending.hour] = read_running(pending.ledger.totals)
     return row
 
@@ -205,6 +220,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         **show_summary(pending.ledger),
         "last_trade_at": None if last is None else last * 1000,
         "observed_to": wallet.observed_to,
+        "forward_realized": pending.forward.sum_realized(),
     }
     if progress is not None:
         values |= {

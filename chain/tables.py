@@ -88,4 +88,52 @@ class ForwardTotal(Base):
         primary_key = CompositeKey("attachment", "time")
 
 
-TABLES = (TradeMint, HourTotal, ForwardTotal)
+class RiskTotal(Base):
+    """The risk of a wallet's realized results in a stretch of time (chain.risk.Stretch). Derived.
+
+    `span`: number of the attachment whose record it is of, 0 for all that the wallet ever did;
+    `hours`: 1, 24 or 0 for all of it, from the hour `begins` on, counted from 1970. `holdings`:
+    JSON [[seconds, sales]...] in order; `median_holding` follows from it.
+    """
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    span = BigIntegerField()
+    hours = IntegerField()
+    begins = IntegerField()
+    realized = BigIntegerField()
+    high = BigIntegerField()
+    low = BigIntegerField()
+    drawdown = BigIntegerField()
+    sales = IntegerField()
+    winning = IntegerField()
+    best = BigIntegerField(null=True)
+    worst = BigIntegerField(null=True)
+    closed = IntegerField()
+    won = IntegerField()
+    uncounted = IntegerField()
+    days = IntegerField()
+    first_day = IntegerField(null=True)
+    last_day = IntegerField(null=True)
+    median_holding = BigIntegerField(null=True)
+    holdings = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "span", "hours", "begins")
+
+
+class TokenTotal(Base):
+    """What a wallet's sales of a token earned; `span` as in RiskTotal. Derived."""
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    span = BigIntegerField()
+    mint = TextField()
+    realized = BigIntegerField()
+    sales = IntegerField()
+    winning = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "span", "mint")
+        indexes = ((("wallet", "span", "realized"), False),)
+
+
+TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal)

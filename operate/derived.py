@@ -248,7 +248,11 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     ledger = rebuilt.pending.ledger
     if wallet.coverage is None and not ledger.count:
         return
-    right = {**store.show_summary(ledger), "last_trade_at": rebuilt.last_trade_at}
+    right = {
+        **store.show_summary(ledger),
+        "last_trade_at": rebuilt.last_trade_at,
+        "forward_realized": rebuilt.pending.forward.sum_realized(),
+    }
     for name, value in right.items():
         if getattr(wallet, name) != value:
             yield Difference(

@@ -5,6 +5,15 @@ from typing import Any
 
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals
 from chain.forward_store import sort_spans
+from chain.risk_store import (
+    COLUMNS,
+    TOKEN_COLUMNS,
+    PeriodKey,
+    TokenKey,
+    dump_stretch,
+    list_stretches,
+    list_tokens,
+)
 from chain.store import PendingLedger
 from operate.differences import Difference
 from operate.readers import Reader
@@ -47,3 +56,29 @@ def _check_rows(
                 wallet.address,
                 field=f"attachment {number}, second {time}",
             )
+
+
+def check_risk(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterator[Difference]:
+    """Compare the stored risk and the stored results by token with the rebuilt ones."""
+    books = pending.list_risk()
+    right: dict[Any, Any] = {key: one and dump_stretch(one) for key, one in list_stretches(books)}
+    yield from _compare(reader, wallet, "risk_total", (PeriodKey, COLUMNS), right)
+    right = {key: one and vars(one) for key, one in list_tokens(books)}
+    yield from _compare(reader, wallet, "token_total", (TokenKey, TOKEN_COLUMNS), right)
+
+
+def _compare(
+    reader: Reader, wallet: Any, table: str, shape: tuple[Any, tuple[str, ...]], right: Any
+) -> Iterator[Difference]:
+    key, columns = shape
+    names = (*key._fields, *columns)
+    sql = f"SELECT {', '.join(names)} FROM {table} WHERE wallet_id = {wallet.id}"
+    rows = [dict(zip(names, row, strict=True)) for row in reader.rows(sql)]
+    stored = {
+        key(*(row[name] for name in key._fields)): {name: row[name] for name in columns}
+        for row in rows
+    }
+    for place in sorted(stored.keys() | right.keys()):
+        if stored.get(place) != right.get(place):
+            what = f"is {stored.get(place)}, a fresh rebuild says {right.get(place)}"
+            yield Difference(table, what, wallet.address, field=str(place))

@@ -23,7 +23,7 @@ from config import Config
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_summary, check_trades, rebuild
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
-from operate.forward_checks import check_forward
+from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
 from operate.readers import Reader, open_reader
 
@@ -40,6 +40,7 @@ WALLET = (
     "reconciliation",
     "average_cost",
     "imbalance",
+    "forward_realized",
     "last_trade_at",
     "coverage",
 )
@@ -140,6 +141,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
     yield from check_trades(reader, wallet, rebuilt, reread, signed, trades)
     yield from check_hours(reader, wallet, rebuilt)
     yield from check_forward(reader, wallet, rebuilt.pending)
+    yield from check_risk(reader, wallet, rebuilt.pending)
     yield from check_summary(wallet, rebuilt)
     yield from check_posts(reader, wallet, trades)
 

@@ -8,7 +8,7 @@ from node import FakeClock, connect
 
 import models
 from accounts.influencers import VOICE
-from chain.tables import ForwardTotal, TradeMint
+from chain.tables import ForwardTotal, RiskTotal, TokenTotal, TradeMint
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
@@ -145,8 +145,21 @@ def ledger_of(addresses):
             .tuples()
         )
         told = [getattr(wallet, name) for name in SUMMARY]
-        rows.append([address, trades, mints, forward, *told])
+        rows.append([address, trades, mints, forward, read_risk(wallet), *told])
     return orjson.dumps(rows)
+
+
+def read_risk(wallet):
+    """The risk of a wallet, and its results by token; spans by their order."""
+    spans = Attachment.select(Attachment.id).where(Attachment.wallet == wallet)
+    numbers = [0, *(one.id for one in spans.order_by(Attachment.attached_at, Attachment.id))]
+    return sorted(
+        [table.__name__, numbers.index(span), *rest]
+        for table in (RiskTotal, TokenTotal)
+        for span, *rest in table.select(*table._meta.sorted_fields[1:])
+        .where(table.wallet == wallet)
+        .tuples()
+    )
 
 
 def without_time(coverage):

@@ -76,7 +76,7 @@ def test_luck_that_was_not_sold_yet_has_no_result():
     assert (totals.realized, totals.partial, totals.matched) == (40 - 80, 1, 0)
     assert ledger.totals.realized == 140 - 100 - 80
     # 6 of 10@200 are left
-    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 120, 1)}
+    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 120, 1, 40 - 80)}
 
 
 def test_cost_does_not_come_in_by_a_swap():
@@ -106,7 +106,7 @@ def test_each_span_begins_anew_and_all_count():
     assert (last(forward, 2).realized, last(forward, 2).unmatched) == (-10, 1)
     assert forward.find_holdings(ledger) == {
         1: SpanHoldings(0, 100, 1),
-        2: SpanHoldings(100, 0, 0),
+        2: SpanHoldings(100, 0, 0, 40 - 50),
     }
 
 

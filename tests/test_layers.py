@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "chain.store": {*BELOW, "orjson", "peewee"},
     "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
+    "chain.risk_store": {*BELOW, "orjson", "peewee"},
     "chain.trade_store": {*BELOW, "orjson", "peewee"},
     "chain.tables": {"models", "peewee"},
     "paper": {"paper", "chain"},

@@ -27,7 +27,12 @@ def observe_span(wallet, carried_in=0, open_cost=0, open_positions=0, **totals):
         .order_by(Attachment.id.desc())
         .get()
     )
-    holdings = {"carried_in": carried_in, "open_cost": open_cost, "open_positions": open_positions}
+    holdings = {
+        "carried_in": carried_in,
+        "open_cost": open_cost,
+        "open_positions": open_positions,
+        "forward_realized": totals.get("realized", 0),
+    }
     Attachment.update(**holdings).where(Attachment.id == attachment.id).execute()
     ForwardTotal.create(attachment=attachment, time=SECOND, **SpanTotals(**totals)._asdict())
 
@@ -58,7 +63,7 @@ def test_the_record_has_the_fields_of_results(service, bot):
     observe_span(W, 7, 40, 2, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4)
     shown = show(service, bot)
     record = shown["record"]
-    assert set(record) - set(shown["results"]) == {"since", "carriedInLamports"}
+    assert set(record) - set(shown["results"]) == {"since", "carriedInLamports", "risk"}
     assert record["since"] == shown["wallet"]["attachedAt"]
     names = ("realizedLamports", "realizedSol", "volumeLamports", "costLeftLamports")
     assert [record[name] for name in names] == ["-5", "-0.000000005", "250", "4"]

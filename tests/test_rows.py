@@ -10,10 +10,31 @@ from test_demo import chain, recording, show, staged  # noqa: F401  the demonstr
 from test_shapes import add_rare_things, list_answers
 
 from accounts.keys import hash_secret
-from web.api import health, market, metrics, paper_statements, queries, records, statements, stream
+from web.api import (
+    health,
+    market,
+    metrics,
+    paper_statements,
+    queries,
+    records,
+    risk,
+    statements,
+    stream,
+    token_results,
+)
 from web.server import auth, rows
 
-MODULES = (auth, health, market, metrics, paper_statements, records, statements)
+MODULES = (
+    auth,
+    health,
+    market,
+    metrics,
+    paper_statements,
+    records,
+    risk,
+    statements,
+    token_results,
+)
 
 
 def list_row_types():

@@ -51,9 +51,9 @@ FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
 
 
 class OwnerRow(NamedTuple):
-    """What the owner of a bot did with all its bots; `realized` in lamports, in all spans."""
+    """What an owner did with all its bots; `realized` in lamports, in all spans."""
 
-    bot_id: int
+    owner_id: int
     bots: int
     retired: int
     tried: int
@@ -61,16 +61,26 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-OWNERS = f"""
-SELECT b.id AS bot_id,
-       (SELECT COUNT(*) FROM bot o WHERE o.owner_id = b.owner_id) AS bots,
-       (SELECT COUNT(o.retired_at) FROM bot o WHERE o.owner_id = b.owner_id) AS retired,
+# Each owner once, however many of its bots are asked for.
+OWNERS = """
+SELECT b.owner_id, COUNT(DISTINCT b.id) AS bots,
+       COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
        COUNT(DISTINCT a.wallet_id) AS tried,
        COUNT(DISTINCT CASE WHEN a.detached_at IS NULL THEN a.wallet_id END) AS held,
-       COALESCE(SUM(t.realized), 0) AS realized
-FROM bot b JOIN bot other ON other.owner_id = b.owner_id
-LEFT JOIN attachment a ON a.bot_id = other.id {LAST_TOTALS}
-WHERE b.id IN """
+       COALESCE(SUM(a.forward_realized), 0) AS realized
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
+WHERE b.owner_id IN (SELECT owner_id FROM bot WHERE id IN ({})) GROUP BY b.owner_id
+"""
+
+
+class OwnedRow(NamedTuple):
+    """Whose a bot is."""
+
+    bot_id: int
+    owner_id: int
+
+
+OWNED = "SELECT id AS bot_id, owner_id FROM bot WHERE id IN "
 
 
 def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
@@ -81,10 +91,15 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
     spans: dict[int, list[SpanRow]] = {}
     for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
         spans.setdefault(row.bot_id, []).append(row)
-    owners = select(OwnerRow, f"{OWNERS}({marks}) GROUP BY b.id, b.owner_id", bot_ids)
+    owners = {
+        row.owner_id: show_owner(row) for row in select(OwnerRow, OWNERS.format(marks), bot_ids)
+    }
     return {
-        row.bot_id: {"record": show_record(spans.get(row.bot_id, ())), "owner": show_owner(row)}
-        for row in owners
+        row.bot_id: {
+            "record": show_record(spans.get(row.bot_id, ())),
+            "owner": owners[row.owner_id],
+        }
+        for row in select(OwnedRow, f"{OWNED}({marks})", bot_ids)
     }
 
 

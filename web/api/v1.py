@@ -11,7 +11,7 @@ from accounts import posts
 from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
-from web.api import leaderboard, market, paging, queries
+from web.api import leaderboard, market, paging, queries, risk
 from web.api.records import show_records
 from web.api.serialize import (
     parse_changes,
@@ -24,6 +24,7 @@ from web.api.serialize import (
     show_trade,
 )
 from web.api.statements import BotRow, TradePosition, TradeRow
+from web.api.token_results import show_token_results
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
@@ -166,25 +167,33 @@ def show_bots(rows: Sequence[BotRow]) -> list[Json]:
     """Make the Bots."""
     ids, base_url = [row.id for row in rows], find_app().settings.base_url
     former, told = queries.list_former_wallets(ids), show_records(ids)
-    return [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
+    shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
+    risk.add_risks(shown, ids)
+    return shown
 
 
 @blueprint.get("/bots/<uid>")
 def show_one_bot(uid: str) -> JsonResponse:
     """Answer one bot with its latest trades, posts and open positions."""
-    version = gate.find_context().version
-    body = find_app().list_cache.find(("bot", uid), version, lambda: orjson.dumps(make_bot(uid)))
+    context = gate.find_context()
+    minute = start_of_minute(context.now)
+    version = context.version, minute
+    body = find_app().list_cache.find(
+        ("bot", uid), version, lambda: orjson.dumps(make_bot(uid, minute))
+    )
     return JsonResponse(body)
 
 
-def make_bot(uid: str) -> Json:
-    """Make the BotDetail; Problem for an unknown id."""
+def make_bot(uid: str, now: int) -> Json:
+    """Make the BotDetail; Problem for an unknown id. `now`: ms, for what windows of time hold."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    spans = queries.find_wallets(bot=uid)
+    spans, bot = queries.find_wallets(bot=uid), show_bots([row])[0]
     return {
-        **show_bots([row])[0],
+        **bot,
+        "riskWindows": risk.list_windows(bot, row.id, now),
+        "tokenResults": show_token_results(bot, row.id),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
         "openPositions": show_positions(positions_of(row)),

@@ -16,6 +16,9 @@ from web.api.schemas.wallets import (
     Reconciliation,
     Record,
     Results,
+    Risk,
+    RiskWindow,
+    TokenResults,
 )
 
 
@@ -63,6 +66,10 @@ class Bot(Shape):
         "null where there are no results, or they are still read again"
     )
     record: Record | None = described("null until a wallet was observed")
+    risk: Risk | None = described("of `results`; that of the record stands in it")
+    riskReason: (
+        Literal["no_wallet", "not_observed", "reading_again", "proven_by_another"] | None
+    ) = described("why there is no risk")
     owner: Owner
     coverage: Coverage
     createdAt: Time
@@ -85,3 +92,5 @@ class BotDetail(Bot):
     latestTrades: list[Trade]
     feed: list[Post]
     openPositions: list[Position]
+    riskWindows: list[RiskWindow]
+    tokenResults: TokenResults

@@ -88,6 +88,70 @@ class AverageCost(Shape):
     matchedSells: int
 
 
+class Risk(Shape):
+    """What realized results risked: of sells whose cost was observed, in the order of the chain."""
+
+    maxDrawdownLamports: Whole = described(
+        "the deepest fall of the sum of results from its highest so far, its beginning at 0 "
+        "included"
+    )
+    bestLamports: Whole | None = described("the best result of a sell; null without one")
+    worstLamports: Whole | None
+    medianHoldingSeconds: int | None = described(
+        "between the purchase and the sell of the middle unit sold, rounded down to two "
+        "significant digits; of an even number of sells the lower of the two in the middle; null "
+        "where no times are known"
+    )
+    sells: int = described("with a result")
+    winningSells: int
+    positionsClosed: int = described(
+        "positions in a token, from nothing held to nothing held, of which every sell has a whole "
+        "known cost"
+    )
+    positionsWon: int = described(
+        "those whose results together exceed the cost that left without a sell"
+    )
+    positionsUncounted: int = described(
+        "positions that ended with a sell of unknown cost, or that left without a sell"
+    )
+    daysActive: int = described("UTC days with a trade")
+
+
+class RiskWindow(Shape):
+    """The risk within a window, which begins with a full hour; its sum of results begins at 0."""
+
+    window: Literal["24h", "7d", "30d"]
+    since: Time
+    risk: Risk | None = described("of all the wallet did; null where the bot's risk is")
+    record: Risk | None = described("since the bot attached its wallets")
+
+
+class TokenResult(Shape):
+    """What sells of a token earned."""
+
+    mint: Address
+    symbol: str | None = described("untrusted")
+    realizedLamports: Whole
+    sells: int = described("with a result")
+    winningSells: int
+
+
+class TokenList(Shape):
+    """Results by token: the best and the worst."""
+
+    tokens: int = described("that were sold with a result")
+    winning: int = described("those with which all sells together gained")
+    best: list[TokenResult] = described("at most 5, the best first")
+    worst: list[TokenResult] = described("at most 5, the worst first")
+
+
+class TokenResults(Shape):
+    """Results by token."""
+
+    results: TokenList | None = described("of all the wallet did; null where the bot's risk is")
+    record: TokenList | None = described("since the bot attached its wallets")
+
+
 class Record(Results):
     """The same, of what happened since the bot attached its wallets: by block time, over all
     attachments. What was held before has unknown cost, and what it still held when a wallet was
@@ -98,6 +162,7 @@ class Record(Results):
     carriedInLamports: Whole = described(
         "known cost of what its wallets held when it attached them, which counts for nothing here"
     )
+    risk: Risk | None = described("null until it was worked out")
 
 
 class Owner(Shape):

@@ -1,0 +1,202 @@
+"""The risk of realized results: how far their sum fell, how long things were held, how positions
+ended. Pure.
+
+All of it is integers from the ledger: lamports, seconds and counts of sales with a result, in the
+order of the chain.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chain.kinds import TRADES
+from chain.lots import Booked, find_lower_median
+
+HOURS_A_DAY = 24
+
+
+class Period(NamedTuple):
+    """A stretch of UTC time: so many `hours` from the hour `begins` on, counted from 1970; of 0
+    hours: all that was.
+    """
+
+    hours: int
+    begins: int
+
+
+ALL = Period(0, 0)
+
+
+@dataclass
+class Stretch:
+    """What happened in a stretch of time, on a curve of realized lamports that begins at 0.
+
+    `high`, `low`: of the curve, its beginning included; `drawdown`: its deepest fall from a high;
+    `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
+    those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
+    counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
+    """
+
+    realized: int = 0
+    high: int = 0
+    low: int = 0
+    drawdown: int = 0
+    sales: int = 0
+    winning: int = 0
+    best: int | None = None
+    worst: int | None = None
+    closed: int = 0
+    won: int = 0
+    uncounted: int = 0
+    days: int = 0
+    first_day: int | None = None
+    last_day: int | None = None
+    holdings: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def median_holding(self) -> int | None:
+        """Seconds; of an even number of sales the lower of the two in the middle."""
+        return find_lower_median(sorted(self.holdings.items()))
+
+    def add(self, later: "Stretch") -> None:
+        """Let what happened later follow."""
+        self.drawdown = max(self.drawdown, later.drawdown, self.high - self.realized - later.low)
+        self.high = max(self.high, self.realized + later.high)
+        self.low = min(self.low, self.realized + later.low)
+        self.realized += later.realized
+        self.sales += later.sales
+        self.winning += later.winning
+        if later.best is not None and later.worst is not None:
+            self.best = later.best if self.best is None else max(self.best, later.best)
+            self.worst = later.worst if self.worst is None else min(self.worst, later.worst)
+        self.closed += later.closed
+        self.won += later.won
+        self.uncounted += later.uncounted
+        self._add_days(later)
+        self.holdings.update(later.holdings)
+
+    def _add_days(self, later: "Stretch") -> None:
+        if later.first_day is None:
+            return
+        self.days += later.days - (later.first_day == self.last_day)
+        self.first_day = later.first_day if self.first_day is None else self.first_day
+        self.last_day = later.last_day
+
+
+def join_stretches(parts: Iterable[Stretch]) -> Stretch:
+    """Join stretches in the order of time."""
+    joined = Stretch()
+    for part in parts:
+        joined.add(part)
+    return joined
+
+
+def tell_sale(result: int, holding: int | None) -> Stretch:
+    """The Stretch of one sale: its result in lamports, and how many seconds it was held."""
+    return Stretch(
+        realized=result,
+        high=max(0, result),
+        low=min(0, result),
+        drawdown=max(0, -result),
+        sales=1,
+        winning=int(result > 0),
+        best=result,
+        worst=result,
+        holdings=Counter() if holding is None else Counter((round_down(holding),)),
+    )
+
+
+def round_down(seconds: int) -> int:
+    """Round down to two significant digits: 3,725 s are 3,700 s."""
+    unit = int("1" + "0" * max(0, len(str(seconds)) - 2))
+    return seconds // unit * unit
+
+
+@dataclass
+class PositionSoFar:
+    """A position from empty on: the results of its sales less the known cost of what left without
+    one, in lamports.
+    """
+
+    result: int = 0
+    # a sale of known cost
+    sold: bool = False
+    # a sale of which no cost, or only a part, is known
+    unknown: bool = False
+
+
+@dataclass
+class TokenResult:
+    """What the sales of a token earned: lamports and counts."""
+
+    realized: int = 0
+    sales: int = 0
+    winning: int = 0
+
+
+@dataclass
+class RiskBook:
+    """The risk of a ledger, entry by entry. `rows` and `token_rows` hold what is not written yet,
+    None for a stored row that is to be dropped.
+    """
+
+    positions: dict[str, PositionSoFar] = field(default_factory=dict)
+    tokens: dict[str, TokenResult] = field(default_factory=dict)
+    rows: dict[Period, Stretch | None] = field(default_factory=dict)
+    token_rows: dict[str, TokenResult | None] = field(default_factory=dict)
+    # the present all, day and hour
+    _present: dict[int, tuple[Period, Stretch]] = field(default_factory=dict)
+
+    def add(self, booked: Booked, hour: int) -> None:
+        """Count one booked transaction in; `hour`, counted from 1970, never falls."""
+        told = tell_sale(booked.result, booked.holding) if booked.result is not None else Stretch()
+        self._follow_positions(booked, told)
+        if booked.entry.kind in TRADES and booked.counts and booked.entry.block_time is not None:
+            told.days, told.first_day = 1, hour // HOURS_A_DAY
+            told.last_day = told.first_day
+        self._count_token(booked)
+        if told == Stretch():
+            return
+        for period in (ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)):
+            present, stretch = self._present.get(period.hours, (None, Stretch()))
+            if present != period:
+                stretch = Stretch()
+                self._present[period.hours] = period, stretch
+            stretch.add(told)
+            self.rows[period] = stretch
+
+    def skip(self, booked: Booked) -> None:
+        """Follow a transaction that counts for nothing: positions it sold from count neither."""
+        if booked.sold and booked.entry.kind != "round_trip":
+            self.positions.setdefault(booked.sold, PositionSoFar()).unknown = True
+        for mint in booked.emptied:
+            self.positions.pop(mint, None)
+
+    def _follow_positions(self, booked: Booked, told: Stretch) -> None:
+        if booked.entry.kind == "round_trip" and booked.result is not None:
+            # From empty to empty in one transaction; what else is held of the token is no part.
+            told.closed, told.won = 1, int(booked.result > 0)
+        elif booked.sold:
+            position = self.positions.setdefault(booked.sold, PositionSoFar())
+            position.result += booked.result or 0
+            position.sold = position.sold or booked.status == "matched"
+            position.unknown = position.unknown or booked.status != "matched"
+        for mint, cost in booked.left:
+            self.positions.setdefault(mint, PositionSoFar()).result -= cost
+        for mint in booked.emptied:
+            ended = self.positions.pop(mint, None)
+            if ended and ended.sold and not ended.unknown:
+                told.closed += 1
+                told.won += ended.result > 0
+            elif ended:
+                told.uncounted += 1
+
+    def _count_token(self, booked: Booked) -> None:
+        if booked.sold is None or booked.result is None:
+            return
+        token = self.tokens.setdefault(booked.sold, TokenResult())
+        token.realized += booked.result
+        token.sales += 1
+        token.winning += booked.result > 0
+        self.token_rows[booked.sold] = token

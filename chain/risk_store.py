@@ -1,0 +1,141 @@
+"""The risk of a wallet's results, as it is stored: of all it did, and of each of its spans."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+from peewee import chunked
+
+import storage
+from chain.risk import Period, RiskBook, Stretch, TokenResult
+from chain.tables import RiskTotal, TokenTotal
+
+# The span that stands for all that a wallet ever did.
+WHOLE = 0
+NUMBERS = (
+    *("realized", "high", "low", "drawdown", "sales", "winning", "best", "worst", "closed", "won"),
+    *("uncounted", "days", "first_day", "last_day"),
+)
+COLUMNS = (*NUMBERS, "median_holding", "holdings")
+TOKEN_COLUMNS = ("realized", "sales", "winning")
+
+
+class PeriodKey(NamedTuple):
+    """A stored stretch of a wallet."""
+
+    span: int
+    hours: int
+    begins: int
+
+
+class TokenKey(NamedTuple):
+    """A stored result of a wallet by token."""
+
+    span: int
+    mint: str
+
+
+def dump_stretch(stretch: Stretch) -> dict[str, Any]:
+    """The columns of a Stretch."""
+    return {
+        **{name: getattr(stretch, name) for name in NUMBERS},
+        "median_holding": stretch.median_holding,
+        "holdings": orjson.dumps(sorted(stretch.holdings.items())).decode(),
+    }
+
+
+def load_stretch(columns: Mapping[str, Any]) -> Stretch:
+    """The Stretch of stored columns."""
+    holdings: Counter[int] = Counter(dict(orjson.loads(columns["holdings"])))
+    return Stretch(**{name: columns[name] for name in NUMBERS}, holdings=holdings)
+
+
+def list_stretches(books: Mapping[int, RiskBook]) -> Iterator[tuple[PeriodKey, Stretch | None]]:
+    """What is not written yet of the books of a wallet, by span."""
+    for span, book in books.items():
+        for period, stretch in book.rows.items():
+            yield PeriodKey(span, *period), stretch
+
+
+def list_tokens(books: Mapping[int, RiskBook]) -> Iterator[tuple[TokenKey, TokenResult | None]]:
+    """The same, of results by token."""
+    for span, book in books.items():
+        for mint, token in book.token_rows.items():
+            yield TokenKey(span, mint), token
+
+
+def drop_stored_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
+    """Of what a rebuild made, keep what differs from the stored rows; drop what it did not make.
+    `books` gains an empty one for each span that has stored rows and no book.
+    """
+    stored = read_stretches(wallet_id)
+    made = {key: dump_stretch(one) for key, one in list_stretches(books) if one}
+    for key in stored.keys() | made.keys():
+        book = books.setdefault(key.span, RiskBook())
+        if stored.get(key) == made.get(key):
+            del book.rows[Period(key.hours, key.begins)]
+        elif key not in made:
+            book.rows[Period(key.hours, key.begins)] = None
+    _drop_stored_tokens(wallet_id, books)
+
+
+def _drop_stored_tokens(wallet_id: int, books: dict[int, RiskBook]) -> None:
+    stored = read_tokens(wallet_id)
+    made = {key: one for key, one in list_tokens(books) if one}
+    for key in stored.keys() | made.keys():
+        book = books.setdefault(key.span, RiskBook())
+        if stored.get(key) == made.get(key):
+            del book.token_rows[key.mint]
+        elif key not in made:
+            book.token_rows[key.mint] = None
+
+
+def read_stretches(wallet_id: int) -> dict[PeriodKey, dict[str, Any]]:
+    """The stored columns of a wallet's stretches."""
+    rows: Any = RiskTotal.select().where(RiskTotal.wallet == wallet_id).dicts().iterator()
+    return {
+        PeriodKey(row["span"], row["hours"], row["begins"]): {name: row[name] for name in COLUMNS}
+        for row in rows
+    }
+
+
+def read_tokens(wallet_id: int) -> dict[TokenKey, TokenResult]:
+    """The stored results of a wallet by token."""
+    rows: Any = TokenTotal.select().where(TokenTotal.wallet == wallet_id).dicts().iterator()
+    return {
+        TokenKey(row["span"], row["mint"]): TokenResult(*(row[name] for name in TOKEN_COLUMNS))
+        for row in rows
+    }
+
+
+def replace_risk(wallet_id: int, books: Mapping[int, RiskBook]) -> None:
+    """Write what is not written yet, in the caller's transaction."""
+    _replace_rows(
+        RiskTotal,
+        wallet_id,
+        [(key._asdict(), dump_stretch(one) if one else None) for key, one in list_stretches(books)],
+    )
+    _replace_rows(
+        TokenTotal,
+        wallet_id,
+        [(key._asdict(), vars(one) if one else None) for key, one in list_tokens(books)],
+    )
+    for book in books.values():
+        book.rows, book.token_rows = {}, {}
+
+
+def _replace_rows(
+    table: Any, wallet_id: int, rows: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]
+) -> None:
+    """Write rows as (key, columns), and drop those whose columns are None."""
+    names = table._meta.primary_key.field_names
+    keys = [getattr(table, name) for name in names]
+    derived = [field for name, field in table._meta.fields.items() if name not in names]
+    kept = [{"wallet": wallet_id, **key, **columns} for key, columns in rows if columns]
+    for part in chunked(kept, storage.ROWS_A_STATEMENT):
+        table.insert_many(part).on_conflict(conflict_target=keys, preserve=derived).execute()
+    for key, columns in rows:
+        if columns is None:
+            same = [getattr(table, name) == value for name, value in key.items()]
+            table.delete().where(table.wallet == wallet_id, *same).execute()

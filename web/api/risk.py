@@ -1,0 +1,131 @@
+"""The risk of realized results: of all that a bot's wallet did, and of its forward record."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from chain.risk import HOURS_A_DAY, Stretch, join_stretches
+from chain.risk_store import load_stretch
+from web.api.serialize import READING_AGAIN, Json, show_lamports, show_time
+from web.server.rows import select, write_marks
+
+HOUR_MS = 3_600_000
+# hours
+WINDOWS = {"24h": 24, "7d": 168, "30d": 720}
+
+
+class RiskRow(NamedTuple):
+    """A stretch of an attachment or its whole wallet, as chain.risk.Stretch; its columns are null
+    where nothing happened, and `realized_in_all` where nothing was derived yet.
+    """
+
+    bot_id: int
+    realized_in_all: int | None
+    realized: int | None
+    high: int | None
+    low: int | None
+    drawdown: int | None
+    sales: int | None
+    winning: int | None
+    best: int | None
+    worst: int | None
+    closed: int | None
+    won: int | None
+    uncounted: int | None
+    days: int | None
+    first_day: int | None
+    last_day: int | None
+    holdings: str | None
+
+
+COLUMNS = ", ".join(f"r.{name}" for name in RiskRow._fields[2:])
+ALL_OF_IT = "r.hours = 0"
+# From an hour on: to the end of its day by the hour, then by the day.
+SINCE = "(r.hours = 1 AND r.begins >= ? AND r.begins < ? OR r.hours = 24 AND r.begins >= ?)"
+# Of all attachments of a bot, or of the wallet that it holds now. {}: which stretches.
+OF_RECORD = f"""
+SELECT a.bot_id, a.forward_realized AS realized_in_all, {COLUMNS}
+FROM attachment a
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = a.id AND {{}}
+WHERE a.bot_id IN ({{}}) ORDER BY a.attached_at, a.id, r.begins
+"""
+OF_RESULTS = f"""
+SELECT a.bot_id, w.forward_realized AS realized_in_all, {COLUMNS}
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = 0 AND {{}}
+WHERE a.detached_at IS NULL AND a.bot_id IN ({{}}) ORDER BY r.begins
+"""
+
+
+def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> dict[int, Stretch]:
+    """Return {bot id: the risk} of OF_RECORD or OF_RESULTS, in all or from an hour on that is
+    counted from 1970. A bot of which nothing was derived yet is left out.
+    """
+    values: list[int] = []
+    if since is not None:
+        next_day = -(-since // HOURS_A_DAY) * HOURS_A_DAY
+        values = [since, next_day, next_day]
+    asked = sql.format(ALL_OF_IT if since is None else SINCE, write_marks(bot_ids))
+    rows: dict[int, list[RiskRow]] = {}
+    for row in select(RiskRow, asked, [*values, *bot_ids]):
+        if row.realized_in_all is not None:
+            rows.setdefault(row.bot_id, []).append(row)
+    return {
+        bot: join_stretches(
+            load_stretch(row._asdict()) for row in found if row.realized is not None
+        )
+        for bot, found in rows.items()
+    }
+
+
+def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
+    """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
+    results, records = (find_risks(sql, bot_ids) for sql in (OF_RESULTS, OF_RECORD))
+    for bot, number in zip(bots, bot_ids, strict=True):
+        reason = find_reason(bot, number in results)
+        bot["risk"] = None if reason else show_risk(results[number])
+        bot["riskReason"] = reason
+        if bot["record"]:
+            bot["record"]["risk"] = show_risk(records.get(number))
+
+
+def find_reason(bot: Json, is_derived: bool) -> str | None:
+    """Tell why a Bot has no risk of its results, or None."""
+    if bot["wallet"] is None:
+        return "no_wallet"
+    if bot["results"] is None:
+        return bot["resultsReason"] or "not_observed"
+    return None if is_derived else READING_AGAIN
+
+
+def show_risk(stretch: Stretch | None) -> Json | None:
+    """Make the Risk."""
+    if stretch is None:
+        return None
+    return {
+        "maxDrawdownLamports": str(stretch.drawdown),
+        "bestLamports": show_lamports(stretch.best),
+        "worstLamports": show_lamports(stretch.worst),
+        "medianHoldingSeconds": stretch.median_holding,
+        "sells": stretch.sales,
+        "winningSells": stretch.winning,
+        "positionsClosed": stretch.closed,
+        "positionsWon": stretch.won,
+        "positionsUncounted": stretch.uncounted,
+        "daysActive": stretch.days,
+    }
+
+
+def list_windows(bot: Json, bot_id: int, now: int) -> list[Json]:
+    """List the RiskWindows of a Bot. `now` in ms."""
+    hour = now // HOUR_MS
+    return [_show_window(bot, bot_id, name, hour - hours) for name, hours in WINDOWS.items()]
+
+
+def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
+    results, record = (find_risks(sql, [bot_id], since) for sql in (OF_RESULTS, OF_RECORD))
+    return {
+        "window": name,
+        "since": show_time(since * HOUR_MS),
+        "risk": None if bot["riskReason"] else show_risk(results.get(bot_id)),
+        "record": show_risk(record.get(bot_id)),
+    }
