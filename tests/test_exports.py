@@ -8,6 +8,7 @@ import pytest
 from service import address, signature
 
 from market.tables import Token
+from web.api import spreadsheet
 from web.site import exports
 
 W, M = address("w"), address("m")
@@ -47,7 +48,7 @@ def sell(service):
 
 
 def test_trades_are_those_of_the_interface(service, bot, monkeypatch):
-    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
+    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
     sell(service)
     for slot in range(3, 8):
         service.observe_trade(W, f"more{slot}", slot)
@@ -81,7 +82,7 @@ def test_lots_are_those_that_sales_took(service, bot):
     ] == [("1", "trade_bought", "2000", "500"), ("2", "", "1000", "")]
 
 
-@pytest.mark.parametrize("symbol", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+@pytest.mark.parametrize("symbol", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
 def test_no_name_becomes_a_formula(service, bot, symbol):
     Token.create(mint=M, held=True, symbol=symbol)
     sell(service)
@@ -99,3 +100,65 @@ def test_an_unknown_bot_has_no_table_and_one_without_trades_an_empty_one(service
     assert service.get("/bots/bot_nobody/lots.csv").status_code == 404
     answer = service.get(f"/bots/{bot.bot.uid}/lots.csv")
     assert answer.text == ",".join(exports.LOT_COLUMNS) + "\r\n"
+
+
+# ---- the list of trades --------------------------------------------------------------------------
+def ask_table(service, path, key, accept="text/csv"):
+    return service.get(path, key, headers={"Accept": accept})
+
+
+def read_signatures(answer):
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv"), answer.text
+    return [row["signature"] for row in csv.DictReader(io.StringIO(answer.text, newline=""))]
+
+
+def test_the_list_of_trades_is_a_table_to_whoever_asks_for_one(service, bot, monkeypatch):
+    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
+    key = bot.publish_key.text
+    for slot in range(5):
+        service.observe_trade(W, f"t{slot}", slot, mint=M if slot % 2 else address("n"))
+    listed = [one["signature"] for one in service.get("/api/v1/trades", key).json["data"]]
+    answer = ask_table(service, "/api/v1/trades?limit=1", key)
+    assert read_signatures(answer) == listed
+    assert answer.headers["RateLimit-Limit"] and answer.headers["Cache-Control"] == "no-store"
+    of_token = ask_table(service, f"/api/v1/trades?mint={M}&wallet={W}", key)
+    assert read_signatures(of_token) == [signature("t3"), signature("t1")]
+    cursor = service.get("/api/v1/trades?limit=2", key).json["nextCursor"]
+    assert read_signatures(ask_table(service, f"/api/v1/trades?cursor={cursor}", key)) == listed[2:]
+
+
+def test_a_table_of_trades_needs_a_key_and_refuses_as_the_list_does(service, bot):
+    key = bot.publish_key.text
+    assert ask_table(service, "/api/v1/trades", None).status_code == 401
+    for query in ("wallet=x", "since=post_1", "cursor=x"):
+        refused = ask_table(service, f"/api/v1/trades?{query}", key)
+        assert (refused.status_code, refused.mimetype) == (400, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/json", "application/json, text/csv;q=0.5", "text/csv;q=0"]
+)
+def test_whoever_does_not_prefer_a_table_gets_json(service, bot, accept):
+    answer = ask_table(service, "/api/v1/trades", bot.publish_key.text, accept)
+    assert answer.mimetype == "application/json"
+
+
+def test_a_table_is_sent_while_it_is_read(service, bot, monkeypatch):
+    """Of 6 trades in pages of 2, no page is read before the one before it was taken."""
+    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
+    for slot in range(6):
+        service.observe_trade(W, f"t{slot}", slot)
+    asked = []
+    listing = spreadsheet.queries.list_trades
+    monkeypatch.setattr(
+        spreadsheet.queries, "list_trades", lambda *a, **k: asked.append(1) or listing(*a, **k)
+    )
+    path = f"/bots/{bot.bot.uid}/trades.csv"
+    answer = service.client.get(path, buffered=False)
+    parts = iter(answer.response)
+    read = []
+    for _ in range(3):
+        next(parts)
+        read.append(len(asked))
+    answer.close()
+    assert read == [0, 1, 2]

@@ -178,6 +178,8 @@ def show_answer(operation: Operation) -> Json:
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
+    if operation.as_table:
+        content["text/csv"] = {"schema": {"type": "string"}}
     headers = {"headers": HEADERS} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 

@@ -60,6 +60,8 @@ class Operation:
     refusals: tuple[str, ...] = ()
     body: type[BaseModel] | None = None
     keyed: bool = True
+    # Answers text/csv, too.
+    as_table: bool = False
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
@@ -189,7 +191,10 @@ OPERATIONS = [
         "listTrades",
         "Trades",
         "Finalized wallet activity, newest first",
-        "Raw token quantities, what changed in SOL, and matched realized results. " + FOLLOWING,
+        "Raw token quantities, what changed in SOL, and matched realized results. "
+        + FOLLOWING
+        + " With `Accept: text/csv` all of them come as a table, from the cursor on if there is "
+        "one, whatever the limit; `since` is refused then.",
         trades.TradePage,
         (
             query("wallet", ADDRESS, "of this wallet"),
@@ -200,6 +205,7 @@ OPERATIONS = [
             SINCE,
         ),
         PAGED,
+        as_table=True,
     ),
     Operation(
         "get",

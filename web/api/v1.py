@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
-from flask import Blueprint, g, request
+from flask import Blueprint, Response, g, request
 
 from accounts import posts
 from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
-from web.api import leaderboard, market, paging, queries, risk
+from web.api import leaderboard, market, paging, queries, risk, spreadsheet
 from web.api.records import show_records
 from web.api.serialize import (
     parse_changes,
@@ -26,13 +26,14 @@ from web.api.serialize import (
 from web.api.statements import BotRow, TradePosition, TradeRow
 from web.api.token_results import show_token_results
 from web.server import gate
-from web.server.application import JsonResponse, find_app
+from web.server.application import NO_STORE, JsonResponse, find_app
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 MINUTE_MS = 60_000
 # Trades and posts in the detail of a bot.
 LATEST = 20
+JSON, CSV = "application/json", "text/csv"
 Json = dict[str, Any]
 Args = Mapping[str, str]
 
@@ -48,9 +49,11 @@ def show_list(data: Sequence[Any], limit: int, next_cursor: str | None = None, *
 
 
 # ---- cached lists --------------------------------------------------------------------------------
-def cached_list(path: str, *names: str) -> Callable[[Callable[[Args], Json]], Any]:
+def cached_list(
+    path: str, *names: str, as_csv: Callable[[Args], Response] | None = None
+) -> Callable[[Callable[[Args], Json]], Any]:
     """Register the GET of a list. The decorated function makes it of the query's arguments, of
-    which it reads `names` only.
+    which it reads `names` only. `as_csv` answers whoever prefers `text/csv`.
 
     The list is cached until anything is written (web.server.cache), and for a minute at most, for
     windows of time move on. Its `asOf` is always now.
@@ -58,8 +61,10 @@ def cached_list(path: str, *names: str) -> Callable[[Callable[[Args], Json]], An
 
     def decorate(make: Callable[[Args], Json]) -> Any:
         @functools.wraps(make)
-        def view() -> JsonResponse:
+        def view() -> Response:
             context, args = gate.find_context(), read_known(request.args, names)
+            if as_csv and prefers_csv():
+                return as_csv(args)
             body = find_app().list_cache.find(
                 (path, *args.items()),
                 (context.version, start_of_minute(context.now)),
@@ -71,6 +76,13 @@ def cached_list(path: str, *names: str) -> Callable[[Callable[[Args], Json]], An
         return blueprint.get(path)(view)
 
     return decorate
+
+
+def prefers_csv() -> bool:
+    """Whether the request would rather have `text/csv` than JSON."""
+    if CSV not in request.headers.get("Accept", ""):
+        return False
+    return request.accept_mimetypes.best_match((JSON, CSV)) == CSV
 
 
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
@@ -285,7 +297,26 @@ def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
     return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes, strict=True)]
 
 
-@cached_list("/trades", "limit", "cursor", "since", "wallet", "mint", "botId")
+def export_trades(args: Args) -> Response:
+    """Answer all trades that the filters of listTrades allow, newest first, as a table; from a
+    cursor on where one is given.
+    """
+    bot, wallet, mint = args.get("botId"), read_address(args, "wallet"), read_address(args, "mint")
+    if "since" in args:
+        raise Problem("invalid_parameter", "since belongs to JSON; a table begins at a cursor")
+    position = read_cursor(args, ("trades", wallet, mint, bot), TradePosition)
+    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    pages = spreadsheet.list_trade_pages(show_trades, spans, mint, position)
+    return spreadsheet.respond_table(
+        "trades",
+        pages,
+        spreadsheet.TRADE_COLUMNS,
+        lambda trade: [spreadsheet.make_trade_cells(trade)],
+        NO_STORE["Cache-Control"],
+    )
+
+
+@cached_list("/trades", "limit", "cursor", "since", "wallet", "mint", "botId", as_csv=export_trades)
 def list_trades(args: Args) -> Json:
     """Make the list of trades: newest first, or with `since` in order of arrival."""
     limit, bot = paging.read_limit(args), args.get("botId")

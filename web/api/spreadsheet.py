@@ -1,0 +1,108 @@
+"""Lists as CSV, for spreadsheets: UTF-8 by RFC 4180, streamed a page of rows at a time."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import orjson
+from flask import Response
+
+from storage import database
+from web.api import queries
+from web.api.serialize import Json
+from web.api.statements import TradePosition, TradeRow, WalletSpan
+
+PAGE_SIZE = 500
+# A spreadsheet takes a cell that begins so for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Columns of numbers, which stand as they are.
+NUMBERS = frozenset(
+    (
+        *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
+        *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
+        *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
+    )
+)
+OF_TRADE = (
+    *("id", "botId", "wallet", "signature", "slot", "transactionIndex", "blockTime", "eventAt"),
+    *("kind", "venue", "mint", "symbol", "solChangeLamports", "solChange", "feeLamports"),
+    *("tipLamports", "rentLamports", "explainedShare"),
+)
+OF_RESULT = (
+    *("status", "resultLamports", "proceedsLamports", "costLamports", "matchedRaw"),
+    "unmatchedRaw",
+)
+TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags")
+Cells = dict[str, object]
+ShowTrades = Callable[[Sequence[TradeRow]], list[Json]]
+
+
+def respond_table(
+    file_name: str,
+    pages: Iterable[list[Json]],
+    columns: Sequence[str],
+    make_rows: Callable[[Json], Iterable[Cells]],
+    cache_control: str,
+) -> Response:
+    """Answer with a table that is read while it is sent."""
+    return Response(
+        write_table(pages, columns, make_rows),
+        mimetype="text/csv",
+        headers={
+            "Content-Disposition": f'attachment; filename="{file_name}.csv"',
+            "Cache-Control": cache_control,
+        },
+    )
+
+
+def list_trade_pages(
+    show_trades: ShowTrades,
+    spans: Sequence[WalletSpan] | None,
+    mint: str | None = None,
+    before: TradePosition | None = None,
+) -> Iterator[list[Json]]:
+    """Yield the trades of these wallets (None: of all), newest first, holding no connection between
+    pages.
+    """
+    while True:
+        with database.connection_context():
+            rows = queries.list_trades(PAGE_SIZE, before, spans=spans, mint=mint)
+            page: list[Json] = orjson.loads(orjson.dumps(show_trades(rows)))
+        if not rows:
+            return
+        yield page
+        before = rows[-1].position
+
+
+def write_table(
+    pages: Iterable[list[Json]],
+    columns: Sequence[str],
+    make_rows: Callable[[Json], Iterable[Cells]],
+) -> Iterator[str]:
+    """Yield RFC 4180 text: the names of the columns, then a part for each page."""
+    yield write_lines([columns])
+    for page in pages:
+        rows = [cells for trade in page for cells in make_rows(trade)]
+        yield write_lines([[write_cell(name, row[name]) for name in columns] for row in rows])
+
+
+def write_lines(lines: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(lines)
+    return text.getvalue()
+
+
+def write_cell(column: str, value: object) -> str:
+    """Return what stands in a cell. Unknown: nothing. Text that looks like a formula is quoted."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if column not in NUMBERS and text.startswith(FORMULA) else text
+
+
+def make_trade_cells(trade: Json) -> Cells:
+    """Return the cells of a trade, by column."""
+    return {
+        **{name: trade[name] for name in OF_TRADE},
+        **{name: trade["realized"][name] for name in OF_RESULT},
+        "tokenChanges": "; ".join(f"{t['mint']} {t['change']}" for t in trade["tokenChanges"]),
+        "flags": " ".join(trade["flags"]),
+    }
