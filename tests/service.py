@@ -13,8 +13,9 @@ from accounts import api_keys, influencers
 from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
-from chain.tables import HourTotal, TradeMint
-from models import Trade, Wallet
+from chain.forward import SpanTotals
+from chain.tables import ForwardTotal, HourTotal, TradeMint
+from models import Attachment, Trade, Wallet
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
 NOW = 1_793_880_000_000
@@ -165,6 +166,25 @@ class Service:
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
         ).where(Wallet.address == wallet).execute()
+
+    def observe_span(
+        self, wallet, carried_in=0, open_cost=0, open_positions=0, at=NOW // 1000, **totals
+    ):
+        """The record of a wallet's latest attachment at this Unix second, as the fold writes it."""
+        attachment = (
+            Attachment.select()
+            .join(Wallet)
+            .where(Wallet.address == wallet)
+            .order_by(Attachment.id.desc())
+            .get()
+        )
+        Attachment.update(
+            carried_in=carried_in,
+            open_cost=open_cost,
+            open_positions=open_positions,
+            forward_realized=totals.get("realized", 0),
+        ).where(Attachment.id == attachment.id).execute()
+        ForwardTotal.create(attachment=attachment, time=at, **SpanTotals(**totals)._asdict())
 
 
 def sum_hours(wallet):

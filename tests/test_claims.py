@@ -90,7 +90,9 @@ class World:
 
     def row_of(self, made, query=""):
         return next(
-            row for row in self.get(f"leaderboard{query}")["data"] if row["botId"] == made.bot.uid
+            row
+            for row in self.get(f"leaderboard?record=all&{query}")["data"]
+            if row["botId"] == made.bot.uid
         )
 
 
@@ -118,14 +120,16 @@ def test_the_stream_tells_whose_each_trade_is(world):
     }
 
 
-@pytest.mark.parametrize("query", ["", "?sort=volume", "?sort=trades", "?window=24h"])
+@pytest.mark.parametrize("query", ["", "sort=volume", "sort=trades", "window=24h"])
 def test_a_claim_takes_no_result_and_no_rank(world, query):
     row = world.row_of(world.eve, query)
     assert (row["rank"], row["unrankedReason"]) == (None, "proven_by_another")
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
     shown = world.get(f"bots/{world.eve.bot.uid}")
     assert (shown["results"], shown["resultsReason"]) == (None, "proven_by_another")
-    assert "another bot proved this wallet first" in world.service.get("/leaderboard").text
+    assert (
+        "another bot proved this wallet first" in world.service.get("/leaderboard?record=all").text
+    )
     assert (
         "another bot proved this wallet first"
         in world.service.get(f"/bots/{world.eve.bot.uid}").text
@@ -225,7 +229,7 @@ def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
         service.observe_results(address(name), realized)
         Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
     service.make_bot("E")
-    rows = service.get("/api/v1/leaderboard", made["A"].publish_key.text).json["data"]
+    rows = service.get("/api/v1/leaderboard?record=all", made["A"].publish_key.text).json["data"]
     assert [(row["name"], row["rank"], row["ownership"]) for row in rows] == [
         ("D", 1, "proven"),
         ("B", 2, "proven"),
@@ -233,7 +237,8 @@ def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):
         ("C", 2, "claimed"),
         ("E", None, None),
     ]
-    assert leaderboard.list_entries("pnl", "all", NOW)[0].name == "D"
+    (first, *_) = leaderboard.list_entries(leaderboard.Board("all"), NOW, 1)
+    assert first.row.name == "D"
 
 
 # ---- the label of a post ----------------------------------------------------------------------

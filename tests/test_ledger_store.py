@@ -27,7 +27,7 @@ from chain.tables import HourTotal, TradeMint
 from chain.trade_store import replace_trades, trade_uid
 from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
-from web.api import queries
+from web.api import standings
 
 ADA, PROGRAMS = address("ada"), table()
 DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
@@ -568,4 +568,4 @@ def check_windows(begin, count):
         want = tuple(
             int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
         )
-        assert next(iter(queries.find_totals_since(since).values()), (0,) * 8) == want
+        assert next(iter(standings.find_totals_since(since).values()), (0,) * 8) == want

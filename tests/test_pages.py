@@ -342,7 +342,7 @@ def test_an_influencer_without_a_wallet_claims_nothing(service):
 def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
     service.make_bot("Quiet")
     service.make_bot("Fresh", address("fresh"))
-    page = text_of(service.get("/leaderboard"))
+    page = text_of(service.get("/leaderboard?record=all"))
     assert (
         "−0.25" in page
         and "not ranked: no wallet connected" in page

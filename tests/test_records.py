@@ -4,37 +4,15 @@ import pytest
 from service import NOW, address
 
 from accounts import influencers, wallets
-from chain.forward import SpanTotals
-from chain.tables import ForwardTotal
-from models import Attachment, Bot, Owner, Wallet
+from models import Bot, Owner
 from web.api.records import round_to_two_digits
 
 W, OTHER = address("w"), address("other")
-SECOND = NOW // 1000
 
 
 @pytest.fixture
 def bot(service):
     return service.make_bot("Ada", W)
-
-
-def observe_span(wallet, carried_in=0, open_cost=0, open_positions=0, **totals):
-    """Its latest attachment's record, as the ledger store writes it."""
-    attachment = (
-        Attachment.select()
-        .join(Wallet)
-        .where(Wallet.address == wallet)
-        .order_by(Attachment.id.desc())
-        .get()
-    )
-    holdings = {
-        "carried_in": carried_in,
-        "open_cost": open_cost,
-        "open_positions": open_positions,
-        "forward_realized": totals.get("realized", 0),
-    }
-    Attachment.update(**holdings).where(Attachment.id == attachment.id).execute()
-    ForwardTotal.create(attachment=attachment, time=SECOND, **SpanTotals(**totals)._asdict())
 
 
 def show(service, made):
@@ -60,7 +38,9 @@ def test_nothing_is_told_before_anything_was_observed(service, bot):
 
 def test_the_record_has_the_fields_of_results(service, bot):
     service.observe_results(W, 9)
-    observe_span(W, 7, 40, 2, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4)
+    service.observe_span(
+        W, 7, 40, 2, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4
+    )
     shown = show(service, bot)
     record = shown["record"]
     assert set(record) - set(shown["results"]) == {"since", "carriedInLamports", "risk"}
@@ -75,7 +55,7 @@ def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):
     """-4 SOL with the first, of which 0.5 SOL of cost were still held, then 1 SOL with the
     second: -3 in all, and the owner's sum says so.
     """
-    observe_span(W, open_cost=5 * 10**8, open_positions=1, realized=-4 * 10**9, matched=4)
+    service.observe_span(W, open_cost=5 * 10**8, open_positions=1, realized=-4 * 10**9, matched=4)
     move(service, bot, OTHER)
     shown = show(service, bot)
     assert shown["record"]["realizedLamports"] == str(-4 * 10**9)
@@ -83,7 +63,7 @@ def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):
         str(5 * 10**8),
         0,
     )
-    observe_span(OTHER, realized=10**9, matched=1, open_positions=1)
+    service.observe_span(OTHER, realized=10**9, matched=1, open_positions=1)
     shown = show(service, bot)
     assert shown["record"]["realizedLamports"] == str(-3 * 10**9)
     assert (shown["record"]["matchedSells"], shown["record"]["openPositions"]) == (5, 1)
@@ -98,11 +78,11 @@ def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):
 
 def test_an_owner_answers_for_all_its_bots(service, bot):
     """Ada lost 2.34 SOL and is retired; Bob gained 0.1: -2.24, which is told as -2.2."""
-    observe_span(W, realized=-2_340_000_000)
+    service.observe_span(W, realized=-2_340_000_000)
     owner = Owner.get_by_id(bot.bot.owner_id)
     bob = influencers.create_bot(service.config, "Bob", NOW, OTHER, owner=owner)
     influencers.retire_bot(Bot.get_by_id(bot.bot.id), NOW + 9_000)
-    observe_span(OTHER, realized=100_000_000)
+    service.observe_span(OTHER, realized=100_000_000)
     assert show(service, bob)["owner"] == {
         "influencers": 2,
         "retired": 1,

@@ -464,7 +464,7 @@ def test_a_symbol_the_market_knows_is_shown_with_its_trade(service, key):
 def board(service, key, query=""):
     return [
         (row["name"], row["rank"], row["unrankedReason"])
-        for row in service.get(f"/api/v1/leaderboard{query}", key).json["data"]
+        for row in service.get(f"/api/v1/leaderboard?record=all&{query}", key).json["data"]
     ]
 
 
@@ -493,8 +493,13 @@ def test_ranks_ties_and_those_without(service, bot, key):
         ("Mute", None, "no_wallet"),
         ("New", None, "not_observed"),
     ]
-    assert board(service, key, "?sort=volume&limit=2") == [("Ada", 1, None), ("Rich", 1, None)]
-    row = service.get("/api/v1/leaderboard?limit=1", key).json["data"][0]
+    assert board(service, key, "sort=volume&limit=2") == [
+        ("Ada", 1, None),
+        ("Rich", 1, None),
+        ("Mute", None, "no_wallet"),
+        ("New", None, "not_observed"),
+    ]
+    row = service.get("/api/v1/leaderboard?record=all&limit=1", key).json["data"][0]
     assert (
         row["realizedLamports"],
         row["realizedSol"],
@@ -534,7 +539,7 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
     service.observe_trade(
         W, "s6", 9, **sale, sol=8, realized="matched", result=8, block_time=now - 8 * 86_400
     )
-    day = service.get("/api/v1/leaderboard?window=24h", key).json["data"][0]
+    day = service.get("/api/v1/leaderboard?record=all&window=24h", key).json["data"][0]
     shown = {
         name: day[name]
         for name in (
@@ -561,18 +566,22 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
         "unrankedReason": "too_few_sells",
     }
     assert (
-        service.get("/api/v1/leaderboard?window=7d", key).json["data"][0]["realizedLamports"]
+        service.get("/api/v1/leaderboard?record=all&window=7d", key).json["data"][0][
+            "realizedLamports"
+        ]
         == "37"
     )
     assert (
-        service.get("/api/v1/leaderboard?window=30d", key).json["data"][0]["realizedLamports"]
+        service.get("/api/v1/leaderboard?record=all&window=30d", key).json["data"][0][
+            "realizedLamports"
+        ]
         == "45"
     )
 
 
 def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
     service.observe_results(W, 1)
-    row = service.get("/api/v1/leaderboard?window=24h&sort=trades", key).json["data"][0]
+    row = service.get("/api/v1/leaderboard?record=all&window=24h&sort=trades", key).json["data"][0]
     assert (row["realizedLamports"], row["observedTrades"], row["winRate"], row["rank"]) == (
         "0",
         0,

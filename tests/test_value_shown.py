@@ -134,7 +134,7 @@ def test_a_claim_of_a_wallet_that_another_proved_has_no_books(service, bot, key)
 def board(service, key, query):
     return [
         (row["name"], row["rank"], row["costLeftLamports"], row["unrankedReason"])
-        for row in service.get(f"/api/v1/leaderboard?{query}", key).json["data"]
+        for row in service.get(f"/api/v1/leaderboard?record=all&{query}", key).json["data"]
     ]
 
 
@@ -189,7 +189,9 @@ def test_the_floor_of_a_window(service, bot, key, window, realized, cost_left):
         service.observe_trade(
             W, f"left {n}", 11 - 2 * n, kind="transfer_out", cost_left=left, block_time=at + 1
         )
-    (row,) = service.get(f"/api/v1/leaderboard?sort=pnl_floor&window={window}", key).json["data"]
+    (row,) = service.get(
+        f"/api/v1/leaderboard?record=all&sort=pnl_floor&window={window}", key
+    ).json["data"]
     assert (row["realizedLamports"], row["costLeftLamports"]) == (realized, cost_left)
 
 
@@ -210,7 +212,7 @@ def test_what_is_unexplained_is_in_no_total(service, bot, key, minutes):
     # sold for 30, and 70 came beside it: the volume is 30
     sale = {"kind": "sell", "realized": "matched", "result": 1, "explained": 100}
     service.observe_trade(W, "sale", 3, sol=100, beside_sol=70, block_time=at, **sale)
-    (row,) = service.get("/api/v1/leaderboard?window=24h", key).json["data"]
+    (row,) = service.get("/api/v1/leaderboard?record=all&window=24h", key).json["data"]
     shown = {name: row[name] for name in ("observedTrades", "matchedSells", "unmatchedSells")}
     assert shown == {"observedTrades": 2, "matchedSells": 2, "unmatchedSells": 0}
     assert (row["realizedLamports"], row["volumeLamports"], row["costLeftLamports"]) == (
@@ -312,7 +314,7 @@ def test_a_profile_without_books_says_why(service, bot, state, said):
 
 def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
-    page = service.get("/leaderboard?sort=pnl_floor")
+    page = service.get("/leaderboard?record=all&sort=pnl_floor")
     assert "1.000 leaves +2.000" in text_of(page)
     assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">result less', page.text)
 

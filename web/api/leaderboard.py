@@ -1,88 +1,124 @@
-"""Who earned, traded or moved most: the rules of ranking over totals that were observed."""
+"""Who earned, traded or moved most: the rules of ranking over what was observed."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from web.api import queries
-from web.api.queries import Totals
+from web.api import standings
+from web.api.records import show_owners
 from web.api.serialize import (
     PROVEN_BY_ANOTHER,
     READING_AGAIN,
+    Json,
     show_coverage,
     show_lamports,
     show_sol,
+    show_time,
 )
-from web.api.statements import CompetitorRow
+from web.api.standings import CompetitorRow, Totals
 
+# Since a bot's wallets were attached to it, or all that is known of its wallet.
+RECORDS = ("forward", "all")
 SORTS = ("pnl", "pnl_floor", "volume", "trades")
 # Sorts by a result, which needs a history without gaps.
 BY_RESULT = ("pnl", "pnl_floor")
 # seconds
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
+OWNERSHIPS = ("proven", "claimed")
 # below this, a realized result is luck
 MIN_SELLS = 3
 
 
+class Board(NamedTuple):
+    """Which board is asked for. `ownership`: of which wallets, None for all."""
+
+    record: str = RECORDS[0]
+    sort: str = SORTS[0]
+    window: str = "all"
+    ownership: str | None = None
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One bot on the board; `totals` is None without an observed wallet."""
+    """One bot on the board; `totals` is None where nothing was observed."""
 
-    bot: str
-    name: str
-    handle: str
-    address: str | None
+    row: CompetitorRow
     totals: Totals | None
     # known cost that left without a sale, in lamports; None until it was summed
     cost_left: int | None
-    # JSON
-    coverage: str | None
     # why it has no rank
     reason: str | None
     # claimed | proven; None without a wallet
     ownership: str | None
 
 
-def list_entries(sort: str, window: str, now: int) -> list[Entry]:
-    """Return ranked entries, then the others; in both the proven wallets first, the best first.
+def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
+    """Return the best of those with a rank, then of the others; in both the proven wallets first,
+    `limit` of each.
 
     `now` in UTC milliseconds.
     """
-    seconds = WINDOWS[window]
-    since = None if seconds is None else queries.find_totals_since(now // 1000 - seconds)
-    entries = [make_entry(row, since, sort) for row in queries.list_competitors()]
+    seconds = WINDOWS[board.window]
+    since = None if seconds is None else now // 1000 - seconds
+    entries = _make_all(board, since) if board.record == "all" else _make_forward(board, since)
+    wanted = [
+        entry
+        for entry in entries
+        if _is_of_its_time(entry) and board.ownership in (None, entry.ownership)
+    ]
     # stable: then the older bot
-    return sorted(
-        entries, key=lambda entry: (*_group(entry), entry.totals is None, -score(entry, sort))
+    ordered = sorted(
+        wanted, key=lambda entry: (*_group(entry), entry.totals is None, -score(entry, board.sort))
     )
+    groups = itertools.groupby(ordered, _group)
+    return [entry for _, group in groups for entry in itertools.islice(group, limit)]
 
 
 def _group(entry: Entry) -> tuple[bool, bool]:
     return entry.reason is not None, entry.ownership != "proven"
 
 
-def make_entry(row: CompetitorRow, since: dict[int, Totals] | None, sort: str) -> Entry:
-    """Rank one bot. `since`: totals of a window by wallet id, or None for all that was ever
-    observed (the wallet's own results).
-    """
+def _is_of_its_time(entry: Entry) -> bool:
+    """A retired bot stays on the board as long as it has trades in its window."""
+    return entry.row.retired_at is None or (entry.totals or Totals()).trades > 0
+
+
+# ---- since attachment ----------------------------------------------------------------------------
+def _make_forward(board: Board, since: int | None) -> list[Entry]:
+    records = standings.find_records(since)
+    return [
+        _make_entry(board.sort, row, records.get(row.id)) for row in standings.list_competitors()
+    ]
+
+
+def _make_entry(sort: str, row: CompetitorRow, record: standings.Record | None) -> Entry:
+    totals = record and record.totals
+    cost_left = totals and totals.cost_left
+    # A wallet that was merely claimed stays in the record: a later proof of another one hides
+    # nothing of it.
+    mixed = row.ownership == "proven" and record is not None and not record.is_proven
+    ownership = "claimed" if mixed else row.ownership
+    return Entry(row, totals, cost_left, check_rank(sort, row, totals, cost_left), ownership)
+
+
+# ---- all that is known of the wallet -------------------------------------------------------------
+def _make_all(board: Board, since: int | None) -> list[Entry]:
+    found = None if since is None else standings.find_totals_since(since)
+    return [_make_whole(board.sort, row, since, found) for row in standings.list_competitors()]
+
+
+def _make_whole(
+    sort: str, row: CompetitorRow, since: int | None, found: dict[int, Totals] | None
+) -> Entry:
+    """Rank one bot. `found`: totals of a window by wallet id, None for the wallet's results."""
     claim = row.since is not None
-    totals = None if claim else find_totals(row, since)
+    totals = None if claim else find_totals(row, since, found)
     cost_left = totals.cost_left if totals and is_summed(row) else None
     reason = PROVEN_BY_ANOTHER if claim else check_rank(sort, row, totals, cost_left)
-    return Entry(
-        row.uid,
-        row.name,
-        row.handle,
-        row.address,
-        totals,
-        cost_left,
-        row.coverage,
-        reason,
-        row.ownership,
-    )
+    return Entry(row, totals, cost_left, reason, row.ownership)
 
 
 def is_summed(row: CompetitorRow) -> bool:
@@ -90,16 +126,24 @@ def is_summed(row: CompetitorRow) -> bool:
     return orjson.loads(row.results or "{}").get("costLeftLamports") is not None
 
 
-def find_totals(row: CompetitorRow, since: dict[int, Totals] | None) -> Totals | None:
-    """Return what the bot's wallet did, None without an observed wallet."""
-    if row.results is None or row.wallet_id is None:
+def find_totals(
+    row: CompetitorRow, since: int | None, found: dict[int, Totals] | None
+) -> Totals | None:
+    """Return what the bot's wallet did, None without an observed wallet. Of a retired bot whose
+    proven wallet another one claims now: what it did until then.
+    """
+    if row.results is None or row.wallet_id is None or row.holder is None:
         return None
-    if since is None:
+    if row.holder == "prover" and row.retired_at is not None:
+        end = standings.find_totals_until(row.retired_at // 1000).get(row.wallet_id, Totals())
+        begin = {} if since is None else standings.find_totals_until(since)
+        return standings.subtract(end, begin.get(row.wallet_id))
+    if found is None:
         return parse_results(orjson.loads(row.results))
-    return since.get(row.wallet_id, Totals())
+    return found.get(row.wallet_id, Totals())
 
 
-def parse_results(results: dict[str, Any]) -> Totals:
+def parse_results(results: Json) -> Totals:
     """Return the all-time totals out of a wallet's stored results."""
     return Totals(
         int(results["realizedLamports"]),
@@ -113,6 +157,7 @@ def parse_results(results: dict[str, Any]) -> Totals:
     )
 
 
+# ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(
     sort: str, row: CompetitorRow, totals: Totals | None, cost_left: int | None
 ) -> str | None:
@@ -141,29 +186,31 @@ def score(entry: Entry, sort: str) -> int:
     }[sort]
 
 
-def show_entries(entries: Sequence[Entry], sort: str) -> list[dict[str, Any]]:
+def show_entries(entries: Sequence[Entry], board: Board) -> list[Json]:
     """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank."""
+    owners = show_owners([entry.row.id for entry in entries])
     shown = []
     for _, group in itertools.groupby(entries, _group):
         rank: int | None = None
         last: int | None = None
         for place, entry in enumerate(group, 1):
-            if score(entry, sort) != last:
-                rank, last = place, score(entry, sort)
-            shown.append(show_entry(entry, None if entry.reason else rank))
+            if score(entry, board.sort) != last:
+                rank, last = place, score(entry, board.sort)
+            row = show_entry(entry, None if entry.reason else rank)
+            shown.append({**row, "record": board.record, "owner": owners[entry.row.id]})
     return shown
 
 
 def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
-    """Make the LeaderboardEntry; `rank` is null without a result to rank by."""
-    totals = entry.totals
+    """Make what a LeaderboardEntry tells of the bot; `rank` is null without a result to rank by."""
+    totals, row = entry.totals, entry.row
     sells = totals.matched + totals.partial if totals else 0
     return {
         "rank": rank,
-        "botId": entry.bot,
-        "name": entry.name,
-        "handle": entry.handle,
-        "wallet": entry.address,
+        "botId": row.uid,
+        "name": row.name,
+        "handle": row.handle,
+        "wallet": row.address,
         "ownership": entry.ownership,
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
@@ -178,5 +225,6 @@ def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
         "winRate": round(totals.winning / sells, 4) if totals and sells else None,
         "ranked": entry.reason is None,
         "unrankedReason": entry.reason,
-        "coverage": show_coverage(entry.address, entry.coverage),
+        "coverage": show_coverage(row.address, row.coverage),
+        "retiredAt": show_time(row.retired_at),
     }

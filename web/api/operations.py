@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from accounts.posts import PostBody
-from web.api.leaderboard import SORTS, WINDOWS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
 
 # A part of the OpenAPI document.
@@ -95,6 +95,13 @@ SORT = query(
     "volume: SOL moved by buys and sells; trades: their number",
 )
 WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
+RECORD = query(
+    "record",
+    {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
+    "forward: what happened since the wallets were attached to the bot; all: all that is known of "
+    "its wallet",
+)
+OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "of such wallets only")
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -224,9 +231,10 @@ OPERATIONS = [
         "getLeaderboard",
         "Trades",
         "The best by matched realized result, volume or observed trades",
-        "Who is not ranked comes last, with the reason.",
+        "Proven wallets with a rank, claimed ones, then likewise those without a rank, with the "
+        "reason: limit of each. A rank needs three sales with a result in that record and window.",
         trades.Leaderboard,
-        (SORT, WINDOW, LIMIT),
+        (RECORD, SORT, WINDOW, OWNERSHIP, LIMIT),
         ("invalid_parameter",),
     ),
     Operation(

@@ -15,7 +15,6 @@ from web.api.statements import (
     ARRIVALS,
     ARRIVED_POSTS,
     BOT,
-    COMPETITORS,
     FORMER_WALLETS,
     HEAD,
     HOURS,
@@ -24,10 +23,8 @@ from web.api.statements import (
     ORIGIN,
     POST,
     POST_STATE,
-    RUNNING_TOTALS,
     SPAN_OF_BOT,
     SPAN_OF_WALLET,
-    TOTALS_BETWEEN,
     TRADE,
     TRADE_OF_MINT,
     TRADERS_OF_MINT,
@@ -35,7 +32,6 @@ from web.api.statements import (
     ArrivalRow,
     ArrivedRow,
     BotRow,
-    CompetitorRow,
     FormerWalletRow,
     HeadRow,
     HourRow,
@@ -43,7 +39,6 @@ from web.api.statements import (
     OriginRow,
     PostRow,
     PostStateRow,
-    TotalsRow,
     TradePosition,
     TradeRow,
     WalletSpan,
@@ -53,7 +48,6 @@ from web.server.rows import select, select_one, select_value, write_marks
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
 _read_state = attrgetter(*PostStateRow._fields)
-END_OF_TIME = 2**31
 # A position above every trade's, so that a first page is searched for as all others are.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
@@ -383,62 +377,3 @@ def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     for row in select(FormerWalletRow, sql, bot_ids):
         held.setdefault(row.bot_id, []).append(row.address)
     return held
-
-
-def list_competitors() -> list[CompetitorRow]:
-    """Return all bots that are not retired, the oldest first."""
-    return select(CompetitorRow, COMPETITORS)
-
-
-class Totals(NamedTuple):
-    """What a wallet did: lamports and counts. `winning`: sales with a result above 0; `cost_left`:
-    known cost of what left without a sale.
-    """
-
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    cost_left: int = 0
-
-
-def find_totals_since(block_time: int) -> dict[int, Totals]:
-    """Return {wallet id: totals} of what happened since this Unix second, for
-    wallets held now.
-
-    Running totals of now, less those at the full hour that is nearest, and what lies between: no
-    more than half an hour's trades are added up.
-    """
-    hour = (block_time + 1_800) // 3_600
-    first, end = sorted((block_time, hour * 3_600))
-    now, before = _find_running(END_OF_TIME), _find_running(hour)
-    between = _find_totals(TOTALS_BETWEEN, (first, end))
-    sign = 1 if first == block_time else -1
-    return {
-        wallet: Totals._make(
-            total - old + sign * part
-            for total, old, part in zip(
-                totals,
-                before.get(wallet, Totals()),
-                between.get(wallet, Totals()),
-                strict=True,
-            )
-        )
-        for wallet, totals in now.items()
-    }
-
-
-def _find_running(hour: int) -> dict[int, Totals]:
-    """Return {wallet id: totals} at the end of the last hour before this one."""
-    return _find_totals(RUNNING_TOTALS, (hour,))
-
-
-def _find_totals(sql: str, values: Sequence[int]) -> dict[int, Totals]:
-    found = {}
-    for row in select(TotalsRow, sql, values):
-        wallet_id, *totals = row
-        found[wallet_id] = Totals(*totals)
-    return found

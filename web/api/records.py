@@ -91,16 +91,21 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
     spans: dict[int, list[SpanRow]] = {}
     for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
         spans.setdefault(row.bot_id, []).append(row)
-    owners = {
+    owners = show_owners(bot_ids)
+    return {
+        bot_id: {"record": show_record(spans.get(bot_id, ())), "owner": owners[bot_id]}
+        for bot_id in bot_ids
+    }
+
+
+def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
+    """Return {bot id: its Owner}; each owner is summed once."""
+    marks = write_marks(bot_ids)
+    told = {
         row.owner_id: show_owner(row) for row in select(OwnerRow, OWNERS.format(marks), bot_ids)
     }
-    return {
-        row.bot_id: {
-            "record": show_record(spans.get(row.bot_id, ())),
-            "owner": owners[row.owner_id],
-        }
-        for row in select(OwnedRow, f"{OWNED}({marks})", bot_ids)
-    }
+    owned = select(OwnedRow, f"{OWNED}({marks})", bot_ids)
+    return {row.bot_id: told[row.owner_id] for row in owned}
 
 
 def show_record(spans: Sequence[SpanRow]) -> Json | None:

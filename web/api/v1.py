@@ -370,15 +370,21 @@ def list_activity(args: Args) -> Json:
     )
 
 
-@cached_list("/leaderboard", "limit", "sort", "window")
+@cached_list("/leaderboard", "limit", "sort", "window", "record", "ownership")
 def show_leaderboard(args: Args) -> Json:
-    """Make the leaderboard of a sort and a window."""
-    limit = paging.read_limit(args)
-    sort = read_choice(args, "sort", leaderboard.SORTS, "pnl")
-    window = read_choice(args, "window", tuple(leaderboard.WINDOWS), "all")
-    entries = leaderboard.list_entries(sort, window, start_of_minute(g.now))
-    return show_list(
-        leaderboard.show_entries(entries[:limit], sort), limit, sort=sort, window=window
+    """Make a leaderboard."""
+    limit, board = paging.read_limit(args), read_board(args)
+    entries = leaderboard.list_entries(board, start_of_minute(g.now), limit)
+    return show_list(leaderboard.show_entries(entries, board), limit, **board._asdict())
+
+
+def read_board(args: Args) -> leaderboard.Board:
+    """Return which board a query asks for; Problem where it has a word that is none."""
+    return leaderboard.Board(
+        read_choice(args, "record", leaderboard.RECORDS, leaderboard.RECORDS[0]),
+        read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0]),
+        read_choice(args, "window", tuple(leaderboard.WINDOWS), "all"),
+        read_choice(args, "ownership", leaderboard.OWNERSHIPS, "") if "ownership" in args else None,
     )
 
 

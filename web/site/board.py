@@ -1,26 +1,21 @@
 """The leaderboard."""
 
-from flask import Blueprint, g, render_template
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from web.api import leaderboard
-from web.site.lists import add_etag, expand_json, read_choice
+from web.api import leaderboard, v1
+from web.site.lists import add_etag, expand_json
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
+# Of each group: proven or claimed, with a rank or without.
 MAX_RANKS = 100
 
 
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
     """Show the ranking of bots."""
-    sort = read_choice("sort", leaderboard.SORTS, "pnl")
-    window = read_choice("window", tuple(leaderboard.WINDOWS), "all")
-    entries = leaderboard.list_entries(sort, window, g.now)[:MAX_RANKS]
-    return render_template(
-        "leaderboard.html",
-        rows=expand_json(leaderboard.show_entries(entries, sort)),
-        sort=sort,
-        window=window,
-        windows=leaderboard.WINDOWS,
-    )
+    board = v1.read_board(request.args)
+    entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
+    rows = expand_json(leaderboard.show_entries(entries, board))
+    return render_template("leaderboard.html", rows=rows, board=board)

@@ -15,7 +15,7 @@ from web.api.schemas.base import (
     Whole,
     described,
 )
-from web.api.schemas.wallets import Coverage
+from web.api.schemas.wallets import Coverage, Owner
 
 
 class TokenChange(Shape):
@@ -145,13 +145,15 @@ class LeaderboardRow(Shape):
     """A bot on the board; numbers are null where no wallet was observed."""
 
     rank: int | None
+    record: Literal["forward", "all"]
     botId: str
     name: str = described("untrusted")
     handle: str
     wallet: Address | None
     ownership: Literal["claimed", "proven"] | None = Field(
         description=(
-            "null without a wallet; proven and claimed wallets are ranked apart, each from 1"
+            "null without a wallet; proven and claimed wallets are ranked apart, each from 1; "
+            "claimed too where any wallet in the forward record was never proven"
         )
     )
     realizedLamports: Whole | None
@@ -179,6 +181,8 @@ class LeaderboardRow(Shape):
         | None
     )
     coverage: Coverage
+    retiredAt: Time | None = described("a retired bot stays on the board of its time")
+    owner: Owner
 
 
 class TradePage(Page):
@@ -201,8 +205,12 @@ class Activity(Page):
 
 
 class Leaderboard(Page):
-    """The best, those without a rank last."""
+    """Proven wallets with a rank, then claimed ones; then those without a rank, likewise; `limit`
+    of each.
+    """
 
     data: list[LeaderboardRow]
+    record: Literal["forward", "all"]
+    ownership: Literal["proven", "claimed"] | None
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
     window: Literal["24h", "7d", "30d", "all"]

@@ -1,0 +1,366 @@
+"""The forward leaderboard: picked luck takes no rank, dropped losses stay, claims stand apart."""
+
+import time
+from dataclasses import replace
+
+import ground
+import pytest
+from playhouse.sqlite_ext import SqliteDatabase
+from service import NOW, address
+from story import address as address_of
+from story import market
+from test_forward import last
+from test_ledger import Teller
+from test_ledger_store import DONE, entries_of
+
+import storage
+from accounts import influencers, wallets
+from accounts.auto_posts import update_posts
+from chain.forward import Forward, Span
+from chain.ledger import Ledger
+from chain.store import LedgerStore, pack
+from chain.tables import ForwardTotal
+from models import Attachment, Bot, Wallet, WalletSignature
+from observer import Observer, rebuild
+
+W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
+GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
+
+
+@pytest.fixture
+def ada(service):
+    return service.make_bot("Ada", W)
+
+
+def board(service, made, query=""):
+    return service.get(f"/api/v1/leaderboard?{query}", made.publish_key.text).json["data"]
+
+
+def ranks(service, made, query=""):
+    return [(row["name"], row["rank"], row["ownership"]) for row in board(service, made, query)]
+
+
+def attach(service, made, wallet, now, ownership="claimed"):
+    wallets.attach_wallet(service.config, Bot.get_by_id(made.bot.id), wallet, now, ownership)
+
+
+def observe(wallet, entries, now=NOW):
+    """As the observer does it, all at once."""
+    row = Wallet.get(Wallet.address == wallet)
+    Wallet.update(whole=True).where(Wallet.id == row.id).execute()
+    for e in entries:
+        WalletSignature.insert(
+            wallet=row,
+            signature=e.signature,
+            slot=e.slot,
+            tx_index=e.tx_index,
+            state="stored",
+            entry=e.dump(),
+            seen_at=now,
+        ).on_conflict_ignore().execute()
+    ledger_store, row = LedgerStore(update_posts), Wallet.get_by_id(row.id)
+    ledger_store.apply(row)
+    ledger_store.publish(row, DONE, now)
+
+
+def lucky(times=4):
+    """10 bought for 100 and sold for 200, so many times."""
+    t = Teller()
+    for _ in range(times):
+        t.buy("A", 10, 100).sell("A", 10, 200)
+    return t
+
+
+def from_now(entries, begin):
+    """The same from this Unix second on."""
+    return [replace(e, block_time=begin + e.block_time) for e in entries]
+
+
+# ---- who was picked ------------------------------------------------------------------------------
+def test_a_hundred_wallets_attached_after_their_luck_take_no_rank(service):
+    """400 lamports of luck each, from before; who gained 100 in three sales since is first."""
+    honest = service.make_bot("Honest", W)
+    picked = [service.make_bot(f"Picked {n}", address(f"picked {n}")) for n in range(100)]
+    for n in range(len(picked)):
+        observe(address(f"picked {n}"), lucky().entries)
+    t = Teller()
+    for proceeds in (130, 130, 140):
+        t.buy("A", 10, 100).sell("A", 10, proceeds)
+    observe(W, from_now(t.entries, NOW // 1000), NOW + HOUR_MS)
+    first, *others = board(service, honest, "limit=100")
+    assert (first["name"], first["rank"], first["realizedLamports"]) == ("Honest", 1, "100")
+    assert len(others) == 100
+    assert {(row["rank"], row["unrankedReason"]) for row in others} == {(None, "too_few_sells")}
+    whole = board(service, honest, "record=all&limit=100")
+    # each counted from rank 1, ties share it
+    assert [row["rank"] for row in whole] == [1] * 100 and whole[0]["realizedLamports"] == "400"
+
+
+def test_luck_that_was_not_sold_yet_takes_no_rank(service, ada):
+    """Bought for 100 before, sold for 1,000 since: no purchase price in the record."""
+    t = Teller()
+    for _ in range(3):
+        t.buy("A", 10, 100)
+    bought = len(t.entries)
+    for _ in range(3):
+        t.sell("A", 10, 1_000)
+    entries = t.entries[:bought] + from_now(t.entries[bought:], NOW // 1000)
+    observe(W, entries, NOW + HOUR_MS)
+    (row,) = board(service, ada)
+    assert (row["realizedLamports"], row["unmatchedSells"], row["rank"]) == ("0", 3, None)
+    (row,) = board(service, ada, "record=all")
+    assert (row["realizedLamports"], row["rank"]) == ("2700", 1)
+
+
+# ---- who was dropped -----------------------------------------------------------------------------
+def test_a_swapped_losing_wallet_stays_in_its_bots_record(service, ada):
+    """100 lost in each of three sales, then 50 gained in each of three with another wallet: -150.
+    The last purchase of the first, for 7, was still held: cost left.
+    """
+    t = Teller()
+    for _ in range(3):
+        t.buy("A", 10, 200).sell("A", 10, 100)
+    t.buy("A", 10, 7)
+    observe(W, from_now(t.entries, NOW // 1000), NOW + HOUR_MS)
+    attach(service, ada, OTHER, NOW + 2 * HOUR_MS)
+    t = Teller()
+    for _ in range(3):
+        t.buy("B", 10, 50).sell("B", 10, 100)
+    observe(OTHER, from_now(t.entries, NOW // 1000 + 7_200), NOW + 3 * HOUR_MS)
+    (row,) = board(service, ada)
+    assert (row["realizedLamports"], row["costLeftLamports"]) == ("-150", "7")
+    assert (row["wallet"], row["rank"], row["matchedSells"]) == (OTHER, 1, 6)
+    assert row["owner"]["realizedLamportsOfAll"] == "-150"
+    assert row["owner"]["walletsTried"] == 2
+
+
+def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
+    """Retired ten days ago: in 30 days and of all time, not in 7 days. Its result stands still."""
+    now = int(time.time())
+    gone = service.make_bot("Gone", OTHER)
+    service.observe_results(W, 500)
+    service.observe_results(OTHER, 400)
+    service.observe_span(W, at=now - 60, **GOOD)
+    service.observe_span(OTHER, at=now - 11 * 86_400, **{**GOOD, "realized": 400})
+    influencers.retire_bot(Bot.get_by_id(gone.bot.id), (now - 10 * 86_400) * 1000)
+    rows = board(service, ada, "window=30d")
+    assert [(row["name"], row["rank"], row["wallet"]) for row in rows] == [
+        ("Ada", 1, W),
+        ("Gone", 2, OTHER),
+    ]
+    assert rows[0]["retiredAt"] is None
+    assert rows[1]["retiredAt"] == time.strftime("%FT%TZ", time.gmtime(now - 10 * 86_400))
+    assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
+    assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada", "Gone"]
+    assert [row["name"] for row in board(service, ada, "window=7d")] == ["Ada"]
+    assert "retired" in service.get("/leaderboard").text
+    # Another bot takes its wallet, which nobody proved: the past of the wallet goes with it, what
+    # the retired one did stays.
+    attach(service, ada, OTHER, now * 1000)
+    assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
+    assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada"]
+
+
+def test_a_retired_bot_keeps_what_it_proved(service, ada):
+    """40 gained before it was retired; the 7 after, when another one claimed the wallet, are not
+    its own.
+    """
+    attach(service, ada, W, NOW, "proven")
+    sale = {"kind": "sell", "realized": "matched"}
+    now = NOW // 1000
+    service.observe_trade(W, "s1", 1, **sale, result=40, block_time=now + 60)
+    influencers.retire_bot(Bot.get_by_id(ada.bot.id), NOW + HOUR_MS)
+    eve = service.make_bot("Eve")
+    attach(service, eve, W, NOW + 2 * HOUR_MS)
+    service.observe_trade(W, "s2", 2, **sale, result=7, block_time=now + 7_260)
+    service.observe_results(W, 47)
+    rows = {row["name"]: row for row in board(service, eve, "record=all&sort=trades")}
+    assert (rows["Ada"]["realizedLamports"], rows["Ada"]["observedTrades"]) == ("40", 1)
+    assert rows["Eve"]["unrankedReason"] == "proven_by_another"
+
+
+# ---- proven and claimed --------------------------------------------------------------------------
+def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
+    made = {}
+    for name, ownership, totals in (
+        ("Claimed", "claimed", {**GOOD, "realized": 900}),
+        ("Proven", "proven", {**GOOD, "realized": 100}),
+        ("Proven, two sales", "proven", {**GOOD, "matched": 2}),
+        ("Claimed, two sales", "claimed", {**GOOD, "matched": 1, "partial": 1}),
+        ("Proven, three sales", "proven", {**GOOD, "matched": 0, "partial": 3, "realized": 10}),
+    ):
+        made[name] = service.make_bot(name, address(name))
+        service.observe_span(address(name), **totals)
+        Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
+    assert ranks(service, ada) == [
+        ("Proven", 1, "proven"),
+        ("Proven, three sales", 2, "proven"),
+        ("Claimed", 1, "claimed"),
+        ("Proven, two sales", None, "proven"),
+        ("Claimed, two sales", None, "claimed"),
+        ("Ada", None, "claimed"),
+    ]
+    # the limit is of each
+    assert [row[0] for row in ranks(service, ada, "limit=1")] == [
+        "Proven",
+        "Claimed",
+        "Proven, two sales",
+        "Claimed, two sales",
+    ]
+    assert [row[0] for row in ranks(service, ada, "ownership=proven&limit=1")] == [
+        "Proven",
+        "Proven, two sales",
+    ]
+    assert {row[2] for row in ranks(service, ada, "ownership=claimed")} == {"claimed"}
+    for sort in ("volume", "trades"):
+        kinds = [(row[1] is None, row[2]) for row in ranks(service, ada, f"sort={sort}")]
+        # Ada was not observed
+        assert kinds == [(False, "proven")] * 3 + [(False, "claimed")] * 2 + [(True, "claimed")]
+    page = service.get("/leaderboard").text
+    told = "Anyone can name a wallet; these owners have not proven theirs."
+    assert page.index("Proven, two sales") < page.index(told) < page.index(">Claimed<")
+
+
+def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
+    """Luck with a stranger's wallet, merely claimed, is not proven by proving another one later;
+    a proof of that wallet does it.
+    """
+    service.observe_span(W, **GOOD)
+    attach(service, ada, OTHER, NOW + HOUR_MS, "proven")
+    service.observe_span(OTHER, **GOOD)
+    assert ranks(service, ada) == [("Ada", 1, "claimed")]
+    attach(service, ada, W, NOW + 2 * HOUR_MS, "proven")
+    assert ranks(service, ada) == [("Ada", 1, "proven")]
+
+
+def test_a_mere_claim_of_a_proven_wallet_has_its_own_record(service, ada):
+    """What Ada proved stays hers; what happens since Eve's claim is Eve's, and ranks."""
+    attach(service, ada, W, NOW, "proven")
+    service.observe_span(W, **GOOD)
+    wallets.detach_wallet(Bot.get_by_id(ada.bot.id), NOW + HOUR_MS)
+    eve = service.make_bot("Eve")
+    attach(service, eve, W, NOW + 2 * HOUR_MS)
+    service.observe_span(W, **{**GOOD, "realized": 7})
+    rows = {row["name"]: row for row in board(service, eve)}
+    assert (rows["Eve"]["realizedLamports"], rows["Eve"]["rank"]) == ("7", 1)
+    assert (rows["Ada"]["realizedLamports"], rows["Ada"]["unrankedReason"]) == ("500", "no_wallet")
+
+
+# ---- windows -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "window, realized, cost_left, sells, reason",
+    [
+        ("24h", "30", "5", 1, "too_few_sells"),
+        ("7d", "37", "105", 2, "too_few_sells"),
+        ("30d", "45", "115", 3, None),
+        ("all", "46", "116", 4, None),
+    ],
+)
+def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells, reason):
+    """Running totals of two spans. The first ended three days ago and still held 100 of cost."""
+    now = int(time.time())
+    day = 86_400
+    service.observe_span(W, at=now - 40 * day, realized=1, matched=1, cost_left=1)
+    service.observe_span(W, open_cost=100, at=now - 20 * day, realized=9, matched=2, cost_left=11)
+    Attachment.update(attached_at=(now - 41 * day) * 1000).execute()
+    attach(service, ada, OTHER, (now - 3 * day) * 1000)
+    service.observe_span(OTHER, at=now - 2 * day, realized=7, matched=1)
+    service.observe_span(OTHER, at=now - 60, realized=37, matched=2, cost_left=5)
+    (row,) = board(service, ada, f"window={window}")
+    assert (row["realizedLamports"], row["costLeftLamports"]) == (realized, cost_left)
+    assert (row["matchedSells"], row["unrankedReason"]) == (sells, reason)
+    floor = int(realized) - int(cost_left)
+    page = service.get(f"/leaderboard?sort=pnl_floor&window={window}")
+    assert page.status_code == 200 and (reason or floor < 0)
+
+
+def test_a_board_says_which_it_is(service, ada):
+    shown = service.get("/api/v1/leaderboard?window=7d", ada.publish_key.text).json
+    assert (shown["record"], shown["sort"], shown["window"]) == ("forward", "pnl", "7d")
+    assert [row["record"] for row in shown["data"]] == ["forward"]
+    for query in ("record=luck", "ownership=mine", "ownership="):
+        path = f"/api/v1/leaderboard?{query}"
+        assert service.get(path, ada.publish_key.text).status_code == 400
+        assert service.get(f"/leaderboard?{query}").status_code == 400
+
+
+# ---- from the first edition ----------------------------------------------------------------------
+FIRST = ("0001_begin", "0002_market", "0003_paper", "0004_session", "0006_arrival")
+
+
+@ground.sqlite_only
+def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_path):
+    """Two attachments, the first one over: after all migrations the stored transactions make the
+    totals that a fold of the entries makes, and a second rebuild changes nothing.
+    """
+    chain, ada = market(3, length=40), address_of("ada")
+    entries = [replace(e, seen_at=None) for e in entries_of(chain)]
+    times = sorted({e.block_time for e in entries})
+    spans = Span(1, times[5] * 1000, times[20] * 1000), Span(2, times[25] * 1000, None)
+    settings = ground.settings_of(tmp_path / "data")
+    settings.data_dir.mkdir()
+    old = SqliteDatabase(str(settings.data_dir / "app.db"))
+    runner = storage._Only(old, str(storage.MIGRATIONS), table_name="schema_migration")
+    runner.names = FIRST
+    with old.connection_context(), old.atomic():
+        runner.up()
+        insert_first_edition(old, chain, ada, spans)
+    old.close()
+    database = storage.connect(settings)
+    storage.migrate(database)
+    with database.connection_context():
+        now = times[-1] * 1000
+        found = [rebuild(Observer(settings), list(Wallet.select()), now)[0] for _ in range(2)]
+        stored = [
+            (row.attachment_id, row.realized, row.trades, row.cost_left)
+            for row in ForwardTotal.select().order_by(ForwardTotal.attachment, ForwardTotal.time)
+        ]
+        holdings = {row.id: (row.carried_in, row.open_cost) for row in Attachment.select()}
+    database.close_all()
+    ledger, forward = Ledger(backfilled=True), Forward(spans)
+    for entry in entries:
+        forward.apply(entry, ledger)
+        ledger.apply(entry)
+    assert stored == [
+        (number, totals.realized, totals.trades, totals.cost_left)
+        for number in (1, 2)
+        for _, totals in sorted(forward.records[number].rows.items())
+    ]
+    assert last(forward, 1).trades > 0 and last(forward, 2).trades > 0
+    held = forward.find_holdings(ledger)
+    assert holdings == {n: (one.carried_in, one.open_cost) for n, one in held.items()}
+    assert found[0].changes > 0 and found[1].changes == 0
+
+
+def insert_first_edition(old, chain, ada, spans):
+    def insert(table, **values):
+        marks = ", ".join("?" * len(values))
+        old.execute_sql(
+            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values())
+        )
+
+    insert("owner", id=1, uid="owner_1", created_at=1)
+    common = {"owner_id": 1, "voice": "{}", "created_at": 1, "bio": "", "auto_post": 0}
+    insert("bot", id=1, uid="bot_1", handle="ada", name="Ada", **common)
+    insert(
+        "wallet", id=1, address=ada, bot_id=1, created_at=1, due_at=0, whole=1, heal_at=0, rules=""
+    )
+    insert("address", wallet_id=1, address=ada, walks=2)
+    for span in spans:
+        insert(
+            "attachment",
+            id=span.number,
+            bot_id=1,
+            wallet_id=1,
+            ownership="claimed",
+            attached_at=span.begins_ms,
+            detached_at=span.ends_ms,
+        )
+    for row in chain.touching(ada):
+        place = {"signature": row.signature, "slot": row.slot, "tx_index": row.index}
+        body = pack({**row.receipt, "transactionIndex": row.index})
+        when = {"block_time": row.receipt["blockTime"], "stored_at": 1}
+        insert("receipt", **place, **when, body=body, endpoint="node")
+        listed = {"wallet_id": 1, "head": 0, "state": "stored", "tries": 0, "due_at": 0}
+        later = row.receipt["blockTime"] * 1000 + 5_000
+        insert("sighting", **place, **listed, entry="[]", seen_at=later)
