@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import config as settings
@@ -52,9 +53,9 @@ def create_app(config: settings.Config | None = None) -> Application:
     app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
     app.evidence_cache = cache.ListCache(MAX_CACHED_EVIDENCE)
     app.rendered_posts = rendered_posts.RenderedPosts(
-        MAX_RENDERED_POSTS, rendered_posts.render_posts
+        MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=config.base_url)
     )
-    app.stream_hub = stream.StreamHub(app.secret)
+    app.stream_hub = stream.StreamHub(app.secret, config.base_url)
     _add_hooks(app, config)
     # The first query opens a connection; a request without one has none to close.
     app.teardown_request(lambda _: None if database.is_closed() else database.close())

@@ -178,8 +178,10 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
         "body": clip(post["body"], max_bytes),
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
     }
-    kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses")
-    return {**kept, **words, "contentTrust": post["provenance"]["contentTrust"]}
+    kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses", "url")
+    receipt = post["receipt"] and omit(post["receipt"], "tokenChanges", "slot")
+    trust = post["provenance"]["contentTrust"]
+    return {**kept, **words, "receipt": receipt, "contentTrust": trust}
 
 
 def trim_trade(trade: JsonObject) -> JsonObject:

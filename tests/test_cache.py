@@ -219,7 +219,8 @@ def learn_the_symbol():
 
 def fold_again():
     Trade.update(
-        token_changes=orjson.dumps([[MINT, "1", 3], [address("other"), "2", 3]]).decode()
+        token_changes=orjson.dumps([[MINT, "1", 3], [address("other"), "2", 3]]).decode(),
+        digest="another",
     ).where(Trade.uid == "trade_one").execute()
     return "tokenAddresses", [MINT, address("other")]
 

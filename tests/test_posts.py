@@ -30,8 +30,9 @@ def test_a_post_says_what_it_is(service, bot):
         shown["id"].startswith("post_")
         and shown["eventAt"] == shown["createdAt"]
         and shown["createdAt"].endswith("Z")
+        and shown["url"] == f"http://127.0.0.1:8000/posts/{shown['id']}"
     )
-    del shown["id"], shown["eventAt"], shown["createdAt"]
+    del shown["id"], shown["eventAt"], shown["createdAt"], shown["url"]
     assert shown == {
         "botId": bot.bot.uid,
         "botName": "Ada",
@@ -56,6 +57,7 @@ def test_a_post_says_what_it_is(service, bot):
             "contentTrust": "untrusted",
             "untrustedFields": ["body", "reason", "symbol"],
         },
+        "receipt": None,
     }
 
 

@@ -82,7 +82,7 @@ def read_everything(show):  # noqa: F811
     for _ in list_answers(show):
         pass
     with show.database.connection_context():
-        stream.read_events("secret", 0, 10)
+        stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter()).collect())
         auth.find_key(key, hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0)

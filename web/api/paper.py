@@ -290,6 +290,7 @@ def show_post(row: PaperPostRow) -> Json:
             "contentTrust": "generated",
             "untrustedFields": ["body", "reason", "symbol"],
         },
+        "receipt": None,
         "headlineSuppressed": row.state in SUSPECT,
         "warning": WARNINGS.get(row.state or ""),
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import orjson
 
 from web.api import queries
-from web.api.serialize import show_post
+from web.api.posts import show_post
 from web.api.statements import PostStateRow
 
 Rendered = Mapping[PostStateRow, orjson.Fragment]
@@ -44,9 +44,9 @@ class RenderedPosts:
                 del self._entries[next(iter(self._entries))]
 
 
-def render_posts(ids: Sequence[int]) -> Rendered:
-    """Return {state: JSON} of these posts as they are now."""
+def render_posts(ids: Sequence[int], base_url: str) -> Rendered:
+    """Return {state: JSON} of these posts as they are now. `base_url`: of this instance."""
     return {
-        queries.state_of_post(row): orjson.Fragment(orjson.dumps(show_post(row)))
+        queries.state_of_post(row): orjson.Fragment(orjson.dumps(show_post(row, base_url)))
         for row in queries.find_posts(ids).values()
     }

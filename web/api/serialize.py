@@ -10,7 +10,7 @@ import orjson
 
 from accounts.fields import is_provable
 from chain.amounts import exact, sol
-from web.api.statements import ActivityRow, BotRow, PostRow, TradeRow
+from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
 
@@ -52,49 +52,6 @@ def show_sol(lamports: int | None) -> str | None:
 def show_lamports(lamports: int | None) -> str | None:
     """Return lamports as text, which no JSON parser rounds."""
     return None if lamports is None else str(lamports)
-
-
-# ---- posts ---------------------------------------------------------------------------------------
-UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
-
-
-def show_post(row: PostRow) -> Json:
-    """Make the Post. A hidden post keeps its record and loses its words."""
-    hidden = row.hidden_at is not None
-    moved = [one.mint for one in parse_changes(row.token_changes or "[]")]
-    return {
-        "id": row.uid,
-        "botId": row.bot,
-        "botName": row.bot_name,
-        "eventId": row.event_id,
-        "body": None if hidden else row.body,
-        "mint": row.mint,
-        "symbol": None if hidden else row.symbol,
-        "signature": row.signature,
-        "reason": None if hidden else row.reason,
-        "source": row.source,
-        "simulated": False,
-        "verified": row.status == "verified",
-        "verification": {
-            "status": row.status,
-            "tradeId": row.trade,
-            "checkedAt": show_time(row.checked_at),
-            "reason": row.status_reason,
-        },
-        "eventAt": show_time(row.event_at),
-        "createdAt": show_time(row.created_at),
-        "tokenAddresses": list(dict.fromkeys(([row.mint] if row.mint else []) + moved)),
-        "provenance": {
-            "channel": row.channel,
-            "keyId": row.key,
-            "wallet": row.wallet,
-            "ownership": row.ownership,
-            "contentTrust": "generated" if row.source == "observer" else "untrusted",
-            "untrustedFields": UNTRUSTED_FIELDS,
-        },
-        "sanitized": bool(row.sanitized),
-        "hiddenAt": show_time(row.hidden_at),
-    }
 
 
 # ---- trades --------------------------------------------------------------------------------------

@@ -27,7 +27,9 @@ class TradePosition(NamedTuple):
 
 
 class PostRow(NamedTuple):
-    """A post with what it is judged by. `token_changes` is JSON of the trade it names."""
+    """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
+    it, null without one. `trade_digest` differs wherever anything of that trade does.
+    """
 
     id: int
     uid: str
@@ -51,19 +53,34 @@ class PostRow(NamedTuple):
     wallet: str | None
     sanitized: int
     hidden_at: int | None
-    token_changes: str | None
     ownership: str | None
+    trade_kind: str | None
+    trade_mint: str | None
+    trade_symbol: str | None
+    token_changes: str | None
+    beside_tokens: str | None
+    sol_change: int | None
+    beside_sol: int | None
+    realized: str | None
+    result: int | None
+    cost: int | None
+    explained: int | None
+    slot: int | None
+    block_time: int | None
+    trade_digest: str | None
 
 
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
        t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
-       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, t.token_changes,
-       {POST_OWNERSHIP}
+       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
+       t.kind AS trade_kind, t.mint AS trade_mint, n.symbol AS trade_symbol, t.token_changes,
+       t.beside_tokens, t.sol_change, t.beside_sol, t.realized, t.result, t.cost, t.explained,
+       t.slot, t.block_time, t.digest AS trade_digest
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
-LEFT JOIN token s ON s.mint = p.mint
+LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 """
 
 
@@ -79,16 +96,17 @@ class PostStateRow(NamedTuple):
     status_reason: str | None
     event_at: int
     hidden_at: int | None
-    token_changes: str | None
     ownership: str | None
+    trade_symbol: str | None
+    trade_digest: str | None
 
 
 POST_STATE = f"""
 SELECT p.id, b.name AS bot_name, COALESCE(p.symbol, s.symbol) AS symbol, p.status, t.uid AS trade,
-       p.checked_at, p.status_reason, p.event_at, p.hidden_at, t.token_changes,
-       {POST_OWNERSHIP}
+       p.checked_at, p.status_reason, p.event_at, p.hidden_at, {POST_OWNERSHIP},
+       n.symbol AS trade_symbol, t.digest AS trade_digest
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id
-LEFT JOIN token s ON s.mint = p.mint
+LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 """
 
 

@@ -22,7 +22,7 @@ from peewee import PeeweeException
 from accounts.problem import Problem
 from storage import database
 from web.api import paging, queries, v1
-from web.api.serialize import show_post
+from web.api.posts import show_post
 from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
@@ -68,14 +68,14 @@ class Event:
     hidden: bool
 
 
-def read_events(secret: str, after: int, limit: int) -> list[Event]:
+def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Event]:
     """Return the events of what arrived after this arrival, in order."""
     arrivals = queries.list_arrivals(limit, after)
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
     shown = [
-        show_post(posts[one.post_id]) if one.post_id else trades.get(one.trade_id or 0)
+        show_post(posts[one.post_id], base_url) if one.post_id else trades.get(one.trade_id or 0)
         for one in arrivals
     ]
     return [
@@ -119,8 +119,8 @@ class StreamHub:
     `_events` holds what arrived after `_floor`, up to `_reach`.
     """
 
-    def __init__(self, secret: str) -> None:
-        self.secret, self.stopping = secret, False
+    def __init__(self, secret: str, base_url: str) -> None:
+        self.secret, self.base_url, self.stopping = secret, base_url, False
         # Guards all that follows; notified of new events and of subscriptions that end.
         self._news = threading.Condition()
         # The keys of a dict: in the order in which they came.
@@ -171,7 +171,7 @@ class StreamHub:
             events = self._wait(subscriber, after)
             if events is None:
                 with database.connection_context():
-                    events = read_events(self.secret, after, BATCH)
+                    events = read_events(self.secret, self.base_url, after, BATCH)
             after = events[-1].arrival if events else after
             if subscriber.is_active:
                 yield b"".join(event.raw for event in events) or COMMENT
@@ -224,7 +224,7 @@ class StreamHub:
             return None
         try:
             with database.connection_context():
-                events = read_events(self.secret, self._reach, BATCH)
+                events = read_events(self.secret, self.base_url, self._reach, BATCH)
                 working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
         except PeeweeException as error:
             log.warning("the stream could not read", exc_info=error)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from web.api import paper, queries
-from web.api.serialize import show_post
+from web.api.posts import show_posts
 
 SOURCES = {"": "everyone", "bot": "bots", "observer": "automatic posts", "paper": "paper traders"}
 Json = dict[str, Any]
@@ -58,7 +58,9 @@ def _list_wallet_posts(
     limit: int, start: Start, source: str, mint: str | None
 ) -> list[paper.NumberedPost]:
     rows = queries.list_posts(limit, start.post, mint=mint, source=source)
-    return [paper.NumberedPost(row.id, show_post(row)) for row in rows]
+    return [
+        paper.NumberedPost(row.id, shown) for row, shown in zip(rows, show_posts(rows), strict=True)
+    ]
 
 
 def find_time(post: paper.NumberedPost) -> datetime:
@@ -69,4 +71,4 @@ def find_time(post: paper.NumberedPost) -> datetime:
 def find_post(uid: str) -> Json | None:
     """Return a post of either kind, or None."""
     row = queries.find_post(uid)
-    return show_post(row) if row else paper.find_post(uid)
+    return show_posts([row])[0] if row else paper.find_post(uid)

@@ -12,6 +12,7 @@ from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, queries, risk, spreadsheet
+from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
     parse_changes,
@@ -19,7 +20,6 @@ from web.api.serialize import (
     show_activity,
     show_bot,
     show_coverage,
-    show_post,
     show_time,
     show_trade,
 )
@@ -207,7 +207,7 @@ def make_bot(uid: str, now: int) -> Json:
         "riskWindows": risk.list_windows(bot, row.id, now),
         "tokenResults": show_token_results(bot, row.id),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
-        "feed": [show_post(post) for post in queries.list_posts(LATEST, bot=uid)],
+        "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
         "openPositions": show_positions(positions_of(row)),
     }
 
@@ -227,7 +227,7 @@ def list_feed(args: Args) -> Json:
     if after is not None:
         arrived = queries.list_posts_since(limit, after)
         return show_list(
-            [show_post(one.row) for one in arrived],
+            show_posts(one.row for one in arrived),
             limit,
             newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
         )
@@ -254,7 +254,7 @@ def find_post(uid: str) -> Json:
     row = queries.find_post(uid)
     if row is None:
         raise Problem("not_found", "there is no such post")
-    return show_post(row)
+    return show_posts([row])[0]
 
 
 @blueprint.post("/posts")

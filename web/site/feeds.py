@@ -21,7 +21,8 @@ from config import VERSION
 from storage import database
 from web.api import paging, queries, timeline
 from web.api.paging import IdPosition, Kind
-from web.api.serialize import Json, explorer_url, show_post
+from web.api.posts import show_posts
+from web.api.serialize import Json, explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import words
@@ -149,7 +150,7 @@ def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline
     """List posts of a bot, newest first, before a position."""
     found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
     rows, more = paging.cut_page(found, size)
-    return timeline.Page([show_post(row) for row in rows], (rows[-1].id,) if more else None)
+    return timeline.Page(show_posts(rows), (rows[-1].id,) if more else None)
 
 
 def find_page(

@@ -9,7 +9,8 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import paging, queries, v1
-from web.api.serialize import Json, positions_of, show_bot, show_post
+from web.api.posts import show_posts
+from web.api.serialize import Json, positions_of, show_bot
 from web.api.statements import TradePosition
 from web.server import sessions
 from web.server.gate import settings
@@ -59,7 +60,7 @@ def read_overview(bot: Json) -> dict[str, Any]:
     """Read what the page shows without a tab."""
     posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
     return {
-        "posts": draw_posts([show_post(row) for row in posts], "h3"),
+        "posts": draw_posts(show_posts(posts), "h3"),
         "chart": draw_chart(bot),
     }
 
@@ -109,7 +110,7 @@ def list_posts_of(uid: str) -> ListPage[Json]:
     before = read_cursor("posts", scope, paging.IdPosition)
     rows = queries.list_posts(PAGE_SIZE + 1, before.id if before else None, bot=uid)
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
-    return ListPage([show_post(row) for row in page.rows], page.cursor)
+    return ListPage(show_posts(page.rows), page.cursor)
 
 
 def list_trades_of(uid: str) -> ListPage[Json]:

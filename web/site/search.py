@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import paging, search
-from web.api.serialize import show_post
+from web.api.posts import show_posts
 from web.site import lists
 from web.site.pieces import draw_posts
 
@@ -35,7 +35,7 @@ def _find(query: str) -> dict[str, Any]:
     page = lists.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return {
         "found": search.Found() if before else search.find_others(query),
-        "posts": draw_posts([show_post(row) for row in page.rows], "h3"),
+        "posts": draw_posts(show_posts(page.rows), "h3"),
         "cursor": page.cursor,
         "first": before is None,
         "mint": query if is_address(query) else None,

@@ -8,7 +8,8 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import market, paging, queries
-from web.api.serialize import show_activity, show_post
+from web.api.posts import show_posts
+from web.api.serialize import show_activity
 from web.api.statements import ActivityRow, TradePosition
 from web.server.application import find_app
 from web.site import charts
@@ -32,7 +33,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     latest = queries.list_activity(mint, MAX_MARKS)
     rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, lambda row: row.position)
-    posts = [show_post(row) for row in queries.list_posts(MAX_POSTS, mint=mint)]
+    posts = show_posts(queries.list_posts(MAX_POSTS, mint=mint))
     return render_template(
         "token.html",
         mint=mint,

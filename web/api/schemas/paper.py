@@ -303,6 +303,7 @@ class PaperPost(Simulated):
     createdAt: Time
     tokenAddresses: list[Address]
     provenance: PaperProvenance
+    receipt: str | None = described("always null: no chain has seen any of it")
     headlineSuppressed: bool
     warning: str | None
 

@@ -1,0 +1,130 @@
+"""What was done stands beside what was said, wherever a post is shown."""
+
+import orjson
+import pytest
+from service import NOW, address, signature
+
+from accounts import verification
+from market.tables import Token
+from models import Post, Trade, Wallet
+from web.api.posts import show_percentage
+
+W, M, OTHER = address("w"), address("mint"), address("other")
+SALE = {
+    "kind": "sell",
+    "raw": -879_500,
+    "sol": 338_100_000,
+    "realized": "matched",
+    "result": -14_600_000,
+    "proceeds": 338_100_000,
+    "cost": 352_700_000,
+    "explained": 98,
+}
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Nell", W)
+
+
+@pytest.fixture
+def key(bot):
+    return bot.publish_key.text
+
+
+def say(service, key, body="Took profit.", name="sale", **fields):
+    given = {"eventId": name, "body": body, "signature": signature(name), **fields}
+    return service.post(given, key).json["id"]
+
+
+def observe(service, name="sale", **trade):
+    """Observe a trade, and judge the posts about it."""
+    service.observe_trade(W, name, 1, **{**SALE, **trade})
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, NOW)
+
+
+def receipt_of(service, key, post):
+    return service.get(f"/api/v1/posts/{post}", key).json["receipt"]
+
+
+# ---- the API -------------------------------------------------------------------------------------
+def test_a_post_has_the_receipt_of_its_transaction(service, key):
+    post = say(service, key)
+    assert receipt_of(service, key, post) is None
+    observe(service)
+    assert receipt_of(service, key, post) == {
+        "kind": "sell",
+        "side": "sell",
+        "mint": M,
+        "symbol": None,
+        # 879,500 raw units of a token with 3 decimals
+        "amount": "879.5",
+        "tokenChanges": [{"mint": M, "change": "-879.5"}],
+        "solChange": "0.3381",
+        "realized": "matched",
+        "resultSol": "-0.0146",
+        # -14.6 of 352.7 are -4.1395 %
+        "resultPct": "-4.14",
+        "explainedShare": "0.98",
+        "slot": 1,
+        "eventAt": "2026-11-05T11:00:00Z",
+    }
+
+
+def test_what_passed_beside_a_trade_is_not_in_its_receipt(service, key):
+    beside = orjson.dumps([[M, "500", 3]]).decode()
+    post = say(service, key)
+    observe(service, beside_sol=38_100_000, beside_tokens=beside)
+    shown = receipt_of(service, key, post)
+    # -879.5 of which +0.5 came beside; 0.3381 SOL of which 0.0381 did
+    assert (shown["amount"], shown["solChange"]) == ("880", "0.3")
+
+
+def test_a_trade_of_another_token_is_told_as_it_was(service, key):
+    Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    post = say(service, key, mint=OTHER, symbol="TARN")
+    observe(service)
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert shown["verification"]["reason"] == "mint_not_in_trade"
+    assert (shown["receipt"]["mint"], shown["receipt"]["symbol"]) == (M, "FERN")
+
+
+def test_a_result_that_becomes_known_later_shows_at_once(service, key):
+    post = say(service, key)
+    observe(service, realized="unmatched", result=None, cost=None)
+    shown = service.get("/api/v1/feed", key).json["data"][0]["receipt"]
+    assert (shown["realized"], shown["resultSol"], shown["resultPct"]) == ("unmatched", None, None)
+    # A backfill finds the purchase: the trade has another digest, the post itself does not change.
+    found = {"realized": "matched", "result": 7, "cost": 100, "digest": "after the backfill"}
+    Trade.update(found).where(Trade.uid == "trade_sale").execute()
+    shown = service.get("/api/v1/feed", key).json["data"][0]
+    assert (shown["id"], shown["receipt"]["resultSol"]) == (post, "0.000000007")
+
+
+def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
+    for n in range(3):
+        say(service, key, name=f"sale {n}")
+        observe(service, f"sale {n}")
+    asked = count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=1", key))
+    Post.update(body="else").execute()
+    assert count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=3", key)) == asked
+
+
+def count_queries(monkeypatch, ask):
+    from web.server import rows
+
+    counted, execute = [], rows.select
+    with monkeypatch.context() as patch:
+        for name in ("web.api.queries", "web.api.market"):
+            patch.setattr(f"{name}.select", lambda *a: counted.append(a) or execute(*a))
+        assert ask().status_code == 200
+    return len(counted)
+
+
+@pytest.mark.parametrize(
+    "result, cost, percentage",
+    # 1 of 8 is 12.5 %, 1 of 3 is 33.333 %, 1 of 800 is 0.125 %: halves away from zero
+    [(1, 8, "12.5"), (-1, 3, "-33.33"), (-1, 800, "-0.13"), (5, 0, None), (None, 5, None)],
+)
+def test_a_result_in_percent_of_its_cost(result, cost, percentage):
+    assert show_percentage(result, cost) == percentage

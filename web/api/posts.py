@@ -1,0 +1,118 @@
+"""Posts as JSON, each with its receipt: what the chain says happened, beside what the bot says."""
+
+from collections.abc import Iterable
+
+from chain.amounts import exact
+from web.api.serialize import (
+    Json,
+    TokenChange,
+    parse_changes,
+    show_seconds,
+    show_share,
+    show_sol,
+    show_time,
+)
+from web.api.statements import PostRow
+from web.server.application import find_app
+
+UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
+
+
+def show_post(row: PostRow, base_url: str) -> Json:
+    """Make the Post. A hidden post keeps its record and loses its words. `base_url`: of this
+    instance, without a slash at its end.
+    """
+    hidden = row.hidden_at is not None
+    moved = [one.mint for one in parse_changes(row.token_changes or "[]")]
+    return {
+        "id": row.uid,
+        "botId": row.bot,
+        "botName": row.bot_name,
+        "eventId": row.event_id,
+        "body": None if hidden else row.body,
+        "mint": row.mint,
+        "symbol": None if hidden else row.symbol,
+        "signature": row.signature,
+        "reason": None if hidden else row.reason,
+        "source": row.source,
+        "simulated": False,
+        "verified": row.status == "verified",
+        "verification": {
+            "status": row.status,
+            "tradeId": row.trade,
+            "checkedAt": show_time(row.checked_at),
+            "reason": row.status_reason,
+        },
+        "eventAt": show_time(row.event_at),
+        "createdAt": show_time(row.created_at),
+        "tokenAddresses": list(dict.fromkeys(([row.mint] if row.mint else []) + moved)),
+        "provenance": {
+            "channel": row.channel,
+            "keyId": row.key,
+            "wallet": row.wallet,
+            "ownership": row.ownership,
+            "contentTrust": "generated" if row.source == "observer" else "untrusted",
+            "untrustedFields": UNTRUSTED_FIELDS,
+        },
+        "sanitized": bool(row.sanitized),
+        "hiddenAt": show_time(row.hidden_at),
+        "receipt": show_receipt(row),
+        "url": f"{base_url}/posts/{row.uid}",
+    }
+
+
+def show_posts(rows: Iterable[PostRow]) -> list[Json]:
+    """Make the Posts of an answer."""
+    base_url = find_app().settings.base_url
+    return [show_post(row, base_url) for row in rows]
+
+
+# ---- receipts ------------------------------------------------------------------------------------
+# Kinds that take a side; the others say by their kind what they are.
+SIDES = {"buy": "buy", "sell": "sell"}
+
+
+def show_receipt(row: PostRow) -> Json | None:
+    """Make the Receipt of the trade that a post names; None while none was observed.
+
+    Amounts are those of the trade itself, without what passed beside it.
+    """
+    if row.trade_kind is None:
+        return None
+    moved = list_moved(row)
+    own = next((change for change in moved if change.mint == row.trade_mint), None)
+    return {
+        "kind": row.trade_kind,
+        "side": SIDES.get(row.trade_kind),
+        "mint": row.trade_mint,
+        "symbol": row.trade_symbol,
+        "amount": exact(abs(int(own.raw)), own.decimals) if own else None,
+        "tokenChanges": [
+            {"mint": one.mint, "change": exact(int(one.raw), one.decimals)} for one in moved
+        ],
+        "solChange": show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
+        "realized": row.realized,
+        "resultSol": show_sol(row.result),
+        "resultPct": show_percentage(row.result, row.cost),
+        "explainedShare": show_share(row.explained),
+        "slot": row.slot,
+        "eventAt": show_seconds(row.block_time),
+    }
+
+
+def list_moved(row: PostRow) -> list[TokenChange]:
+    """List what the trade moved of each token, less what passed beside it; zeros left out."""
+    beside = {one.mint: int(one.raw) for one in parse_changes(row.beside_tokens or "[]")}
+    whole = parse_changes(row.token_changes or "[]")
+    net = [one._replace(raw=str(int(one.raw) - beside.get(one.mint, 0))) for one in whole]
+    return [one for one in net if one.raw != "0"]
+
+
+def show_percentage(result: int | None, cost: int | None) -> str | None:
+    """Write a result in percent of its cost, both in lamports, with two decimals at most: -4.13.
+    None where there is no result or no cost. Halves are rounded away from zero.
+    """
+    if result is None or not cost:
+        return None
+    hundredths = (abs(result) * 20_000 + cost) // (2 * cost)
+    return exact(-hundredths if result < 0 else hundredths, 2)
