@@ -348,8 +348,9 @@ class Post(Base):
     observation alone, and `hide` takes the words away.
 
     `source`: bot | observer; `channel`: api | studio | observer; `wallet`: the one it is judged
-    against, for ever; `status`: none | pending | verified | mismatch | not_found; `hidden_hash`:
-    what a retry is compared with once the words are gone.
+    against, for ever; `status`: none | pending | verified | mismatch | not_found; `delay`: seconds
+    after its trade, of the bot's first verified post about it; `hidden_hash`: what a retry is
+    compared with once the words are gone.
     """
 
     id = AutoField()
@@ -372,6 +373,7 @@ class Post(Base):
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
     trade_id: int | None
     checked_at = BigIntegerField(null=True)
+    delay = BigIntegerField(null=True)
     event_at = BigIntegerField()
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)

@@ -17,6 +17,7 @@ import orjson
 from peewee import OperationalError
 
 import storage
+from accounts.delays import count_delays
 from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
 from chain.trade_store import mark_differing_trades
 from config import Config
@@ -332,6 +333,9 @@ def _rebuild_one(state: State, wallet: Wallet, now: int) -> RebuiltWallet:
     state.ledger_store.forget(wallet.id)
     state.ledger_store.apply(wallet)
     state.ledger_store.publish(wallet, None, now)
+    with storage.writing():
+        for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
+            count_delays(post.bot_id)
     after = _read_digests(wallet)
     changed = sum(before.get(s) != after.get(s) for s in before.keys() | after.keys())
     sums_changed = sums != _read_sums(wallet)

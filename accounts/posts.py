@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from pydantic_core import PydanticCustomError
 
 from accounts import quotas
+from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full
 from chain.base58 import is_base58
@@ -333,7 +334,11 @@ def store_post(**columns: Any) -> str:
     Call it inside a transaction. IntegrityError where its event id is taken.
     """
     uid = new_uid("post")
-    store_arrival("post", post=store_row(Post, {"uid": uid, **columns}))
+    number = store_row(Post, {"uid": uid, **columns})
+    store_arrival("post", post=number)
+    if columns.get("status") == "verified":
+        bot, trade = columns["bot"], columns["trade"]
+        time_posts(getattr(bot, "id", bot), [number], [getattr(trade, "id", trade)])
     count_posts_bytes(columns["bot"], measure_post(columns))
     return uid
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import orjson
 from peewee import fn
 
+from accounts.delays import time_posts
 from chain.effects import touches
 from chain.receipts import parse_receipt
 from chain.store import unpack
@@ -34,6 +35,7 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """
     for post in list(_list_movable(wallet, changed)):
         status, reason, trade = judge_post(post, wallet)
+        before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = post.created_at
             if status == "verified" and trade and trade.block_time:
@@ -42,6 +44,9 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
             arrivals.store_arrival("verification", post=post)
+        if trade or post.delay is not None:
+            about = {before, trade and trade.id} - {None}
+            time_posts(post.bot_id, [post.id], [one for one in about if one])
 
 
 def _list_movable(wallet: Wallet, changed: Collection[str]) -> Iterable[Post]:

@@ -9,7 +9,7 @@ from peewee import (
     TextField,
 )
 
-from models import Attachment, Base, Trade, Wallet
+from models import Attachment, Base, Bot, Trade, Wallet
 
 
 class TradeMint(Base):
@@ -136,4 +136,17 @@ class TokenTotal(Base):
         indexes = ((("wallet", "span", "realized"), False),)
 
 
-TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal)
+class DelayTotal(Base):
+    """How long after its trades a bot posted about them (accounts.delays), in seconds: how many
+    trades, how many within a minute, the median. `delays`: JSON [[seconds, trades]...] in order,
+    in two significant digits. Derived.
+    """
+
+    bot = ForeignKeyField(Bot, primary_key=True)
+    posted = IntegerField()
+    within_minute = IntegerField()
+    median = BigIntegerField(null=True)
+    delays = TextField()
+
+
+TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal)

@@ -20,6 +20,7 @@ from chain.entries import STORED, Entry, read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
 from config import Config
+from operate.delay_checks import check_delays
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_summary, check_trades, rebuild
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
@@ -79,6 +80,7 @@ def inspect(
         with reader.snapshot():
             yield from check_forms(reader, now)
             yield from check_lists(reader)
+            yield from check_delays(reader)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]
         for number in wallets:
             found: list[Difference] = []

@@ -11,7 +11,7 @@ from accounts import posts
 from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
-from web.api import leaderboard, market, paging, queries, risk, spreadsheet
+from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -181,6 +181,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Json]:
     former, told = queries.list_former_wallets(ids), show_records(ids)
     shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
     risk.add_risks(shown, ids)
+    posting.add_postings(shown, ids)
     return shown
 
 

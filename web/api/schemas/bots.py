@@ -33,6 +33,22 @@ class Voice(Shape):
     emoji: str
 
 
+class Posting(Shape):
+    """How soon a bot posts about its trades: by the first verified post about each, from the block
+    time of the trade to the moment the post was received here.
+    """
+
+    tradesPosted: int = described(
+        "trades with a verified post; observedTrades has how many it made"
+    )
+    withinMinute: int = described("of them, posted within 60 seconds")
+    withinMinuteShare: float | None = described("withinMinute of tradesPosted, 0 to 1")
+    medianDelaySeconds: int | None = described(
+        "rounded down to two significant digits; of an even number the lower of the two in the "
+        "middle; null without such a post"
+    )
+
+
 class Bot(Shape):
     """A bot with what was observed of its wallet. Name, bio and voice are untrusted."""
 
@@ -70,6 +86,7 @@ class Bot(Shape):
     riskReason: (
         Literal["no_wallet", "not_observed", "reading_again", "proven_by_another"] | None
     ) = described("why there is no risk")
+    posting: Posting
     owner: Owner
     coverage: Coverage
     createdAt: Time

@@ -1,0 +1,103 @@
+"""How long after its trades a bot posts about them: told by the first verified post of each trade.
+
+A post's time is when it was received here, a trade's the block time of the chain.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from chain.lots import find_lower_median
+from chain.risk import round_down
+from chain.tables import DelayTotal
+from models import Post, Trade
+
+MINUTE_SECONDS = 60
+
+
+def find_delay(created_at: int, block_time: int | None) -> int | None:
+    """Return whole seconds from a trade (Unix seconds) to a post (ms), 0 where the post was first;
+    None where the trade's time is unknown.
+    """
+    return None if block_time is None else max(0, created_at - block_time * 1000) // 1000
+
+
+def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None:
+    """Time these posts of a bot (their ids), and all its posts about these trades, anew. Call it
+    inside the transaction that moves their verification.
+    """
+    came: Counter[int] = Counter()
+    told = Post.id.in_(list(posts)) | Post.trade.in_(list(trades))
+    for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
+        if right != post.delay:
+            _store_delay(post.id, right)
+            came.update([right] if right is not None else [])
+            came.subtract([post.delay] if post.delay is not None else [])
+    if any(came.values()):
+        row = DelayTotal.get_or_none(DelayTotal.bot == bot_id)
+        delays = Counter(dict(orjson.loads(row.delays))) if row else Counter()
+        for delay, count in came.items():
+            delays[round_down(delay)] += count
+        _store_total(bot_id, delays)
+
+
+def count_delays(bot_id: int) -> None:
+    """Time all posts of a bot anew, whatever was stored, and add them up again."""
+    delays: Counter[int] = Counter()
+    told = Post.delay.is_null(False) | ((Post.status == "verified") & Post.trade.is_null(False))
+    for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
+        if right != post.delay:
+            _store_delay(post.id, right)
+        if right is not None:
+            delays[round_down(right)] += 1
+    _store_total(bot_id, delays)
+
+
+def _list_posts(where: Any) -> list[Any]:
+    columns = (
+        *(Post.id, Post.bot, Post.trade, Post.delay, Post.status, Post.created_at),
+        Trade.block_time,
+    )
+    found: Any = Post.select(*columns).left_outer_join(Trade).where(where)
+    return list(found.order_by(Post.created_at, Post.id).namedtuples())
+
+
+def judge_delays(posts: Iterable[Any]) -> Iterator[tuple[Any, int | None]]:
+    """Yield each post with its right delay. They come in order of time: the first verified one of
+    a bot about a trade counts.
+    """
+    told: set[tuple[int, int]] = set()
+    for post in posts:
+        about = post.bot, post.trade
+        is_first = post.status == "verified" and post.trade is not None and about not in told
+        if is_first:
+            told.add(about)
+        yield post, find_delay(post.created_at, post.block_time) if is_first else None
+
+
+def _store_delay(post_id: int, delay: int | None) -> None:
+    Post.update(delay=delay).where(Post.id == post_id).execute()
+
+
+def _store_total(bot_id: int, delays: Counter[int]) -> None:
+    row = {"bot": bot_id, **sum_delays(delays)}
+    if not row["posted"]:
+        DelayTotal.delete().where(DelayTotal.bot == bot_id).execute()
+    elif DelayTotal.select().where(DelayTotal.bot == bot_id).dicts().first() != row:
+        changing = [field for name, field in DelayTotal._meta.fields.items() if name != "bot"]
+        DelayTotal.insert(row).on_conflict(
+            conflict_target=[DelayTotal.bot], preserve=changing
+        ).execute()
+
+
+def sum_delays(delays: Counter[int]) -> dict[str, Any]:
+    """Return the columns of DelayTotal for how often a trade was posted after how many seconds."""
+    counted = [(delay, count) for delay, count in sorted(delays.items()) if count]
+    return {
+        "posted": sum(count for _, count in counted),
+        "within_minute": sum(count for delay, count in counted if delay <= MINUTE_SECONDS),
+        "median": find_lower_median(counted),
+        "delays": orjson.dumps(counted).decode(),
+    }

@@ -1,0 +1,156 @@
+"""How long after its trades a bot posts about them, in seconds."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from service import NOW, address, signature
+
+from accounts import posts
+from accounts.delays import count_delays, find_delay, sum_delays
+from accounts.verification import verify_posts
+from chain.tables import DelayTotal
+from models import Bot, Post, Trade, Wallet
+from operate import inspection
+
+W = address("w")
+# Block time of what Service.observe_trade makes, Unix seconds.
+TRADED = NOW // 1000 - 3600
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+def say(bot, trade, seconds, event=None):
+    """A post that comes so many seconds after the trades."""
+    body = posts.PostBody(
+        eventId=event or f"{trade} {seconds}", body="b", signature=signature(trade)
+    )
+    posts.publish(bot.bot.id, body, (TRADED + seconds) * 1000)
+
+
+def show(service, bot):
+    return service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["posting"]
+
+
+def judge_again(*trades):
+    verify_posts(Wallet.get(Wallet.address == W), {signature(one) for one in trades}, NOW)
+
+
+def test_a_bot_that_never_posted_about_a_trade(service, bot):
+    nothing = {"withinMinuteShare": None, "medianDelaySeconds": None}
+    assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
+
+
+def test_the_first_verified_post_of_each_trade_counts(service, bot):
+    """Delays 5, 60, 61 and 4,000 s: half within a minute, the lower middle is 60. Posts that came
+    later about the same trade, or name no trade, do not count.
+    """
+    for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_000), strict=True)):
+        service.observe_trade(W, name, slot)
+        say(bot, name, seconds)
+        say(bot, name, seconds + 900)
+    service.observe_trade(W, "sent", 9, kind="transfer_out")
+    say(bot, "sent", 1)
+    say(bot, "never", 1)
+    assert show(service, bot) == {
+        "tradesPosted": 4,
+        "withinMinute": 2,
+        "withinMinuteShare": 0.5,
+        "medianDelaySeconds": 60,
+    }
+    row = DelayTotal.get()
+    assert orjson.loads(row.delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]
+
+
+def test_a_post_counts_when_its_trade_is_seen(service, bot):
+    """Posted after 10 s and after 30 s, both before the trade was observed."""
+    say(bot, "a", 10)
+    say(bot, "a", 30)
+    assert show(service, bot)["tradesPosted"] == 0
+    service.observe_trade(W, "a", 1)
+    judge_again("a")
+    assert (show(service, bot)["tradesPosted"], DelayTotal.get().median) == (1, 10)
+
+
+def test_what_is_no_longer_verified_no_longer_counts(service, bot):
+    service.observe_trade(W, "a", 1)
+    say(bot, "a", 10)
+    Trade.update(kind="transfer_out").execute()
+    judge_again("a")
+    assert show(service, bot)["tradesPosted"] == 0
+    assert Post.get().delay is None
+
+
+def test_a_trade_that_is_gone_takes_its_delay_along(service, bot):
+    service.observe_trade(W, "a", 1)
+    say(bot, "a", 10)
+    Trade.delete().execute()
+    judge_again("a")
+    assert (show(service, bot)["tradesPosted"], Post.get().delay) == (0, None)
+
+
+def test_an_earlier_post_takes_the_place_of_a_later_one(service, bot):
+    """The first names a token that the trade did not move, until it did."""
+    service.observe_trade(W, "a", 1)
+    body = posts.PostBody(eventId="e", body="b", signature=signature("a"), mint=address("other"))
+    posts.publish(bot.bot.id, body, (TRADED + 10) * 1000)
+    say(bot, "a", 50)
+    assert DelayTotal.get().median == 50
+    Trade.update(token_changes=orjson.dumps([[address("other"), "1", 0]]).decode()).execute()
+    judge_again("a")
+    assert (DelayTotal.get().median, DelayTotal.get().posted) == (10, 1)
+
+
+def test_a_trade_without_a_time_has_no_delay(service, bot):
+    service.observe_trade(W, "a", 1)
+    Trade.update(block_time=None).execute()
+    say(bot, "a", 10)
+    assert show(service, bot)["tradesPosted"] == 0
+
+
+@pytest.mark.parametrize("created_at, delay", [(2_999, 0), (3_999, 0), (4_000, 1), (9_500, 6)])
+def test_a_delay_is_in_whole_seconds_and_never_below_zero(created_at, delay):
+    assert find_delay(created_at, 3) == delay
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=30))
+def test_sums_of_delays(delays):
+    told = sum_delays({one: delays.count(one) for one in delays})
+    assert told["median"] == sorted(delays)[(len(delays) - 1) // 2]
+    assert told["posted"] == len(delays)
+    assert told["within_minute"] == len([one for one in delays if one <= 60])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda: Post.update(delay=7).where(Post.event_id == "a 900"),
+        lambda: Post.update(delay=None).where(Post.event_id == "a 10"),
+        lambda: DelayTotal.update(within_minute=9),
+        lambda: DelayTotal.delete(),
+    ],
+)
+def test_what_was_spoiled_is_named_and_mended(service, bot, spoil):
+    service.observe_trade(W, "a", 1)
+    service.observe_trade(W, "b", 2)
+    say(bot, "a", 10)
+    say(bot, "a", 900)
+    say(bot, "b", 70)
+    before = read_all()
+    spoil().execute()
+    assert name_differences(service) != []
+    count_delays(Bot.get().id)
+    assert (read_all(), name_differences(service)) == (before, [])
+
+
+def read_all():
+    delays = list(Post.select(Post.delay).order_by(Post.id).tuples())
+    return delays, list(DelayTotal.select().tuples())
+
+
+def name_differences(service):
+    found = inspection.inspect(service.config, NOW, running=False)
+    return [one for one in found if one.table == "delay_total" or one.field == "delay"]

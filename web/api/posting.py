@@ -1,0 +1,38 @@
+"""How soon after its trades a bot posts about them: can a reader follow it?"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from web.api.serialize import Json
+from web.server.rows import select, write_marks
+
+
+class PostingRow(NamedTuple):
+    """What chain.tables.DelayTotal has of a bot: trades, and seconds."""
+
+    bot_id: int
+    posted: int
+    within_minute: int
+    median: int | None
+
+
+POSTINGS = "SELECT bot_id, posted, within_minute, median FROM delay_total WHERE bot_id IN "
+
+
+def add_postings(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
+    """Add `posting` to Bots."""
+    rows = select(PostingRow, f"{POSTINGS}({write_marks(bot_ids)})", bot_ids)
+    found = {row.bot_id: row for row in rows}
+    for bot, number in zip(bots, bot_ids, strict=True):
+        bot["posting"] = show_posting(found.get(number, PostingRow(number, 0, 0, None)))
+
+
+def show_posting(row: PostingRow) -> Json:
+    """Make the Posting."""
+    return {
+        "tradesPosted": row.posted,
+        "withinMinute": row.within_minute,
+        # a share, no money: a number
+        "withinMinuteShare": round(row.within_minute / row.posted, 4) if row.posted else None,
+        "medianDelaySeconds": row.median,
+    }
