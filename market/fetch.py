@@ -39,12 +39,15 @@ PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, m
 class FetchError(Exception):
     """No usable answer; the text follows a name ("answered HTTP 500").
 
-    `wait_seconds`: how long the service asked to be left alone, None if it did not.
+    `wait_seconds`: how long the service asked to be left alone, None if it did not. `status`: of
+    an answer that is no 200.
     """
 
-    def __init__(self, text: str, wait_seconds: float | None = None) -> None:
+    def __init__(
+        self, text: str, wait_seconds: float | None = None, status: int | None = None
+    ) -> None:
         super().__init__(text)
-        self.wait_seconds = wait_seconds
+        self.wait_seconds, self.status = wait_seconds, status
 
 
 class Pace:
@@ -98,7 +101,8 @@ def fetch(
             **options,
         ) as response:
             if response.status_code != 200:
-                raise FetchError(f"answered HTTP {response.status_code}", _read_wait(response))
+                status = response.status_code
+                raise FetchError(f"answered HTTP {status}", _read_wait(response), status)
             return _read_body(response.raw, deadline, limits.max_bytes)
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise FetchError("did not answer in time") from None

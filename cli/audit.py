@@ -1,0 +1,163 @@
+"""audit: work out again, from a node of one's own, all that an instance claims."""
+
+import sys
+import time
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from cli import Commands, add_command, print_result
+from config import Config
+
+if TYPE_CHECKING:
+    from evidence.audit import Auditor, Report
+
+# Exit codes beside 0, the same.
+DIFFERENT, CANNOT_TELL = 1, 3
+MAX_PRINTED = 50
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `audit`."""
+    audit = add_command(
+        commands,
+        "audit",
+        run_audit,
+        "compare all that an instance claims with what your own node says: exit 0 the same, 1"
+        " different, 3 cannot tell",
+    )
+    audit.add_argument("url", metavar="URL", help="the instance: https://HOST")
+    which = audit.add_mutually_exclusive_group()
+    which.add_argument("--bot", metavar="ID", help="this bot alone")
+    which.add_argument("--all", action="store_true", help="all bots (the default)")
+    audit.add_argument("--rpc", metavar="OWN_NODE", required=True, help="URL of your Solana node")
+    audit.add_argument(
+        "--accept-programs",
+        action="store_true",
+        help="take the operator's word for venues that he added and markers that he set",
+    )
+
+
+def run_audit(config: Config, args: Namespace) -> int:
+    """Audit one bot or all, telling progress on stderr; print the verdicts."""
+    from evidence import memory
+
+    path = memory.find_path(args.url, args.rpc)
+    kept = memory.open_memory(path)
+    where = f"kept in {path}" if kept.path else "kept for this run only"
+    tell(f"what your node tells is {where}: an audit that is stopped goes on there")
+    auditor = make_auditor(config, args, kept)
+    try:
+        reports, trouble = audit_bots(auditor, args.bot)
+    except KeyboardInterrupt:
+        tell("stopped; run it again to go on")
+        return 130
+    finally:
+        kept.close()
+    shown = show_reports(args.url, reports, trouble)
+    print_result(args, shown, write_reports(reports, trouble))
+    if shown["different"]:
+        return DIFFERENT
+    return CANNOT_TELL if shown["cannotTell"] or trouble else 0
+
+
+def tell(text: str) -> None:
+    """Tell of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
+    """Make the auditor that these arguments name. BadSetting where a URL cannot be used."""
+    from chain.programs import table
+    from chain.rpc import Rpc
+    from config import BadSetting
+    from evidence.audit import Auditor
+    from evidence.claims import Instance
+    from evidence.view import Node
+
+    for name, url in (("URL", args.url), ("--rpc", args.rpc)):
+        if not url.startswith(("http://", "https://")):
+            raise BadSetting(f"{name} must begin with http:// or https://")
+    urls = [url.strip() for url in args.rpc.split(",") if url.strip()]
+    return Auditor(
+        Instance(args.url),
+        Node(Rpc(urls, config.rpc_requests_per_second), time.sleep),
+        kept,
+        args.accept_programs,
+        table(config.extra_swap_programs, config.added_programs),
+        tell,
+    )
+
+
+def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
+    """Audit a bot, or all; return the reports, and what stopped the audit, if anything did."""
+    from evidence.claims import Nonsense
+    from evidence.view import NodeTrouble
+
+    reports: list[Report] = []
+    try:
+        for uid in [bot] if bot else auditor.instance.list_bots():
+            tell(f"auditing {uid}")
+            reports.append(auditor.audit(uid))
+    except NodeTrouble as trouble:
+        return reports, f"{trouble}; run the audit again to go on"
+    except Nonsense as trouble:
+        return reports, str(trouble)
+    return reports, None
+
+
+def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
+    """Make the JSON of an audit: the verdict, how many of each, every bot."""
+    counts = {
+        name: sum(one.verdict == verdict for one in reports)
+        for name, verdict in (
+            ("same", "same"),
+            ("different", "different"),
+            ("cannotTell", "cannot_tell"),
+        )
+    }
+    verdict = "cannot_tell" if counts["cannotTell"] or trouble else "same"
+    return {
+        "url": url,
+        "verdict": "different" if counts["different"] else verdict,
+        **counts,
+        "stoppedBy": trouble,
+        "bots": [show_report(one) for one in reports],
+    }
+
+
+def show_report(report: "Report") -> dict[str, Any]:
+    """Make the JSON of one bot."""
+    return {
+        "botId": report.bot,
+        "verdict": report.verdict,
+        "receipts": report.receipts,
+        "posts": report.posts,
+        "differenceCount": report.count,
+        "differences": [one._asdict() for one in report.differences],
+        "cannotTell": report.unknown,
+        "notes": report.notes,
+    }
+
+
+def write_reports(reports: "list[Report]", trouble: str | None) -> str:
+    """Write the verdicts for people."""
+    lines = []
+    for one in reports:
+        told = f"{one.receipts} receipts, {one.posts} posts"
+        lines.append(f"{one.bot}: {one.verdict} ({told})")
+        lines += [
+            f"  {d.signature or 'wallet'} {d.field}: theirs {d.theirs!r}, ours {d.ours!r}"
+            for d in one.differences[:MAX_PRINTED]
+        ]
+        if one.count > MAX_PRINTED:
+            lines.append(f"  ... {one.count} differences in all; --json names more")
+        lines += [f"  cannot tell: {why}" for why in one.unknown]
+        lines += [f"  note: {note}" for note in one.notes]
+    if trouble:
+        lines.append(f"stopped: {trouble}")
+    return "\n".join(map(show_printable, lines)) or "no bots"
+
+
+def show_printable(line: str) -> str:
+    """A line without control characters: an instance may say anything."""
+    return "".join(one if one.isprintable() else "?" for one in line)

@@ -1,0 +1,280 @@
+"""What an instance claims, fetched and checked: nothing of it is trusted, all of it is bounded."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evidence.document import FORMAT, Json, digest_claims
+from evidence.receipts import PAGE_SIZE
+from market.fetch import FetchError, Limits, fetch, open_session
+
+# Of one document; a page of 1,000 receipts takes about one.
+MAX_BYTES = 32_000_000
+LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
+MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
+MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
+# How often a document is read again because a page of it has changed meanwhile.
+MAX_READINGS = 3
+ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
+SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
+DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+
+
+class Nonsense(Exception):
+    """An instance gave no usable evidence; the message says what is wrong with it."""
+
+
+class Changed(Exception):
+    """A page is not what its document names any more: both are to be read again."""
+
+
+class Held(BaseModel):
+    """What an account is said to hold that no known transaction touched."""
+
+    # The digest is over all that is claimed.
+    model_config = ConfigDict(extra="allow")
+
+    address: ADDRESS
+    mint: ADDRESS
+    amountRaw: RAW
+    decimals: Annotated[int, Field(ge=0, le=255, strict=True)]
+
+
+class ClaimedWallet(BaseModel):
+    """What is claimed of a wallet as a whole."""
+
+    model_config = ConfigDict(extra="allow")
+
+    address: ADDRESS
+    rules: Annotated[str, Field(max_length=100)]
+    backfilled: bool
+    addresses: Annotated[list[ADDRESS], Field(max_length=MAX_ADDRESSES)]
+    untouched: Annotated[list[Held], Field(max_length=MAX_ADDRESSES)]
+    coverage: dict[str, Any] | None
+    sums: dict[str, Any]
+
+
+class ClaimedSpan(BaseModel):
+    """A stretch in which the bot held a wallet, and what is claimed to have happened in it."""
+
+    wallet: ADDRESS
+    attachedAtMs: SLOT
+    detachedAtMs: SLOT | None
+    carriedInLamports: str | None
+    openCostLamports: str | None
+    openPositions: int | None
+    totals: dict[str, str]
+
+
+class NamedPage(BaseModel):
+    """A full page, by its digest."""
+
+    page: Annotated[int, Field(ge=1, le=MAX_PAGES, strict=True)]
+    digest: DIGEST
+
+
+class AddedProgram(BaseModel):
+    """A venue that the operator added."""
+
+    id: ADDRESS
+    name: Annotated[str, Field(max_length=100)]
+    family: Annotated[str, Field(max_length=20)]
+    source: Annotated[str, Field(max_length=400)]
+
+
+class Pending(BaseModel):
+    """A signature whose transaction the instance has not fetched yet."""
+
+    signature: SIGNATURE
+    slot: SLOT
+
+
+class Claims(BaseModel):
+    """The document of a bot and one of its wallets."""
+
+    format: str
+    version: Annotated[str, Field(max_length=40)]
+    reading: int
+    programTable: Annotated[str, Field(max_length=80)]
+    rules: Annotated[str, Field(max_length=80)]
+    addedPrograms: Annotated[list[AddedProgram], Field(max_length=10_000)]
+    markers: Annotated[list[ADDRESS], Field(max_length=10_000)]
+    spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
+    wallet: ClaimedWallet | None
+    pending: Annotated[list[Pending], Field(max_length=PAGE_SIZE)]
+    pendingCount: SLOT
+    receiptPages: Annotated[list[NamedPage], Field(max_length=MAX_PAGES)]
+    receipts: Annotated[list[dict[str, Any]], Field(max_length=PAGE_SIZE)]
+    postPages: Annotated[list[NamedPage], Field(max_length=MAX_PAGES)]
+    posts: Annotated[list[dict[str, Any]], Field(max_length=PAGE_SIZE)]
+    digest: DIGEST | None
+
+
+class ClaimedReceipt(BaseModel):
+    """What every line of a receipt must have to be compared at all."""
+
+    signature: SIGNATURE
+    slot: SLOT
+
+
+class ClaimedPost(BaseModel):
+    """The line of a post."""
+
+    id: ID
+    wallet: ADDRESS | None
+    signature: SIGNATURE | None
+    mint: ADDRESS | None
+    status: Annotated[str, Field(max_length=20)]
+    reason: Annotated[str, Field(max_length=80)] | None
+    tradeId: ID | None
+    eventAt: Annotated[str, Field(max_length=40)] | None
+    checkedAt: Annotated[str, Field(max_length=40)] | None
+
+
+class ListedBot(BaseModel):
+    """A bot of the index."""
+
+    botId: ID
+
+
+class BotList(BaseModel):
+    """A page of the index."""
+
+    bots: Annotated[list[ListedBot], Field(max_length=PAGE_SIZE)]
+    next: ID | None
+
+
+class Scope(NamedTuple):
+    """Which document is read: of a bot, and of one of its wallets (None: the present one)."""
+
+    bot: str
+    wallet: str | None = None
+
+
+class Instance:
+    """An instance at an address, asked without a key.
+
+    `ask(path)` returns the body of an answer; it raises FetchError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ask: Callable[[str], bytes] | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._session, self._sleep = open_session(), sleep
+        self._ask = ask or self._fetch
+
+    def _fetch(self, path: str) -> bytes:
+        return fetch(self._session, "GET", f"{self.url}{path}", LIMITS)
+
+    def list_bots(self) -> Iterator[str]:
+        """Yield the ids of all bots. Raises Nonsense."""
+        after, count = "", 0
+        while True:
+            page = self._read(BotList, f"/evidence.json?{urlencode({'after': after})}")
+            yield from (one.botId for one in page.bots)
+            count += len(page.bots)
+            if page.next is None:
+                return
+            if not page.bots or count > MAX_BOTS or page.next == after:
+                raise Nonsense("its list of bots has no end")
+            after = page.next
+
+    def read_claims(self, scope: Scope) -> Claims:
+        """Read the document of a bot. Raises Nonsense."""
+        claims: Claims = self._read(Claims, self._address(scope))
+        if claims.format != FORMAT:
+            raise Nonsense(f"its evidence is of another format than {FORMAT}")
+        if claims.wallet and scope.wallet not in (None, claims.wallet.address):
+            raise Nonsense("its evidence is of another wallet than asked for")
+        return claims
+
+    def read_receipts(self, scope: Scope, claims: Claims) -> Iterator[list[Json]]:
+        """Yield the lines of all receipts, page by page. Raises Nonsense or Changed."""
+        tail = orjson.dumps({"page": len(claims.receiptPages) + 1, "receipts": claims.receipts})
+        digests = [one.digest for one in claims.receiptPages]
+        digests.append(hashlib.sha256(tail).hexdigest())
+        if claims.wallet and digest_claims(claims.wallet.model_dump(), digests) != claims.digest:
+            raise Nonsense("its digest is not that of what it claims")
+        for lines in self._read_pages(scope, claims.receiptPages, "page", "receipts"):
+            yield _check_lines(ClaimedReceipt, lines)
+        yield _check_lines(ClaimedReceipt, claims.receipts)
+
+    def read_posts(self, scope: Scope, claims: Claims) -> Iterator[list[ClaimedPost]]:
+        """Yield the lines of all posts, page by page. Raises Nonsense or Changed."""
+        for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
+            yield [_check(ClaimedPost, one) for one in lines]
+        yield [_check(ClaimedPost, one) for one in claims.posts]
+
+    def _read_pages(
+        self, scope: Scope, pages: list[NamedPage], name: str, member: str
+    ) -> Iterator[list[Json]]:
+        for number, page in enumerate(pages, 1):
+            if page.page != number:
+                raise Nonsense("its pages are not numbered one after another")
+            query = {name: str(number), "digest": page.digest}
+            body = self._get(self._address(scope, query), changing=True)
+            if hashlib.sha256(body).hexdigest() != page.digest:
+                raise Nonsense(f"page {number} is not what its digest names")
+            made = _parse(body)
+            lines = made.get(member) if isinstance(made, dict) else None
+            if not isinstance(lines, list) or len(lines) > PAGE_SIZE:
+                raise Nonsense(f"page {number} is no list of {member}")
+            yield lines
+
+    @staticmethod
+    def _address(scope: Scope, query: dict[str, str] | None = None) -> str:
+        asked = {**({"wallet": scope.wallet} if scope.wallet else {}), **(query or {})}
+        return f"/bots/{scope.bot}/evidence.json{'?' if asked else ''}{urlencode(asked)}"
+
+    def _read(self, shape: Any, path: str) -> Any:
+        return _check(shape, _parse(self._get(path)))
+
+    def _get(self, path: str, changing: bool = False) -> bytes:
+        """Ask for a path, again where the instance is busy. `changing`: a 404 means that what was
+        named has changed.
+        """
+        for left in reversed(range(MAX_TRIES)):
+            try:
+                return self._ask(path)
+            except FetchError as error:
+                if changing and error.status == 404:
+                    raise Changed from None
+                if not left or error.status in (400, 404, 421):
+                    raise Nonsense(f"the instance {error}") from None
+                wait_seconds = PAUSE_SECONDS if error.wait_seconds is None else error.wait_seconds
+                self._sleep(min(MAX_WAIT_SECONDS, wait_seconds))
+        raise AssertionError("unreachable")
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        raise Nonsense("the instance sent something that is not JSON") from None
+
+
+def _check(shape: Any, value: Any) -> Any:
+    try:
+        return shape.model_validate(value)
+    except (ValidationError, RecursionError) as error:
+        named = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ("depth",)
+        place = ".".join(map(str, named))
+        raise Nonsense(f"its evidence has a member that cannot be: {place:.80}") from None
+
+
+def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:
+    for one in lines:
+        _check(shape, one)
+    return lines

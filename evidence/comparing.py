@@ -1,0 +1,284 @@
+"""Compare what is claimed with what was worked out: lines, sums, coverage, spans, posts. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.coverage import ACCOUNTS_CAPPED, CAPPED
+from chain.entries import Entry
+from chain.forward import NOTHING, Span
+from chain.lots import Booked
+from chain.store import show_summary
+from chain.summary import show_time
+from chain.trade_store import make_trade_row, trade_uid
+from chain.verify import judge, list_moved_mints
+from evidence.claims import ClaimedPost, ClaimedSpan
+from evidence.document import digest_hours
+from evidence.folding import Folded
+from evidence.receipts import Line, make_line
+
+# What follows from the transaction alone; the rest follows from all that were before it.
+OWN_FIELDS = frozenset(
+    (
+        *("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt", "kind"),
+        *("venue", "mint", "explainedPercent", "solChangeLamports", "feeLamports", "tipLamports"),
+        *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
+    )
+)
+# Some nodes do not tell these.
+UNTOLD = frozenset(("transactionIndex", "blockTime"))
+UNRESOLVED = "order_unresolved"
+# What is missing in a document stands as this.
+NOTHING_SAID = "(not said)"
+MAX_SHOWN = 300
+
+
+class Difference(NamedTuple):
+    """What is claimed is not what was worked out; `signature` None: it is of the whole wallet."""
+
+    signature: str | None
+    field: str
+    theirs: Any
+    ours: Any
+
+
+class LineFinding(NamedTuple):
+    """The fields of one line that differ, and whether nodes told different things of it."""
+
+    differences: list[Difference]
+    is_timeless: bool
+    is_unresolved: bool
+
+
+@dataclass
+class Findings:
+    """What comparing a wallet found. `timeless`: some block time is known to one side only;
+    `unresolved`: some order inside a slot is known to neither or one side only.
+    """
+
+    differences: list[Difference] = field(default_factory=list)
+    timeless: bool = False
+    unresolved: bool = False
+
+    def add(self, found: LineFinding) -> None:
+        self.differences += found.differences
+        self.timeless = self.timeless or found.is_timeless
+        self.unresolved = self.unresolved or found.is_unresolved
+
+
+# ---- lines ---------------------------------------------------------------------------------------
+def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
+    """The line of a transaction as far as it follows from itself: OWN_FIELDS."""
+    holder = SimpleNamespace(id=0, address=wallet)
+    row = make_trade_row(holder, entry.tx_index or 0, Booked(entry, entry.flags))
+    return make_line(row, digest, entry.seen_at)
+
+
+def compare_line(
+    theirs: Mapping[str, Any], ours: Line, fields: Collection[str] | None = None
+) -> LineFinding:
+    """Compare a line field by field; `fields`: these only."""
+    found, timeless = [], False
+    for name, value in ours.items():
+        if name == "seenAtMs" or (fields is not None and name not in fields):
+            continue
+        claimed = theirs.get(name, NOTHING_SAID)
+        if name in UNTOLD and (claimed is None or value is None):
+            timeless = timeless or (name == "blockTime" and claimed is not value)
+        elif not is_same(claimed, value):
+            found.append(Difference(ours["signature"], name, cut(claimed), cut(value)))
+    said = [flags for flags in (theirs.get("flags"), ours["flags"]) if isinstance(flags, list)]
+    return LineFinding(found, timeless, any(UNRESOLVED in flags for flags in said))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Are two JSON values the same? 1 is not true, and members have no order."""
+    try:
+        texts = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in (one, other)]
+    except TypeError:
+        return False
+    return texts[0] == texts[1]
+
+
+def cut(value: Any) -> Any:
+    """A value fit to be printed: what an instance says may be long."""
+    text = orjson.dumps(value).decode()
+    return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+# ---- a wallet as a whole -------------------------------------------------------------------------
+def compare_sums(sums: Mapping[str, Any], folded: Folded, timeless: bool) -> Iterator[Difference]:
+    """Compare the sums of a wallet with those of its ledger."""
+    ours = show_sums(folded)
+    if timeless:
+        ours.pop("hours"), ours.pop("lastTradeAt")
+    for name, value in ours.items():
+        claimed = sums.get(name, NOTHING_SAID)
+        if isinstance(claimed, dict) and isinstance(value, dict):
+            for member in sorted(claimed.keys() | value.keys()):
+                one, other = (side.get(member, NOTHING_SAID) for side in (claimed, value))
+                if not is_same(one, other):
+                    yield Difference(None, f"{name}.{member:.60}", cut(one), cut(other))
+        elif not is_same(claimed, value):
+            yield Difference(None, name, cut(claimed), cut(value))
+
+
+def show_sums(folded: Folded) -> dict[str, Any]:
+    """The `sums` of a document, worked out."""
+    told = show_summary(folded.ledger)
+    parsed = {name: orjson.loads(told[name] or "null") for name in ("results", "positions")}
+    return {
+        **parsed,
+        "realizedLamports": str(told["realized"]),
+        "costLeftLamports": str(told["cost_left"]),
+        "lastTradeAt": show_time(folded.last_trade),
+        "reconciliation": orjson.loads(told["reconciliation"] or "null"),
+        "averageCost": orjson.loads(told["average_cost"] or "null"),
+        "hours": digest_hours(folded.pending.hours),
+    }
+
+
+def compare_coverage(
+    coverage: Mapping[str, Any], folded: Folded, timeless: bool
+) -> Iterator[Difference]:
+    """Compare what is said of how whole the history is with what its transactions tell."""
+    ledger = folded.ledger
+    worked_out = {
+        "receipts": ledger.count,
+        "firstSlot": ledger.first_slot,
+        "lastSlot": ledger.last_slot,
+        "observedFrom": show_time(folded.pending.first_time),
+        "openingInventoryUnknown": sorted(ledger.openings),
+    }
+    if timeless:
+        worked_out.pop("observedFrom")
+    for name, value in worked_out.items():
+        if not is_same(coverage.get(name), value):
+            yield Difference(None, f"coverage.{name}", cut(coverage.get(name)), cut(value))
+    said = list_gaps(coverage)
+    hidden = [gap for gap in ledger.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
+    if hidden and coverage.get("state") in ("partial", "complete"):
+        first = hidden[0]
+        yield Difference(
+            None,
+            "coverage.gaps",
+            len(said),
+            f"a gap from slot {first.from_slot} to {first.to_slot}",
+        )
+    if coverage.get("state") == "complete" and (ledger.opened or said):
+        yield Difference(None, "coverage.state", "complete", "its history begins late or has gaps")
+
+
+def list_gaps(coverage: Mapping[str, Any] | None) -> list[tuple[int, int]]:
+    """The gaps that a coverage admits, as closed intervals of slots."""
+    gaps = (coverage or {}).get("gaps")
+    found = []
+    for gap in gaps if isinstance(gaps, list) else []:
+        first, last = (_find(gap, name) for name in ("fromSlot", "toSlot"))
+        if isinstance(first, int) and isinstance(last, int):
+            found.append((first, last))
+    return found
+
+
+def _find(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
+    return any(begin <= first and last <= end for begin, end in gaps)
+
+
+def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
+    """Why an instance may lack a transaction of this slot by its own words; None: it may not."""
+    state = (coverage or {}).get("state")
+    if coverage is None or state not in ("partial", "complete"):
+        return "it says that it is still fetching"
+    if _is_in(list_gaps(coverage), slot, slot):
+        return "it says that it has a gap there"
+    note = coverage.get("note")
+    if isinstance(note, str) and note.startswith((CAPPED, ACCOUNTS_CAPPED)):
+        return "it says that it keeps no more of this wallet"
+    first = coverage.get("firstSlot")
+    if state == "partial" and type(first) is int and slot < first:
+        return "it says that its history begins later"
+    return None
+
+
+# ---- the forward record --------------------------------------------------------------------------
+def number_spans(spans: list[ClaimedSpan], wallet: str) -> tuple[Span, ...]:
+    """The spans of a wallet, as a fold takes them; they are numbered as they are claimed."""
+    return tuple(
+        Span(number, span.attachedAtMs, span.detachedAtMs)
+        for number, span in enumerate(spans)
+        if span.wallet == wallet
+    )
+
+
+def compare_spans(spans: list[ClaimedSpan], wallet: str, folded: Folded) -> Iterator[Difference]:
+    """Compare the forward record of a wallet, span by span."""
+    forward = folded.pending.forward
+    for number, holdings in forward.find_holdings(folded.ledger).items():
+        span, record = spans[number], forward.records.get(number)
+        if span.openCostLamports is None:
+            # Not published since it began.
+            continue
+        totals = record.last if record else NOTHING
+        ours = {
+            "carriedInLamports": str(holdings.carried_in),
+            "openCostLamports": str(holdings.open_cost),
+            "openPositions": holdings.open_positions,
+            **{name: str(value) for name, value in totals._asdict().items()},
+        }
+        theirs = {**span.totals, **span.model_dump(exclude={"totals"})}
+        for name, value in ours.items():
+            if not is_same(theirs.get(name), value):
+                place = f"spans.{number}.{name}"
+                yield Difference(None, place, cut(theirs.get(name)), value)
+
+
+# ---- posts ---------------------------------------------------------------------------------------
+def judge_claimed(post: ClaimedPost, entry: Entry) -> Iterator[Difference]:
+    """Compare the verification of a post with what the transaction it names says."""
+    if post.status == "pending" and post.checkedAt is None:
+        # Made since the wallet was last published.
+        return
+    mints = list_moved_mints(entry.mint, entry.tokens)
+    status, reason = judge(entry.kind, entry.flags, mints, post.mint)
+    ours = {
+        "status": status,
+        "reason": reason,
+        "tradeId": trade_uid(post.wallet or "", entry.signature),
+    }
+    if status == "verified" and entry.block_time is not None:
+        ours["eventAt"] = show_time(entry.block_time)
+    for name, value in ours.items():
+        if getattr(post, name) != value:
+            yield Difference(entry.signature, f"posts.{post.id}.{name}", getattr(post, name), value)
+
+
+def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:
+    """Compare the verification of a post whose transaction is not among those of its wallet.
+
+    `is_foreign`: does it exist and name none of the wallet's accounts? None: nobody knows.
+    """
+    expected = {
+        True: ("mismatch", "other_wallet", "mismatch (other_wallet)"),
+        False: ("pending", None, "no trade of this wallet"),
+        None: ("pending", None, "no trade of this wallet"),
+    }[is_foreign]
+    undecided = post.status in ("pending", "not_found") and post.reason is None
+    fits = (post.status, post.reason) == expected[:2] or undecided
+    if (not fits and is_foreign is not None) or post.status == "verified":
+        yield Difference(post.signature, f"posts.{post.id}.status", post.status, expected[2])
+    elif post.tradeId is not None:
+        yield Difference(post.signature, f"posts.{post.id}.tradeId", post.tradeId, None)
+
+
+def judge_unsigned(post: ClaimedPost) -> Iterator[Difference]:
+    """A post without a signature, or without a wallet, has no verification."""
+    for name, value in (("status", "none"), ("reason", None), ("tradeId", None)):
+        if getattr(post, name) != value:
+            yield Difference(post.signature, f"posts.{post.id}.{name}", getattr(post, name), value)

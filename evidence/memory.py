@@ -1,0 +1,244 @@
+"""What an auditor keeps: transactions in a file, so that an audit goes on where it stopped, and the
+tables of the wallet at hand, on disk too.
+"""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.entries import Entry
+from chain.receipts import Receipt, parse_receipt
+from chain.store import pack, unpack
+
+# Transactions written at once; what is lost in a power cut is fetched again.
+COMMIT_EVERY = 50
+TABLES = """
+CREATE TABLE entry (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER, entry TEXT,
+                    digest TEXT, inner_told INTEGER) WITHOUT ROWID;
+CREATE INDEX entry_slot ON entry (slot, tx_index);
+CREATE TABLE listed (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER) WITHOUT ROWID;
+CREATE TABLE claim (signature TEXT PRIMARY KEY, slot INTEGER, line BLOB) WITHOUT ROWID;
+"""
+
+
+class KeptEntry(NamedTuple):
+    """What the auditor's node told of a transaction, and what is claimed of it, if anything."""
+
+    entry: Entry
+    digest: str
+    inner_told: bool
+    line: dict[str, Any] | None
+
+
+class Memory:
+    """`path`: the file of transactions; None: they are kept for this run only."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._kept = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None)
+        self._kept.execute("PRAGMA synchronous = OFF")
+        self._kept.execute(
+            "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB)"
+            " WITHOUT ROWID"
+        )
+        self._unwritten: dict[str, bytes] = {}
+        # An empty name makes a temporary file that nobody sees.
+        self._posts = sqlite3.connect("", isolation_level=None)
+        self._posts.execute("CREATE TABLE post (id TEXT PRIMARY KEY, wallet TEXT, line TEXT)")
+        self._posts.execute("CREATE INDEX post_wallet ON post (wallet)")
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the wallet at hand."""
+        self._work = sqlite3.connect("", isolation_level=None)
+        self._work.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TABLES}")
+
+    def close(self) -> None:
+        self.flush()
+        for one in (self._kept, self._work, self._posts):
+            one.close()
+
+    # ---- transactions ----------------------------------------------------------------------------
+    def find_receipt(self, signature: str) -> Receipt | None:
+        """The kept transaction; one that cannot be read is as if it were not there."""
+        body = self._unwritten.get(signature)
+        if body is None:
+            found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
+            row = found.fetchone()
+            if row is None:
+                return None
+            body = row[0]
+        with contextlib.suppress(ValueError, zlib.error):
+            return parse_receipt(unpack(body), signature)
+        return None
+
+    def keep_receipt(self, signature: str, raw: object) -> None:
+        """Keep a node's answer, instead of an earlier one."""
+        self._unwritten[signature] = pack(raw)
+        if len(self._unwritten) >= COMMIT_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was kept to the file."""
+        rows, self._unwritten = list(self._unwritten.items()), {}
+        self._kept.execute("BEGIN IMMEDIATE")
+        self._kept.executemany("INSERT OR REPLACE INTO receipt VALUES (?, ?)", rows)
+        self._kept.execute("COMMIT")
+
+    # ---- what the wallet's addresses list --------------------------------------------------------
+    def add_listed(self, rows: list[Any]) -> int:
+        """Add (signature, slot, place or None) rows; return how many were unknown."""
+        before = self._work.total_changes
+        self._work.executemany("INSERT OR IGNORE INTO listed VALUES (?, ?, ?)", rows)
+        return self._work.total_changes - before
+
+    def count_listed(self) -> int:
+        return int(self._work.execute("SELECT COUNT(*) FROM listed").fetchone()[0])
+
+    def list_unread(self) -> list[tuple[str, int, int | None]]:
+        """Signatures that are listed or claimed and have no entry yet, with slot and place."""
+        rows = self._work.execute(
+            "SELECT signature, slot, tx_index FROM listed"
+            " WHERE signature NOT IN (SELECT signature FROM entry) UNION"
+            " SELECT signature, slot, NULL FROM claim WHERE signature NOT IN"
+            " (SELECT signature FROM entry UNION SELECT signature FROM listed) ORDER BY 2"
+        )
+        return rows.fetchall()
+
+    # ---- entries and claims ----------------------------------------------------------------------
+    def store_entry(self, entry: Entry, digest: str, inner_told: bool) -> None:
+        """Store what a transaction means for the wallet at hand."""
+        self._work.execute(
+            "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?)",
+            (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told),
+        )
+
+    def store_places(self, places: Mapping[str, int]) -> None:
+        """Store the places of transactions inside their slot."""
+        self._work.executemany(
+            "UPDATE entry SET tx_index = ? WHERE signature = ?",
+            [(place, signature) for signature, place in places.items()],
+        )
+
+    def add_claims(self, lines: list[dict[str, Any]]) -> int:
+        """Add claimed lines; return how many name a signature that an earlier one named."""
+        before = self._work.total_changes
+        self._work.executemany(
+            "INSERT OR IGNORE INTO claim VALUES (?, ?, ?)",
+            [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines],
+        )
+        return len(lines) - (self._work.total_changes - before)
+
+    def add_left_out(self, signatures: list[str]) -> None:
+        """Take transactions that nobody claims into what is folded."""
+        self._work.executemany(
+            "INSERT OR IGNORE INTO claim SELECT signature, slot, NULL FROM entry"
+            " WHERE signature = ?",
+            [(signature,) for signature in signatures],
+        )
+
+    def drop_claim(self, signature: str) -> None:
+        """Leave a claimed line out of what is folded."""
+        self._work.execute("DELETE FROM claim WHERE signature = ?", (signature,))
+
+    def find_entry(self, signature: str) -> KeptEntry | None:
+        """What is known of one transaction."""
+        return next(self._list(self._SELECT + " WHERE e.signature = ?", (signature,)), None)
+
+    def list_claimed(self) -> Iterator[KeptEntry]:
+        """Yield what is claimed, or taken in, and known, by slot."""
+        return self._list(
+            self._SELECT + " WHERE c.signature IS NOT NULL ORDER BY e.slot, e.tx_index"
+        )
+
+    def list_unclaimed(self) -> Iterator[KeptEntry]:
+        """Yield what is known and that nobody claims, by slot."""
+        return self._list(self._SELECT + " WHERE c.signature IS NULL ORDER BY e.slot")
+
+    def list_all(self) -> Iterator[KeptEntry]:
+        """Yield all that is known, by slot."""
+        return self._list(self._SELECT + " ORDER BY e.slot, e.tx_index")
+
+    def list_missing(self) -> list[dict[str, Any]]:
+        """The claimed lines whose transaction is not known, by slot."""
+        rows = self._work.execute(
+            "SELECT line FROM claim WHERE line IS NOT NULL AND signature NOT IN"
+            " (SELECT signature FROM entry) ORDER BY slot"
+        )
+        return [orjson.loads(line) for (line,) in rows]
+
+    def list_unplaced(self) -> dict[int, list[str]]:
+        """Signatures without a place, of slots that hold several, by slot."""
+        found: dict[int, list[str]] = {}
+        rows = self._work.execute(
+            "SELECT slot, signature FROM entry WHERE slot IN (SELECT slot FROM entry GROUP BY slot"
+            " HAVING COUNT(*) > 1 AND COUNT(tx_index) < COUNT(*))"
+        )
+        for slot, signature in rows:
+            found.setdefault(slot, []).append(signature)
+        return found
+
+    # ---- posts -----------------------------------------------------------------------------------
+    def begin_posts(self) -> None:
+        """Forget the posts of the bot at hand."""
+        self._posts.execute("DELETE FROM post")
+
+    def add_posts(self, rows: list[tuple[str, str | None, str]]) -> None:
+        """Add (id, address of its wallet or None, the line as JSON) of posts."""
+        self._posts.execute("BEGIN")
+        self._posts.executemany("INSERT OR REPLACE INTO post VALUES (?, ?, ?)", rows)
+        self._posts.execute("COMMIT")
+
+    def list_posts(self, wallet: str | None) -> Iterator[str]:
+        """Yield the lines of the posts that are judged against a wallet, or against none."""
+        rows = self._posts.execute("SELECT line FROM post WHERE wallet IS ?", (wallet,))
+        return (line for (line,) in rows)
+
+    def list_post_wallets(self) -> set[str]:
+        """The wallets that posts are judged against."""
+        rows = self._posts.execute("SELECT DISTINCT wallet FROM post WHERE wallet IS NOT NULL")
+        return {address for (address,) in rows}
+
+    _SELECT = (
+        "SELECT e.entry, e.tx_index, e.digest, e.inner_told, c.line FROM entry e"
+        " LEFT JOIN claim c ON c.signature = e.signature"
+    )
+
+    def _list(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[KeptEntry]:
+        for text, tx_index, digest, inner_told, body in self._work.execute(sql, values):
+            line = None if body is None else orjson.loads(body)
+            seen_at = line and line.get("seenAtMs")
+            entry = Entry.load(text, tx_index, seen_at if isinstance(seen_at, int) else None)
+            yield KeptEntry(entry, digest, bool(inner_told), line)
+
+
+def find_path(url: str, node_urls: str) -> Path:
+    """The file of what this node told about this instance: in XDG_CACHE_HOME, else ~/.cache."""
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
+    name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]
+    return folder / "candor" / f"audit-{name}.db"
+
+
+def open_memory(path: Path) -> Memory:
+    """Open the file, made where it is missing; where that cannot be, keep nothing after this run.
+
+    A file that is damaged is made anew.
+    """
+    for _ in range(2):
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Memory(path)
+        except sqlite3.DatabaseError:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        except OSError:
+            break
+    return Memory(None)

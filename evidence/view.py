@@ -1,0 +1,252 @@
+"""What the auditor's own node tells of a wallet: its addresses, their signatures, transactions."""
+
+import functools
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from chain.answers import (
+    Holding,
+    ListedSignature,
+    check_accounts,
+    check_block,
+    check_holdings,
+    check_page,
+    check_receipt,
+)
+from chain.digests import digest_receipt
+from chain.effects import touches
+from chain.entries import read_entry
+from chain.instructions import TOKEN_PROGRAMS
+from chain.programs import Programs
+from chain.receipts import Receipt
+from chain.rpc import BadAnswer, Refused, Resting, Rpc, Unavailable
+from evidence.memory import Memory
+
+FINALIZED = {"commitment": "finalized"}
+PAGE, ACCOUNTS_A_CALL = 1_000, 100
+# A node lists badly now and then: addresses are listed until a whole round brings nothing new.
+MAX_ROUNDS = 6
+# How often a transaction is asked for that the node does not give.
+MAX_ASKED = 3
+# A longer rest than this is not waited for, nor more failures in a row than that.
+MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
+# What a node may list of a wallet beyond what is claimed, and give nothing of in a row.
+MAX_SURPLUS, MAX_MISSING = 100_000, 2_000
+MAX_ADDRESSES = 100_000
+REPORT_SECONDS = 2.0
+
+
+class NodeTrouble(Exception):
+    """The auditor's node does not answer; the message says so to him."""
+
+
+class Node:
+    """The auditor's node, asked with patience."""
+
+    def __init__(self, rpc: Rpc, sleep: Callable[[float], object] = time.sleep) -> None:
+        self.rpc, self._sleep = rpc, sleep
+
+    def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
+        """The checked answer. Raises NodeTrouble where none comes, BadAnswer or Refused where none
+        can be used.
+        """
+        failures = 0
+        while True:
+            try:
+                return self.rpc.call(method, params, check)[0]
+            except Resting as error:
+                if error.retry_in > MAX_REST_SECONDS:
+                    told = f"asks to be left alone for {error.retry_in:.0f} s"
+                    raise NodeTrouble(f"your node {told}") from None
+                self._sleep(error.retry_in)
+            except Unavailable as error:
+                failures += 1
+                if failures >= MAX_FAILURES:
+                    raise NodeTrouble(f"your node does not answer ({error})") from None
+
+
+class View:
+    """All that the node tells of one wallet, read into a Memory.
+
+    `missing`: signature -> slot of what is listed or claimed and was not given. `foreign`:
+    signatures whose transactions name none of its accounts. `unlisted`: addresses of which the node
+    gave no list. `report` is told of progress.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        memory: Memory,
+        programs: Programs,
+        wallet: str,
+        report: Callable[[str], None],
+    ) -> None:
+        self.node, self.memory, self.programs, self.wallet = node, memory, programs, wallet
+        self.addresses = {wallet}
+        self.missing: dict[str, int] = {}
+        self.foreign: set[str] = set()
+        self.unlisted: set[str] = set()
+        self._report, self._reported_at = report, 0.0
+        self._ownerless: dict[str, set[str]] = {}
+        self._asked: dict[str, int] = {}
+
+    # ---- all of it -------------------------------------------------------------------------------
+    def read(self, claimed: int, more_addresses: Iterable[str]) -> None:
+        """List and fetch until a whole round brings nothing new. `claimed`: how many transactions
+        the instance names; `more_addresses`: those that it says are the wallet's.
+        """
+        self.addresses |= set(more_addresses)
+        self._find_accounts()
+        limit = 2 * claimed + MAX_SURPLUS
+        for number in range(1, MAX_ROUNDS + 1):
+            # An address that was found since may be theirs.
+            self.foreign.clear()
+            known, before = len(self.addresses), self.memory.count_listed()
+            for count, address in enumerate(sorted(self.addresses), 1):
+                self._tell(f"listing, round {number}: {count} of {len(self.addresses)} addresses")
+                self._list(address, limit)
+            self._fetch_unread()
+            if number > 1 and (known, before) == (len(self.addresses), self.memory.count_listed()):
+                break
+        self._place()
+        self.memory.flush()
+
+    def _find_accounts(self) -> None:
+        """Add the token accounts that hold something now."""
+        for program in TOKEN_PROGRAMS:
+            options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
+            params = [self.wallet, {"programId": program}, options]
+            try:
+                found = self.node.ask("getTokenAccountsByOwner", params, check_accounts)
+            except (BadAnswer, Refused):
+                # Those that any transaction named are found there.
+                continue
+            self.addresses |= set(found[:MAX_ADDRESSES])
+
+    def _tell(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
+            self._report(f"{self.wallet}: {text}")
+
+    # ---- lists -----------------------------------------------------------------------------------
+    def _list(self, address: str, limit: int) -> None:
+        """List an address to its end; a page without anything that this scan has not seen is it."""
+        before: str | None = None
+        seen: set[str] = set()
+        while self.memory.count_listed() <= limit:
+            options = {**FINALIZED, "limit": PAGE, **({"before": before} if before else {})}
+            try:
+                page: list[ListedSignature] = self.node.ask(
+                    "getSignaturesForAddress", [address, options], check_page
+                )
+            except (BadAnswer, Refused):
+                self.unlisted.add(address)
+                return
+            fresh = [row for row in page if row.signature not in seen]
+            if not fresh:
+                self.unlisted.discard(address)
+                return
+            self.memory.add_listed(fresh)
+            seen.update(row.signature for row in fresh)
+            before = page[-1].signature
+        raise NodeTrouble(f"your node lists more than {limit} transactions of {self.wallet}")
+
+    # ---- transactions ----------------------------------------------------------------------------
+    def _fetch_unread(self) -> None:
+        in_a_row = 0
+        rows = [row for row in self.memory.list_unread() if row[0] not in self.foreign]
+        for count, (signature, slot, place) in enumerate(rows, 1):
+            self._tell(f"transactions: {count} of {len(rows)}")
+            if self._asked.get(signature, 0) >= MAX_ASKED:
+                continue
+            receipt = self.memory.find_receipt(signature) or self.fetch(signature)
+            if receipt is None:
+                self.missing[signature] = slot
+                in_a_row += 1
+                if in_a_row > MAX_MISSING:
+                    raise NodeTrouble(f"your node gives none of {in_a_row} transactions in a row")
+                continue
+            in_a_row = 0
+            self.take(receipt, place)
+
+    def fetch(self, signature: str) -> Receipt | None:
+        """Ask the node for a transaction, some times; None where it does not give it."""
+        options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
+        check = functools.partial(check_receipt, signature=signature)
+        while self._asked.get(signature, 0) < MAX_ASKED:
+            self._asked[signature] = self._asked.get(signature, 0) + 1
+            try:
+                raw, receipt = self.node.ask("getTransaction", [signature, options], check)
+            except (BadAnswer, Refused):
+                # Asked some times already; the next round asks again.
+                return None
+            if receipt is not None:
+                self.memory.keep_receipt(signature, raw)
+                found: Receipt = receipt
+                return found
+        return None
+
+    def fetch_again(self, signature: str) -> None:
+        """Ask anew for a transaction that differs from what is claimed, and read it."""
+        self._asked.pop(signature, None)
+        receipt = self.fetch(signature)
+        if receipt is not None:
+            kept = self.memory.find_entry(signature)
+            self.take(receipt, kept.entry.tx_index if kept else None)
+
+    def take(self, receipt: Receipt, place: int | None) -> None:
+        """Read what a transaction means for the wallet; remember accounts that it shows."""
+        self.missing.pop(receipt.signature, None)
+        if not touches(receipt, self.wallet, self.addresses):
+            self.foreign.add(receipt.signature)
+            return
+        entry = read_entry(receipt, self.wallet, self.programs, self.addresses)
+        self.memory.store_entry(entry, digest_receipt(receipt), receipt.inner_told)
+        if entry.tx_index is None and place is not None:
+            self.memory.store_places({entry.signature: place})
+        for address in entry.unowned:
+            self._ownerless.setdefault(address, set()).add(entry.signature)
+        fresh = {balance.address for balance in entry.balances} - self.addresses
+        if fresh and len(self.addresses) < MAX_ADDRESSES:
+            self.addresses |= fresh
+            self._reread(fresh)
+
+    def _reread(self, fresh: set[str]) -> None:
+        """Read those again that name these accounts without their owner (of 2021)."""
+        for signature in sorted(set().union(*(self._ownerless.pop(a, ()) for a in fresh))):
+            receipt, kept = self.memory.find_receipt(signature), self.memory.find_entry(signature)
+            if receipt is not None and kept is not None:
+                self.take(receipt, kept.entry.tx_index)
+
+    def _place(self) -> None:
+        """Ask for blocks where several transactions of a slot lack their place in it."""
+        for slot, signatures in self.memory.list_unplaced().items():
+            options = {
+                **FINALIZED,
+                "transactionDetails": "signatures",
+                "rewards": False,
+                "maxSupportedTransactionVersion": 1,
+            }
+            try:
+                places = self.node.ask("getBlock", [slot, options], check_block)
+            except (BadAnswer, Refused):
+                # The chain of balances has to show the order.
+                continue
+            self.memory.store_places({s: places[s] for s in signatures if s in places})
+
+    # ---- balances --------------------------------------------------------------------------------
+    def ask_holdings(self) -> dict[str, Holding] | None:
+        """What the node says that the wallet's accounts hold; None where it does not say."""
+        options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
+        addresses, found = sorted(self.addresses), dict[str, Holding]()
+        for start in range(0, len(addresses), ACCOUNTS_A_CALL):
+            part = addresses[start : start + ACCOUNTS_A_CALL]
+            check = functools.partial(check_holdings, owned=[(self.wallet, a) for a in part])
+            try:
+                _, holdings = self.node.ask("getMultipleAccounts", [part, options], check)
+            except (BadAnswer, Refused):
+                return None
+            found |= dict(zip(part, holdings, strict=True))
+        return found
