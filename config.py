@@ -217,6 +217,7 @@ class Config(BaseSettings):
     max_posts_kept_mb: Whole = _whole(200, 1, 10**8)
     max_wallet_changes_per_day: Whole = _whole(5, 1, 10**6)
     max_traders_per_owner: Whole = _whole(10, 1, 10**6)
+    max_hooks_per_owner: Whole = _whole(5, 1, 10**6)
     max_streams_per_owner: Whole = _whole(4, 1, 10**6)
     max_connections_per_address: Whole = _whole(256, 1, 10**6)
     allowed_hosts: Hosts = Field(
@@ -234,6 +235,12 @@ class Config(BaseSettings):
     )
     # Off: no page of another site may read what is public.
     cors: Literal["on", "off"] = Field("on", description="must be one of: on, off")
+    # On: hooks may lead to loopback, private and link-local addresses, and without TLS.
+    hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
+    # Servers of ntfy that hooks of owners may use beside ntfy.sh.
+    ntfy_hosts: Hosts = Field(
+        (), description="must be host names without port, separated by commas"
+    )
     # On: /metrics, for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     llm_base_url: HttpUrl = Field("", repr=False)
@@ -333,6 +340,7 @@ def lift_quotas(config: Config) -> Config:
         "max_posts_kept_mb",
         "max_wallet_changes_per_day",
         "max_traders_per_owner",
+        "max_hooks_per_owner",
     )
     return config.model_copy(update=dict.fromkeys(quotas, 2**62))
 

@@ -1,5 +1,6 @@
 """How `app.py run` serves: workers with threads, one of which holds the lock and runs the jobs."""
 
+import functools
 import gc
 import logging.config
 import resource
@@ -51,8 +52,9 @@ limit_request_field_size = 8190
 def post_worker_init(worker):
     """Start the jobs of this process, and pin it to a processor."""
     import jobs
+    from web.api import stream
 
-    jobs.start(_config)
+    jobs.start(_config, functools.partial(stream.list_events, _config.base_url))
     worker.pin_to_processor()
     # What the start allocated lives as long as the process: the collector skips it.
     gc.freeze()

@@ -25,6 +25,7 @@ from peewee import OperationalError
 import storage
 from config import Config
 from models import Job
+from notify.outbox import Outbox, Reader
 from observer import Observer
 from papertrade import PaperJob
 from scout import Scout
@@ -35,6 +36,8 @@ TAKEOVER_SECONDS = 0.5
 SILENT_SECONDS = 40.0
 # A running pass is given so long when the process ends.
 GRACE_SECONDS = 5.0
+# A pass of the hooks lasts a minute; the next one follows at once.
+HOOKS_SECONDS = 1.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -179,8 +182,9 @@ class Leadership:
 class Jobs:
     """The jobs of one process, which leads or waits to lead."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, read_events: Reader | None = None) -> None:
+        self.config, self._read_events = config, read_events
+        self._outbox: Outbox | None = None
         self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
         # The Rpc of the observer at work here, and whether health shows its silence.
@@ -221,6 +225,8 @@ class Jobs:
                 leadership.keep_up()
                 self._report_silence(self._lock.check)
         finally:
+            if self._outbox:
+                self._outbox.stop()
             # Before this process asks for the lock again.
             leadership.stop()
 
@@ -251,7 +257,15 @@ class Jobs:
             self._observe(observer),
             Work("scout", config.scout_interval_seconds, scout.run_tick),
             Work("paper", config.paper_interval_seconds, paper.run_tick),
+            *self._deliver(),
         ]
+
+    def _deliver(self) -> list[Work]:
+        """The job of the hooks; none where nobody shows what arrived."""
+        if self._read_events is None:
+            return []
+        self._outbox = Outbox(self.config, self._read_events)
+        return [Work("hooks", HOOKS_SECONDS, self._outbox.run_tick)]
 
     def _observe(self, observer: Observer) -> Work:
         self._rpc = observer.rpc
@@ -307,12 +321,14 @@ _running: Jobs | None = None
 _guard = threading.Lock()
 
 
-def start(config: Config) -> None:
-    """Start the jobs of this process: it runs them, or waits until it may."""
+def start(config: Config, read_events: Reader | None = None) -> None:
+    """Start the jobs of this process: it runs them, or waits until it may. `read_events` shows
+    what arrived, for hooks.
+    """
     global _running
     with _guard:
         if _running is None:
-            _running = Jobs(config)
+            _running = Jobs(config, read_events)
             _running.start()
 
 

@@ -86,6 +86,7 @@ QUOTA_WORDS = {
         " again tomorrow"
     ),
     "traders": "this account has {used} paper traders at work, and {limit} are allowed",
+    "hooks": "this account has {used} hooks, and {limit} are allowed",
     "wallets": "this account has {used} other wallets observed, and {limit} at a time are allowed",
 }
 

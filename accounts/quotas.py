@@ -19,6 +19,7 @@ SETTINGS = {
     "wallet_changes_per_day": "max_wallet_changes_per_day",
     "traders": "max_traders_per_owner",
     "wallets": "max_wallets_per_owner",
+    "hooks": "max_hooks_per_owner",
 }
 POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
@@ -28,6 +29,7 @@ CHANGES = (
     " a.detached_at > ?"
 )
 TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
+HOOKS = "SELECT COUNT(*) FROM hook WHERE owner_id = ?"
 WALLETS = """
 SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?
 AND b.id <> ? AND a.detached_at IS NULL"""
@@ -40,6 +42,7 @@ MAX_OF = (
     " {} GROUP BY owner_id) AS by_owner"
 )
 MAX_CHANGES = MAX_OF.format("attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at > ?")
+MAX_HOOKS = MAX_OF.format("hook")
 MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
 MAX_WALLETS = MAX_OF.format(
     "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
@@ -110,6 +113,15 @@ def find_traders(config: Config, owner_id: int) -> Use:
     )
 
 
+def find_hooks(config: Config, owner_id: int) -> Use:
+    """Hooks of an owner."""
+    return Use(
+        "hooks",
+        config.max_hooks_per_owner,
+        database.execute_sql(HOOKS, (owner_id,)).fetchone()[0],
+    )
+
+
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
     """List each quota with the most that any owner uses of it; no owner is named."""
@@ -120,6 +132,7 @@ def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]
         _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day),
         _find_most(execute, config, "wallets", MAX_WALLETS),
         _find_most(execute, config, "traders", MAX_TRADERS),
+        _find_most(execute, config, "hooks", MAX_HOOKS),
     ]
 
 

@@ -17,6 +17,7 @@ ROOMS = (
         "demo",
         "evidence",
         "market",
+        "notify",
         "observing",
         "operate",
         "paper",
@@ -64,17 +65,40 @@ MAY_IMPORT = {
         *("evidence", "accounts", "chain", "market", *BELOW),
         *("nacl", "orjson", "peewee", "pydantic"),
     },
+    "notify": {"notify", "config"},
+    "notify.messages": {"orjson"},
+    "notify.outbox": {*BELOW, "orjson"},
     "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
     "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
     "scout": {"chain", "market", *BELOW, "orjson", "peewee"},
     "papertrade": {"accounts", "chain", "market", "paper", "voice", *BELOW, "orjson", "peewee"},
-    "jobs": {"evidence", "observer", "papertrade", "scout", *BELOW, "apscheduler", "peewee"},
+    "jobs": {
+        "evidence",
+        "notify",
+        "observer",
+        "papertrade",
+        "scout",
+        *BELOW,
+        "apscheduler",
+        "peewee",
+    },
     "operate": {
         *("operate", "accounts", "chain", "evidence", "market", "paper", "ratelimit", *BELOW),
         *("apsw", "orjson", "peewee", "playhouse"),
     },
     "web": {
-        *("web", "accounts", "chain", "evidence", "paper", "voice", "ratelimit", *BELOW, *WEB),
+        *(
+            "web",
+            "accounts",
+            "chain",
+            "evidence",
+            "notify",
+            "paper",
+            "voice",
+            "ratelimit",
+            *BELOW,
+            *WEB,
+        ),
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
     "demo": {
@@ -103,7 +127,7 @@ MAY_IMPORT = {
     "gunicorn.conf": {"config", "jobs", "web"},
 }
 # Reading never asks a node or a price service.
-NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers"}}
+NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client"}}
 
 
 def modules():

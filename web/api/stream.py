@@ -20,6 +20,7 @@ from flask import Response, request
 from peewee import PeeweeException
 
 from accounts.problem import Problem
+from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
@@ -70,21 +71,31 @@ class Event:
 
 def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Event]:
     """Return the events of what arrived after this arrival, in order."""
+    return [
+        Event(
+            one.arrival,
+            write_event(secret, one.arrival, one.kind, one.shown) if one.shown else b"",
+            bool(one.shown and one.shown.get("hiddenAt")),
+        )
+        for one in list_events(base_url, after, limit)
+    ]
+
+
+def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
+    """Return what arrived after this arrival, in order, as the API shows it."""
     arrivals = queries.list_arrivals(limit, after)
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
-    shown = [
-        show_post(posts[one.post_id], base_url) if one.post_id else trades.get(one.trade_id or 0)
-        for one in arrivals
-    ]
     return [
-        Event(
-            arrival.id,
-            write_event(secret, arrival.id, arrival.kind, one) if one else b"",
-            bool(one and one.get("hiddenAt")),
+        messages.Event(
+            one.id,
+            one.kind,
+            show_post(posts[one.post_id], base_url)
+            if one.post_id
+            else trades.get(one.trade_id or 0),
         )
-        for arrival, one in zip(arrivals, shown, strict=True)
+        for one in arrivals
     ]
 
 

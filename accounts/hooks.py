@@ -1,0 +1,168 @@
+"""Hooks of an owner: who is told, over which address, of what. Deliveries are notify's.
+
+Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
+`now` is UTC milliseconds.
+"""
+
+import base64
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+import orjson
+
+from accounts import quotas
+from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from config import Config
+from models import Arrival, Bot, Hook, Owner
+from storage import new_uid, writing
+
+EVENTS = ("post", "trade", "verification")
+# The hosts of each kind; a webhook may be anywhere, and the operator adds servers of ntfy.
+HOSTS = {
+    "webhook": (),
+    "discord": ("discord.com", "discordapp.com"),
+    "slack": ("hooks.slack.com",),
+    "telegram": ("api.telegram.org",),
+    "ntfy": ("ntfy.sh",),
+}
+MAX_URL = 500
+# What urlsplit would drop, or a request line cannot hold.
+PLAIN_URL = re.compile(r"[!-~]+")
+TELEGRAM_PATH = re.compile(r"/bot\d+:[\w-]+/sendMessage")
+SECRET_BYTES = 24
+
+
+@dataclass(frozen=True)
+class NewHook:
+    """A hook just made; `secret` (of a webhook alone) is shown once."""
+
+    hook: Hook
+    secret: str | None
+
+
+def add_hook(
+    config: Config,
+    owner: Owner,
+    url: str,
+    now: int,
+    kind: str = "webhook",
+    events: Sequence[str] = ("post",),
+    bots: Sequence[str] = (),
+    trusted: bool = False,
+) -> NewHook:
+    """Store a hook, which is told what happens from now on.
+
+    It is told nothing before it has answered a ping, unless the operator vouches for it
+    (`trusted`). `bots`: uids of the owner's; none: all of them. Problem names the field.
+    """
+    check_url(config, url, kind)
+    if not events or not set(events) <= set(EVENTS):
+        raise invalid("events", f"must be one or more of: {', '.join(EVENTS)}")
+    secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    with writing():
+        refuse_full(quotas.find_hooks(config, owner.id))
+        hook = Hook.create(
+            uid=new_uid("hook"),
+            owner=owner,
+            kind=kind,
+            url=url,
+            secret=secret if kind == "webhook" else None,
+            events=_write_list(events),
+            bots=_write_list(_check_bots(owner, bots)),
+            state="active" if trusted else "waiting",
+            ping=not trusted,
+            delivered=find_newest_arrival(),
+            created_at=now,
+        )
+    return NewHook(hook, hook.secret)
+
+
+def check_url(config: Config, url: str, kind: str) -> None:
+    """Raise Problem where a hook of this kind cannot have this address."""
+    if kind not in HOSTS:
+        raise invalid("kind", f"must be one of: {', '.join(HOSTS)}")
+    parts = _split_url(url)
+    private = config.hooks_private == "on"
+    if parts.scheme != "https" and not (private and parts.scheme == "http"):
+        raise invalid("url", "must begin with https://")
+    if parts.username is not None or parts.fragment:
+        raise invalid("url", "must have no user name and no fragment")
+    hosts = HOSTS[kind] + (config.ntfy_hosts if kind == "ntfy" else ())
+    if hosts and (parts.hostname not in hosts or parts.port is not None):
+        raise invalid("url", f"must be an address at {' or '.join(hosts)}")
+    query = parse_qs(parts.query)
+    if kind == "telegram" and not (TELEGRAM_PATH.fullmatch(parts.path) and "chat_id" in query):
+        raise invalid(
+            "url", "must look like https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>"
+        )
+
+
+def _split_url(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        if PLAIN_URL.fullmatch(url) and len(url) <= MAX_URL and parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:
+        # The brackets of an address, or a port that is none.
+        pass
+    raise invalid("url", f"must be a web address of at most {MAX_URL} characters")
+
+
+def _check_bots(owner: Owner, uids: Sequence[str]) -> list[str]:
+    """The uids without repetition; Problem where one is not a bot of the owner."""
+    own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
+    if not set(uids) <= own:
+        raise invalid("bots", "must be bots of this account")
+    return list(dict.fromkeys(uids))
+
+
+def _write_list(words: Iterable[str]) -> str:
+    return orjson.dumps(list(words)).decode()
+
+
+def find_newest_arrival() -> int:
+    """Return the id of what arrived last, 0 where nothing did."""
+    newest: int | None = Arrival.select(Arrival.id).order_by(Arrival.id.desc()).limit(1).scalar()
+    return newest or 0
+
+
+def find_hook(uid: str) -> Hook:
+    """Return the hook of this id; Problem `not_found` otherwise."""
+    hook: Hook | None = Hook.get_or_none(Hook.uid == uid)
+    return hook or refuse_unknown("hook")
+
+
+def list_hooks(owner: Owner | None = None) -> list[Hook]:
+    """List the hooks of an owner, or all, with their owners, the oldest first."""
+    hooks = Hook.select(Hook, Owner).join(Owner).order_by(Hook.id)
+    return list(hooks.where(Hook.owner == owner) if owner else hooks)
+
+
+def remove_hook(uid: str) -> None:
+    """Forget a hook: nothing more is sent to it, and address and secret are gone."""
+    with writing():
+        if not Hook.delete().where(Hook.uid == uid).execute():
+            refuse_unknown("hook")
+
+
+def ask_for_ping(uid: str, now: int) -> None:
+    """Ask for a ping to be sent soon. Its answer makes a hook that waits or is paused active."""
+    with writing():
+        asked = Hook.update(ping=True, due_at=now).where(Hook.uid == uid).execute()
+    if not asked:
+        raise Problem("not_found", "there is no such hook")
+
+
+def mask_url(url: str) -> str:
+    """Return the address as it may be shown: its path may hold a token."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/…"
+
+
+def read_list(text: str) -> list[str]:
+    """Read the words that a hook's column holds."""
+    words: list[str] = orjson.loads(text)
+    return words

@@ -1,0 +1,118 @@
+"""Commands for what goes out: hook."""
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+import config as settings
+from cli import Commands, add_command, add_group, now_ms, print_result, show_time
+from cli.people import with_database
+from config import Config
+
+if TYPE_CHECKING:
+    from models import Hook
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of `hook`."""
+    hook = add_group(commands, "hook", "addresses that are told what bots do")
+    add = add_command(hook, "add", run_hook_add, "a hook; a webhook's secret is shown once")
+    add.add_argument("owner", metavar="OWNER")
+    add.add_argument("url", metavar="URL")
+    add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
+    add.add_argument("--events", default="post", help="post,trade,verification (default: post)")
+    add.add_argument("--bots", default="", metavar="BOT,BOT", help="default: all of the owner")
+    add_command(hook, "list", run_hook_list, "all hooks, without their secrets").add_argument(
+        "--owner", metavar="ID"
+    )
+    for name, run, help in (
+        ("remove", run_hook_remove, "send nothing more to it"),
+        ("test", run_hook_test, "send it a ping soon; an answer ends a pause"),
+    ):
+        add_command(hook, name, run, help).add_argument("hook", metavar="HOOK_ID")
+
+
+@with_database
+def run_hook_add(config: Config, args: Namespace) -> None:
+    """Add a hook of an owner; print its secret, once. The operator vouches for the receiver, so it
+    need not answer a ping first.
+    """
+    from accounts import hooks, owners
+
+    made = hooks.add_hook(
+        settings.lift_quotas(config),
+        owners.find_owner(args.owner),
+        args.url,
+        now_ms(),
+        args.kind,
+        split_words(args.events),
+        split_words(args.bots),
+        trusted=True,
+    )
+    print_result(
+        args,
+        {"hookId": made.hook.uid, "secret": made.secret},
+        f"{made.hook.uid}\n{made.secret or 'no secret'}\nThe secret is shown this once only.",
+    )
+
+
+def split_words(text: str) -> list[str]:
+    """Split words between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+@with_database
+def run_hook_list(config: Config, args: Namespace) -> None:
+    """List the hooks of an owner, or all."""
+    from accounts import hooks, owners
+
+    owner = owners.find_owner(args.owner) if args.owner else None
+    rows = [show_hook(hook) for hook in hooks.list_hooks(owner)]
+    print_result(
+        args,
+        {"data": rows},
+        "\n".join(
+            f"{row['hookId']}  {row['ownerId']}  {row['kind']:8}  {row['url']}  {row['state']}"
+            f"{'  ' + str(row['lastError']) if row['lastError'] else ''}"
+            for row in rows
+        ),
+    )
+
+
+def show_hook(hook: "Hook") -> dict[str, object]:
+    """Return a hook as JSON, without its secret and the path of its address."""
+    from accounts.hooks import mask_url, read_list
+
+    return {
+        "hookId": hook.uid,
+        "ownerId": hook.owner.uid,
+        "kind": hook.kind,
+        "url": mask_url(hook.url),
+        "events": read_list(hook.events),
+        "bots": read_list(hook.bots),
+        "state": hook.state,
+        "lastDeliveryAt": show_time(hook.delivered_at),
+        "lastError": hook.last_error,
+        "createdAt": show_time(hook.created_at),
+    }
+
+
+@with_database
+def run_hook_remove(config: Config, args: Namespace) -> None:
+    """Remove a hook."""
+    from accounts import hooks
+
+    hooks.remove_hook(args.hook)
+    print_result(args, {"hookId": args.hook, "removed": True}, "removed")
+
+
+@with_database
+def run_hook_test(config: Config, args: Namespace) -> None:
+    """Ask the running server for a ping to a hook."""
+    from accounts import hooks
+
+    hooks.ask_for_ping(args.hook, now_ms())
+    print_result(
+        args,
+        {"hookId": args.hook, "asked": True},
+        "the running server sends a ping within seconds; see `hook list` for what came of it",
+    )

@@ -1,0 +1,137 @@
+"""POST to an address that a stranger chose: it is resolved, checked and then connected to by that
+very address, so that a name which changes its mind (DNS rebinding) leads nowhere else. No redirect
+is followed, no proxy of the environment used, and what a receiver says is not kept.
+"""
+
+import contextlib
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from config import VERSION
+from notify.messages import Message
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
+# Public by themselves, these lead to IPv4 addresses that may not be: NAT64, 6to4.
+TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2002::/16"))
+
+
+class Answer(NamedTuple):
+    """How a POST ended: `error` is one of a few sentences of ours, None where it was accepted.
+    `status`: of HTTP, None without an answer.
+    """
+
+    status: int | None
+    error: str | None
+
+
+class _Refused(Exception):
+    """The address leads where no hook may lead."""
+
+
+def post(message: Message, private: bool = False) -> Answer:
+    """Send a message within some ANSWER_SECONDS. `private`: addresses of this machine and its own
+    network are allowed.
+    """
+    try:
+        status = _send(message, private)
+    except _Refused:
+        return Answer(None, "leads to a private address, or to none")
+    except TimeoutError:
+        return Answer(None, "did not answer in time")
+    except ssl.SSLError:
+        return Answer(None, "has no valid certificate")
+    except (OSError, http.client.HTTPException, UnicodeError):
+        return Answer(None, "could not be reached, or broke off")
+    if 200 <= status < 300:
+        return Answer(status, None)
+    return Answer(status, f"answered HTTP {status}")
+
+
+def _send(message: Message, private: bool) -> int:
+    parts = urlsplit(message.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    address = find_address(parts.hostname or "", port, private)
+    raw = socket.create_connection((address, port), CONNECT_SECONDS)
+    with _deadline(raw) as expired:
+        try:
+            return _exchange(raw, parts, message)
+        finally:
+            # Whatever came of it: headers that never end look like an answer once they are cut.
+            if expired.is_set():
+                raise TimeoutError from None
+
+
+@contextlib.contextmanager
+def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
+    """Break a connection off after ANSWER_SECONDS in all: a timeout of the socket's own begins anew
+    at each byte of a trickle.
+    """
+    expired = threading.Event()
+    # Another descriptor of the same connection: TLS takes the first one over.
+    twin = raw.dup()
+
+    def break_off() -> None:
+        expired.set()
+        with contextlib.suppress(OSError):
+            twin.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(ANSWER_SECONDS, break_off)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
+        twin.close()
+        raw.close()
+
+
+def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> int:
+    """Send the request over an open connection; return the status."""
+    raw.settimeout(ANSWER_SECONDS)
+    host = parts.hostname or ""
+    connection = http.client.HTTPConnection(host, parts.port)
+    secure = parts.scheme == "https"
+    connection.sock = tls_context().wrap_socket(raw, server_hostname=host) if secure else raw
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    headers = {"User-Agent": f"candor/{VERSION}", "Connection": "close", "Host": parts.netloc}
+    try:
+        connection.request("POST", target, message.body, {**headers, **message.headers})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return the context of all connections: certificates are checked."""
+    return ssl.create_default_context()
+
+
+def find_address(host: str, port: int, private: bool) -> str:
+    """Resolve a host to the address to connect to. Raises OSError where it has none.
+
+    One that is not public refuses the whole name: who runs it means no good, or is mistaken.
+    """
+    found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    if not private and not all(map(is_public, found)):
+        raise _Refused
+    return found[0]
+
+
+def is_public(text: str) -> bool:
+    """Is this an address of the public internet, for IPv6 also of what it carries inside?"""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(str(address.ipv4_mapped))
+        if any(address in network for network in TRANSLATED):
+            return False
+    return address.is_global and not address.is_multicast

@@ -1,0 +1,143 @@
+"""What hooks are sent: an event of the API for programs, one line of it for people. Pure.
+
+Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver knows a repetition by its
+`webhook-id` and a forgery or a replay by its signature over id, time and body.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import orjson
+
+# Discord takes 2,000 characters, Telegram and ntfy 4,096.
+MAX_TEXT = 1_800
+LABELS = {
+    "verified": "Verified by a finalized transaction",
+    "mismatch": "Does not match its transaction",
+    "pending": "Waiting for its transaction",
+    "not_found": "Transaction not found",
+    "none": "Not verified",
+}
+
+
+class Event(NamedTuple):
+    """What arrived, by the number of its arrival. `shown`: a Post (kind post or verification) or a
+    Trade, as the API shows it; None where there is nothing to tell any more.
+    """
+
+    arrival: int
+    kind: str
+    shown: dict[str, Any] | None
+
+
+class Receiver(NamedTuple):
+    """Where and how a message goes."""
+
+    uid: str
+    kind: str
+    url: str
+    secret: str | None
+
+
+class Message(NamedTuple):
+    """An HTTP POST."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def write_message(to: Receiver, event: Event | None, now: int, base_url: str) -> Message:
+    """Write what a receiver is sent of an event, or a ping without one; `now` in ms."""
+    if to.kind == "webhook":
+        return _write_webhook(to, event, now)
+    text = write_text(event, base_url) if event else "Candor can reach you: this is a test."
+    return WRITERS[to.kind](to.url, text)
+
+
+# ---- for programs --------------------------------------------------------------------------------
+def _write_webhook(to: Receiver, event: Event | None, now: int) -> Message:
+    seconds = str(now // 1000)
+    message_id = f"msg_{to.uid}_{event.arrival}" if event else f"msg_{to.uid}_ping_{now}"
+    body = orjson.dumps(
+        {
+            "type": event.kind if event else "ping",
+            "timestamp": event.shown.get("createdAt") or event.shown.get("eventAt")
+            if event and event.shown
+            else None,
+            "data": event.shown if event else {},
+        }
+    )
+    headers = {
+        "Content-Type": "application/json",
+        "webhook-id": message_id,
+        "webhook-timestamp": seconds,
+        "webhook-signature": sign(to.secret or "", message_id, seconds, body),
+    }
+    return Message(to.url, headers, body)
+
+
+def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
+    """Sign a webhook: `v1,` and the base64 of an HMAC-SHA256 with the bytes of `whsec_...`."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = b"%b.%b.%b" % (message_id.encode(), seconds.encode(), body)
+    return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+
+
+# ---- for people ----------------------------------------------------------------------------------
+def write_text(event: Event, base_url: str) -> str:
+    """Write an event as a few lines of plain text, the words of a post before its label."""
+    shown = event.shown or {}
+    if event.kind == "trade":
+        sold = shown.get("realized", {}).get("resultSol")
+        result = f", result {sold} SOL" if sold else ""
+        link = f"{base_url}/bots/{shown.get('botId')}?tab=trades"
+        return (
+            f"{shown.get('kind')} {shown.get('symbol') or shown.get('mint') or ''}{result}\n{link}"
+        )
+    words = shown.get("body") or "(these words were taken down)"
+    label = LABELS[shown["verification"]["status"]]
+    link = f"{base_url}/posts/{shown['id']}"
+    head = f"{shown['botName']}: "
+    room = MAX_TEXT - len(head) - len(label) - len(link) - 2
+    cut = words if len(words) <= room else words[: room - 1] + "…"
+    return f"{head}{cut}\n{label}\n{link}"
+
+
+def _for_discord(url: str, text: str) -> Message:
+    # Nobody is called by words that somebody else chose.
+    return _json(url, {"content": text, "allowed_mentions": {"parse": []}})
+
+
+def _for_slack(url: str, text: str) -> Message:
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _json(url, {"text": escaped, "unfurl_links": False})
+
+
+def _for_telegram(url: str, text: str) -> Message:
+    parts = urlsplit(url)
+    chat = parse_qs(parts.query)["chat_id"][0]
+    bare = urlunsplit(parts._replace(query=""))
+    return _json(
+        bare, {"chat_id": chat, "text": text, "link_preview_options": {"is_disabled": True}}
+    )
+
+
+def _for_ntfy(url: str, text: str) -> Message:
+    return Message(url, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())
+
+
+def _json(url: str, value: Mapping[str, Any]) -> Message:
+    return Message(url, {"Content-Type": "application/json"}, orjson.dumps(value))
+
+
+WRITERS = {
+    "discord": _for_discord,
+    "slack": _for_slack,
+    "telegram": _for_telegram,
+    "ntfy": _for_ntfy,
+}

@@ -1,0 +1,258 @@
+"""The job that delivers: what arrived, to every hook, in order, at least once.
+
+One thread reads and writes the database and decides; messages are sent by others, one at a time for
+each hook. How far a hook is gets stored within a second, and a message that was sent
+again after a crash carries the id that it had.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+from config import Config
+from models import Bot, Hook
+from notify import client, plan
+from notify.messages import Event, Message, Receiver, write_message
+from notify.plan import Progress
+from storage import database, writing
+
+# Messages under way; hooks that failed last time send at most half of them, so no other waits.
+MAX_BUSY, MAX_FAILING = 16, 8
+POLL_SECONDS, STORE_SECONDS = 0.2, 1.0
+# A pass lasts so long; then health is told, and the next one begins.
+PASS_SECONDS = 60.0
+# At most one message a second to a host.
+HOST_SECONDS = 1.0
+# Events read at once for a hook, and how often in a row where none concerns it.
+BATCH, MAX_BATCHES = 50, 20
+# What a hook passed over is stored now and then: after a crash it is passed over again.
+MAX_UNSTORED = 1_000
+# Given an arrival and a limit: what arrived after it, in order.
+Reader = Callable[[int, int], list[Event]]
+Send = Callable[[Message, bool], client.Answer]
+
+
+class Target(NamedTuple):
+    """A hook as it is stored, but for its progress."""
+
+    row_id: int
+    receiver: Receiver
+    events: frozenset[str]
+    bots: frozenset[str]
+    created_at: int
+
+
+class Sent(NamedTuple):
+    """A message that was answered; without an `arrival` it was a ping."""
+
+    row_id: int
+    arrival: int | None
+    answer: client.Answer
+
+
+class Outbox:
+    """Delivers to all hooks of an instance. `read_events` shows what arrived as the API does."""
+
+    def __init__(self, config: Config, read_events: Reader, send: Send = client.post) -> None:
+        self.config, self._read_events, self._send = config, read_events, send
+        self._stopping = threading.Event()
+        self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
+        self._targets: dict[int, Target] = {}
+        # What is known here, and what of it was stored.
+        self._progress: dict[int, Progress] = {}
+        self._stored: dict[int, Progress] = {}
+        self._busy: set[int] = set()
+        self._host_free_at: dict[str, float] = {}
+        self._version: object = None
+
+    def stop(self) -> None:
+        """End the pass that runs, soon."""
+        self._stopping.set()
+
+    def run_tick(self, now: int) -> tuple[str | None, str | None]:
+        """Deliver for PASS_SECONDS; return (None, details for health)."""
+        end, store_at = time.monotonic() + PASS_SECONDS, 0.0
+        while time.monotonic() < end and not self._stopping.is_set():
+            if time.monotonic() >= store_at:
+                self._store()
+                self._load()
+                store_at = time.monotonic() + STORE_SECONDS
+            self._take_answers()
+            self._dispatch(time.time_ns() // 1_000_000)
+            self._wait()
+        self._store(everything=True)
+        return None, orjson.dumps(self._count()).decode()
+
+    def _wait(self) -> None:
+        """Wait for an answer, or a little while for what arrives."""
+        with contextlib.suppress(queue.Empty):
+            self._note(self._answers.get(timeout=POLL_SECONDS))
+
+    # ---- the database ----------------------------------------------------------------------------
+    def _load(self) -> None:
+        """Read which hooks there are, where anything was written since."""
+        version = database.data_version()
+        if version == self._version:
+            return
+        self._version = version
+        rows = list(Hook.select())
+        bots: dict[int, set[str]] = {}
+        for bot in Bot.select(Bot.owner, Bot.uid).where(
+            Bot.owner.in_({row.owner_id for row in rows})
+        ):
+            bots.setdefault(bot.owner_id, set()).add(bot.uid)
+        self._targets = {row.id: _read_target(row, bots.get(row.owner_id, set())) for row in rows}
+        for row in rows:
+            self._merge(row.id, _read_progress(row))
+        for gone in self._progress.keys() - self._targets.keys():
+            del self._progress[gone], self._stored[gone]
+
+    def _merge(self, row_id: int, stored: Progress) -> None:
+        """Take over what somebody else wrote; it is a ping that was asked for, or a new hook."""
+        known = self._progress.get(row_id)
+        if known is None or self._stored[row_id] == known:
+            self._progress[row_id] = self._stored[row_id] = stored
+        elif stored.ping and not self._stored[row_id].ping:
+            self._progress[row_id] = known._replace(ping=True, due_at=stored.due_at)
+
+    def _store(self, everything: bool = False) -> None:
+        """Store how far the hooks are; `everything`: also what was merely passed over."""
+        changed = {
+            row_id: progress
+            for row_id, progress in self._progress.items()
+            if is_news(progress, self._stored[row_id], 1 if everything else MAX_UNSTORED)
+        }
+        if not changed:
+            return
+        with writing():
+            for row_id, progress in changed.items():
+                Hook.update(**progress._asdict()).where(Hook.id == row_id).execute()
+        self._stored.update(changed)
+
+    # ---- messages --------------------------------------------------------------------------------
+    def _dispatch(self, now: int) -> None:
+        """Send each hook its next message, where it is its turn."""
+        read: dict[int, list[Event]] = {}
+        for row_id, target in self._targets.items():
+            if not self._may_send(row_id, target, now):
+                continue
+            if self._progress[row_id].ping:
+                self._send_soon(target, None, now)
+                continue
+            event = self._find_next(target, read)
+            if event is not None:
+                self._send_soon(target, event, now)
+
+    def _may_send(self, row_id: int, target: Target, now: int) -> bool:
+        progress = self._progress[row_id]
+        if row_id in self._busy or progress.due_at > now:
+            return False
+        if not progress.ping and progress.state != "active":
+            return False
+        failing = sum(
+            self._progress[one].failures > 0 for one in self._busy if one in self._progress
+        )
+        if len(self._busy) >= MAX_BUSY or (progress.failures and failing >= MAX_FAILING):
+            return False
+        return self._host_free_at.get(host_of(target), 0.0) <= time.monotonic()
+
+    def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
+        """The next event that concerns a hook; what does not is passed over. `read`: the events
+        after an arrival, for hooks that are equally far.
+        """
+        for _ in range(MAX_BATCHES):
+            progress = self._progress[target.row_id]
+            after = progress.delivered
+            if after not in read:
+                read[after] = self._read_events(after, BATCH)
+            found = next((one for one in read[after] if concerns(target, one)), None)
+            if found or not read[after]:
+                return found
+            self._progress[target.row_id] = progress._replace(delivered=read[after][-1].arrival)
+        return None
+
+    def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
+        """Send an event, or a ping without one, in a thread that an ending process need not wait
+        for.
+        """
+        message = write_message(target.receiver, event, now, self.config.base_url)
+        private = self.config.hooks_private == "on"
+        self._busy.add(target.row_id)
+        self._host_free_at[host_of(target)] = time.monotonic() + HOST_SECONDS
+        arrival = event.arrival if event else None
+
+        def send() -> None:
+            self._answers.put(Sent(target.row_id, arrival, self._send(message, private)))
+
+        threading.Thread(target=send, name="hook", daemon=True).start()
+
+    def _take_answers(self) -> None:
+        """Note what was answered since the last time."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._note(self._answers.get_nowait())
+
+    def _note(self, sent: Sent) -> None:
+        self._busy.discard(sent.row_id)
+        progress = self._progress.get(sent.row_id)
+        if progress is None:
+            return
+        now = time.time_ns() // 1_000_000
+        self._progress[sent.row_id] = (
+            plan.after_success(progress, now, sent.arrival)
+            if sent.answer.error is None
+            else plan.after_failure(progress, now, sent.answer.status, sent.answer.error)
+        )
+
+    def _count(self) -> dict[str, int]:
+        states = [progress.state for progress in self._progress.values()]
+        failing = sum(progress.failures > 0 for progress in self._progress.values())
+        return {
+            "hooks": len(states),
+            "failing": failing,
+            **{state: states.count(state) for state in ("waiting", "paused")},
+        }
+
+
+def _read_target(row: Hook, own: set[str]) -> Target:
+    """Read a hook; `own`: the uids of its owner's bots."""
+    chosen = set(orjson.loads(row.bots))
+    return Target(
+        row.id,
+        Receiver(row.uid, row.kind, row.url, row.secret),
+        frozenset(orjson.loads(row.events)),
+        frozenset(chosen & own if chosen else own),
+        row.created_at,
+    )
+
+
+def _read_progress(row: Hook) -> Progress:
+    return Progress(*(getattr(row, name) for name in Progress._fields))
+
+
+def is_news(progress: Progress, stored: Progress, far: int) -> bool:
+    """Is this worth a write: anything but a position that moved by less than `far` arrivals?"""
+    moved = progress.delivered - stored.delivered
+    return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
+
+
+def concerns(target: Target, event: Event) -> bool:
+    """Is a hook to be told of this event? Of trades only those since it was made: an older
+    history may still be arriving.
+    """
+    shown = event.shown
+    if shown is None or event.kind not in target.events or shown["botId"] not in target.bots:
+        return False
+    seconds = shown.get("blockTime")
+    return event.kind != "trade" or (seconds is not None and seconds * 1000 >= target.created_at)
+
+
+def host_of(target: Target) -> str:
+    """Return the host and port of a hook."""
+    return urlsplit(target.receiver.url).netloc.lower()

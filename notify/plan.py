@@ -1,0 +1,51 @@
+"""What becomes of a hook after an answer: delivered, tried again, paused. Pure; times in ms."""
+
+from typing import NamedTuple
+
+SECOND_MS, DAY_MS = 1_000, 86_400_000
+# Waits after one failure, two, and so on; the last one is kept.
+WAITS_SECONDS = (5, 15, 60, 300, 900, 3600)
+GONE = 410
+
+
+class Progress(NamedTuple):
+    """How far a hook is. `delivered`: the arrival up to which it was told everything."""
+
+    state: str
+    delivered: int
+    ping: bool
+    failures: int
+    failing_since: int | None
+    due_at: int
+    delivered_at: int | None
+    last_error: str | None
+
+
+def after_success(progress: Progress, now: int, arrival: int | None) -> Progress:
+    """Note an accepted message; without an `arrival` it was a ping."""
+    return progress._replace(
+        state="active",
+        delivered=progress.delivered if arrival is None else arrival,
+        ping=False if arrival is None else progress.ping,
+        failures=0,
+        failing_since=None,
+        due_at=now,
+        delivered_at=now,
+        last_error=None,
+    )
+
+
+def after_failure(progress: Progress, now: int, status: int | None, error: str) -> Progress:
+    """Note a refused message: it is tried again later, and no more after a day, or at once where
+    the receiver says that it is gone.
+
+    A ping that fails is not repeated: who asked for it sees why.
+    """
+    since = now if progress.failing_since is None else progress.failing_since
+    noted = progress._replace(failures=progress.failures + 1, failing_since=since, last_error=error)
+    if progress.ping:
+        return noted._replace(ping=False)
+    if status == GONE or now - since >= DAY_MS:
+        return noted._replace(state="paused")
+    wait = WAITS_SECONDS[min(progress.failures, len(WAITS_SECONDS) - 1)]
+    return noted._replace(due_at=now + wait * SECOND_MS)

@@ -1,0 +1,487 @@
+"""What goes out: who is told, of what, in which order, and what a receiver can do about it."""
+
+import base64
+import functools
+import hashlib
+import hmac
+import json
+import threading
+import time
+
+import ground
+import orjson
+import pytest
+import receiver
+from receiver import Receiver
+from service import NOW, address
+
+import storage
+from accounts import hooks, posts
+from accounts.problem import Problem
+from models import Hook
+from notify import client, messages, outbox, plan
+from notify.messages import Event, Message
+from web.api import stream
+
+DAY_MS = 24 * 3600 * 1000
+WEBHOOK = messages.Receiver("hook_1", "webhook", "https://x.example/in", "whsec_c2VjcmV0")
+POST = {
+    "id": "post_1",
+    "botId": "bot_1",
+    "botName": "Nell",
+    "body": "Took profit.",
+    "createdAt": "2026-11-05T12:00:00Z",
+    "verification": {"status": "verified"},
+}
+
+
+@pytest.fixture
+def receivers():
+    """receivers(n) -> that many, each on a port of its own"""
+    made = []
+
+    def make(count=1):
+        made.extend(Receiver() for _ in range(count))
+        return made[-count:]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def private(service):
+    service.config = ground.change(service.config, hooks_private="on")
+    return service
+
+
+@pytest.fixture
+def delivering(private, monkeypatch):
+    """delivering() -> an Outbox at work in a thread, without the pace of hosts"""
+    monkeypatch.setattr(outbox, "HOST_SECONDS", 0.0)
+    monkeypatch.setattr(outbox, "STORE_SECONDS", 0.05)
+    running = []
+
+    def start():
+        made = outbox.Outbox(
+            private.config, functools.partial(stream.list_events, private.config.base_url)
+        )
+
+        def work():
+            with storage.database.connection_context():
+                made.run_tick(0)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        running.append((made, thread))
+        return made
+
+    def stop():
+        while running:
+            made, thread = running.pop()
+            made.stop()
+            thread.join()
+
+    start.stop = stop
+    yield start
+    stop()
+
+
+def until(test, seconds=10):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def say(service, made, *events):
+    with storage.database.connection_context():
+        for event in events:
+            body, _ = posts.parse_post({"eventId": event, "body": f"words of {event}"})
+            posts.publish(made.bot.id, body, NOW)
+
+
+def add(service, made, url, trusted=True, **more):
+    with storage.database.connection_context():
+        return hooks.add_hook(service.config, made.owner, url, NOW, trusted=trusted, **more)
+
+
+def events_of(one):
+    return [json.loads(body)["data"].get("eventId") for _, body in one.got]
+
+
+def row(made):
+    with storage.database.connection_context():
+        return Hook.get(Hook.uid == made.hook.uid)
+
+
+# ---- deliveries ----------------------------------------------------------------------------------
+def test_a_receiver_is_told_everything_in_order_and_signed(private, delivering, receivers):
+    (good,) = receivers()
+    bot = private.make_bot()
+    say(private, bot, "before")
+    made = add(private, bot, good.url)
+    delivering()
+    say(private, bot, *(f"e{n}" for n in range(12)))
+    until(lambda: len(good.got) == 12)
+    assert events_of(good) == [f"e{n}" for n in range(12)]
+    key = base64.b64decode(made.secret.removeprefix("whsec_"))
+    for headers, body in good.got:
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        mac = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+        assert headers["webhook-signature"] == f"v1,{mac}"
+    assert len({headers["webhook-id"] for headers, _ in good.got}) == 12
+
+
+def test_what_a_webhook_is_sent_is_the_post_as_the_api_shows_it(private, delivering, receivers):
+    (good,) = receivers()
+    bot = private.make_bot()
+    add(private, bot, good.url)
+    say(private, bot, "one")
+    delivering()
+    until(lambda: good.got)
+    feed = private.get("/api/v1/feed", bot.publish_key.text).json
+    assert json.loads(good.got[0][1]) == {
+        "type": "post",
+        "timestamp": feed["data"][0]["createdAt"],
+        "data": feed["data"][0],
+    }
+
+
+def test_after_a_crash_nothing_is_missing_and_a_repetition_has_its_id(
+    private, delivering, receivers, monkeypatch
+):
+    (good,) = receivers()
+    bot = private.make_bot()
+    add(private, bot, good.url)
+    # Nothing is stored before the crash: the worst moment.
+    monkeypatch.setattr(outbox.Outbox, "_store", lambda self, everything=False: None)
+    delivering()
+    say(private, bot, "a", "b")
+    until(lambda: len(good.got) == 2)
+    delivering.stop()
+    monkeypatch.undo()
+    monkeypatch.setattr(outbox, "HOST_SECONDS", 0.0)
+    say(private, bot, "c")
+    delivering()
+    until(lambda: "c" in events_of(good))
+    assert events_of(good) == ["a", "b", "a", "b", "c"]
+    ids = [headers["webhook-id"] for headers, _ in good.got]
+    assert ids[:2] == ids[2:4] and ids[4] not in ids[:4]
+
+
+def test_receivers_that_fail_delay_nobody_else(private, delivering, receivers):
+    held = threading.Event()
+    good, bad, slow, away = receivers(4)
+    bad.behave(receiver.answer(500, b"secrets of the receiver"))
+    slow.behave(receiver.hang(held))
+    away.behave(receiver.answer(302, Location=good.url + "/elsewhere"))
+    bot = private.make_bot()
+    made = [add(private, bot, one.url) for one in (bad, slow, away, good)]
+    say(private, bot, *(f"e{n}" for n in range(8)))
+    delivering()
+    until(lambda: len(good.got) == 8)
+    assert events_of(good) == [f"e{n}" for n in range(8)]
+    until(lambda: row(made[0]).last_error and row(made[2]).last_error)
+    assert row(made[0]).last_error == "answered HTTP 500"
+    assert row(made[2]).last_error == "answered HTTP 302"
+    assert row(made[3]).last_error is None and row(made[3]).delivered_at
+    assert len(bad.got) == len(away.got) == 1
+    held.set()
+
+
+def test_a_new_hook_must_answer_a_ping_before_it_is_told_anything(private, delivering, receivers):
+    mute, good = receivers(2)
+    mute.behave(receiver.answer(404))
+    bot = private.make_bot()
+    made = [add(private, bot, one.url, trusted=False) for one in (mute, good)]
+    say(private, bot, "one")
+    delivering()
+    until(lambda: len(good.got) == 2)
+    assert [json.loads(body)["type"] for _, body in good.got] == ["ping", "post"]
+    until(lambda: row(made[0]).last_error == "answered HTTP 404")
+    assert row(made[0]).state == "waiting" and len(mute.got) == 1
+
+
+def test_a_receiver_that_is_gone_is_paused_until_it_answers_a_ping(private, delivering, receivers):
+    (gone,) = receivers()
+    gone.behave(receiver.answer(410))
+    bot = private.make_bot()
+    made = add(private, bot, gone.url)
+    say(private, bot, "one")
+    delivering()
+    until(lambda: row(made).state == "paused")
+    gone.behave(receiver.answer(204))
+    with storage.database.connection_context():
+        hooks.ask_for_ping(made.hook.uid, NOW)
+    until(lambda: row(made).state == "active" and len(gone.got) == 3)
+    assert [json.loads(body)["type"] for _, body in gone.got] == ["post", "ping", "post"]
+
+
+def test_a_hook_is_told_of_its_owners_bots_and_of_what_it_asked_for(private, delivering, receivers):
+    mine, chosen = receivers(2)
+    ada, stranger = private.make_bot("Ada"), private.make_bot("Otto")
+    second = private.make_bot("Nell", owner=ada.owner)
+    add(private, ada, mine.url)
+    add(private, ada, chosen.url, bots=[second.bot.uid])
+    delivering()
+    say(private, stranger, "not mine")
+    say(private, ada, "mine")
+    say(private, second, "also mine")
+    until(lambda: len(mine.got) == 2 and chosen.got)
+    assert events_of(mine) == ["mine", "also mine"] and events_of(chosen) == ["also mine"]
+
+
+def test_words_that_were_taken_down_are_not_sent(private, delivering, receivers):
+    (late,) = receivers()
+    bot = private.make_bot()
+    add(private, bot, late.url)
+    say(private, bot, "one")
+    uid = private.get("/api/v1/feed", bot.publish_key.text).json["data"][0]["id"]
+    with storage.database.connection_context():
+        posts.hide(uid, NOW)
+    delivering()
+    until(lambda: late.got)
+    assert json.loads(late.got[0][1])["data"]["body"] is None
+    assert b"words of one" not in late.got[0][1]
+
+
+def test_a_history_that_is_still_arriving_is_not_news():
+    target = outbox.Target(
+        1, WEBHOOK, frozenset({"trade"}), frozenset({"bot_1"}), created_at=1_000_000
+    )
+    told = [
+        outbox.concerns(target, Event(1, "trade", {"botId": "bot_1", "blockTime": seconds}))
+        for seconds in (999, 1000, None)
+    ]
+    assert told == [False, True, False]
+
+
+def test_a_removed_hook_is_sent_nothing_more(private, delivering, receivers):
+    first, second = receivers(2)
+    bot = private.make_bot()
+    made = add(private, bot, first.url)
+    add(private, bot, second.url)
+    delivering()
+    say(private, bot, "one")
+    until(lambda: first.got and second.got)
+    with storage.database.connection_context():
+        hooks.remove_hook(made.hook.uid)
+    time.sleep(0.2)
+    say(private, bot, "two")
+    until(lambda: len(second.got) == 2)
+    assert len(first.got) == 1
+
+
+# ---- what becomes of a failure -------------------------------------------------------------------
+def progress(**more):
+    fresh = plan.Progress("active", 7, False, 0, None, 0, None, None)
+    return fresh._replace(**more)
+
+
+def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
+    now, seen, waits = 0, progress(), []
+    while seen.state == "active":
+        seen = plan.after_failure(seen, now, 500, "answered HTTP 500")
+        waits.append((seen.due_at - now) // 1000)
+        now = max(seen.due_at, now + 1)
+    # 5 + 15 + 60 + 300 + 900 s, then hours: 1280 s + 24 * 3600 s is the first beyond a day.
+    assert waits[:7] == [5, 15, 60, 300, 900, 3600, 3600]
+    assert 1280 * 1000 + 23 * 3600_000 < DAY_MS <= 1280 * 1000 + 24 * 3600_000
+    assert len(waits) == 5 + 24 + 1 and seen.delivered == 7
+
+
+def test_success_forgets_failures():
+    failed = plan.after_failure(progress(), 10, None, "did not answer in time")
+    assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
+
+
+# ---- addresses -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
+    255.255.255.255 ::1 :: fe80::1 fe80::1%eth0 fc00::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1
+    64:ff9b::7f00:1 2002:7f00:1:: 2001::1 198.18.0.1 192.0.2.1""".split(),
+)
+def test_addresses_that_are_not_public(text):
+    assert not client.is_public(text)
+
+
+@pytest.mark.parametrize("text", ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"])
+def test_addresses_that_are_public(text):
+    assert client.is_public(text)
+
+
+def test_nothing_goes_to_a_private_address_by_default(receivers):
+    (inside,) = receivers()
+    port = inside.server.server_port
+    for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
+        sent = client.post(Message(f"http://{host}:{port}/", {}, b"x"))
+        assert sent.status is None and sent.error
+    assert inside.got == []
+
+
+def test_a_name_that_changes_its_mind_leads_nowhere_else(monkeypatch):
+    """The address that was checked is the one connected to: the name is asked once."""
+    asked, connected = [], []
+    first = [(2, 1, 6, "", ("93.184.216.34", 443))]
+
+    def resolve(host, *_, **__):
+        asked.append(host)
+        return first if len(asked) == 1 else [(2, 1, 6, "", ("127.0.0.1", 443))]
+
+    def connect(to, timeout):
+        connected.append(to[0])
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(client.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(client.socket, "create_connection", connect)
+    assert client.post(Message("https://rebind.example/", {}, b"x")).error
+    assert asked == ["rebind.example"] and connected == ["93.184.216.34"]
+
+
+def test_one_private_address_of_several_refuses_the_name(monkeypatch):
+    both = [(2, 1, 6, "", (one, 443)) for one in ("93.184.216.34", "10.0.0.1")]
+    monkeypatch.setattr(client.socket, "getaddrinfo", lambda *_, **__: both)
+    answered = client.post(Message("https://two.example/", {}, b"x"))
+    assert answered == client.Answer(None, "leads to a private address, or to none")
+
+
+def test_a_trickle_ends_at_the_deadline(receivers, monkeypatch):
+    (slow,) = receivers()
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.3)
+    began = time.monotonic()
+    answered = client.post(Message(slow.behave(receiver.trickle(20)).url, {}, b"x"), private=True)
+    assert answered == client.Answer(None, "did not answer in time")
+    assert time.monotonic() - began < 10
+
+
+def test_what_a_receiver_says_is_not_kept(receivers):
+    (bad,) = receivers()
+    bad.behave(receiver.answer(500, b"<script>canary</script>", **{"X-Canary": "canary"}))
+    assert client.post(Message(bad.url, {}, b"x"), private=True) == client.Answer(
+        500, "answered HTTP 500"
+    )
+
+
+# ---- what may be a hook --------------------------------------------------------------------------
+REFUSED = [
+    ("http://x.example/in", "webhook"),
+    ("ftp://x.example/in", "webhook"),
+    ("https://", "webhook"),
+    ("https://user:pass@x.example/in", "webhook"),
+    ("https://x.example/in#part", "webhook"),
+    ("https://x.example/a b", "webhook"),
+    ("https://x.example:0/", "webhook"),
+    ("https://x.example:99999/", "webhook"),
+    ("https://[::1/", "webhook"),
+    ("https://x.example/" + "a" * 500, "webhook"),
+    ("https://discord.com.evil.example/api/webhooks/1/a", "discord"),
+    ("https://discord.com:8443/api/webhooks/1/a", "discord"),
+    ("https://api.telegram.org/bot1:a/sendMessage", "telegram"),
+    ("https://api.telegram.org/bot1:a/deleteWebhook?chat_id=1", "telegram"),
+    ("https://ntfy.example/topic", "ntfy"),
+    ("https://x.example/in", "carrier pigeon"),
+]
+
+
+@pytest.mark.parametrize("url, kind", REFUSED)
+def test_addresses_that_are_refused(service, url, kind):
+    with pytest.raises(Problem) as refused:
+        hooks.check_url(service.config, url, kind)
+    assert refused.value.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
+
+
+def test_addresses_that_are_accepted(service):
+    config = ground.change(service.config, ntfy_hosts=("ntfy.example",))
+    for url, kind in (
+        ("https://x.example:8443/in?token=1", "webhook"),
+        ("https://discord.com/api/webhooks/1/abc", "discord"),
+        ("https://hooks.slack.com/services/T/B/x", "slack"),
+        ("https://api.telegram.org/bot123:AB-c_d/sendMessage?chat_id=-100123", "telegram"),
+        ("https://ntfy.sh/topic", "ntfy"),
+        ("https://ntfy.example/topic", "ntfy"),
+    ):
+        hooks.check_url(config, url, kind)
+
+
+def test_a_hook_names_known_events_and_own_bots(service):
+    bot, stranger = service.make_bot("Ada"), service.make_bot("Otto")
+    with storage.database.connection_context():
+        for more, field in (
+            ({"events": []}, "events"),
+            ({"events": ["post", "sale"]}, "events"),
+            ({"bots": [stranger.bot.uid]}, "bots"),
+        ):
+            with pytest.raises(Problem) as refused:
+                hooks.add_hook(service.config, bot.owner, "https://x.example/", NOW, **more)
+            assert refused.value.errors[0]["field"] == field
+        assert not Hook.select().count()
+
+
+def test_an_account_has_so_many_hooks(service):
+    config = ground.change(service.config, max_hooks_per_owner=1)
+    bot = service.make_bot()
+    with storage.database.connection_context():
+        hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
+        with pytest.raises(Problem) as refused:
+            hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
+    assert refused.value.code == "quota_exceeded"
+    assert refused.value.more == {
+        "quota": "hooks",
+        "setting": "MAX_HOOKS_PER_OWNER",
+        "limit": 1,
+        "used": 1,
+    }
+
+
+# ---- messages ------------------------------------------------------------------------------------
+def test_people_are_told_the_words_and_their_label():
+    assert messages.write_text(Event(1, "post", POST), "https://c.example") == (
+        "Nell: Took profit.\nVerified by a finalized transaction\nhttps://c.example/posts/post_1"
+    )
+
+
+def test_long_words_are_cut_and_the_link_stays():
+    text = messages.write_text(Event(1, "post", {**POST, "body": "x" * 4000}), "https://c.example")
+    assert len(text) == messages.MAX_TEXT and "x…\n" in text
+    assert text.endswith("https://c.example/posts/post_1")
+
+
+def test_hostile_words_call_nobody_and_link_nothing():
+    post = {**POST, "body": "<!channel> @everyone <https://evil.example|win> & more"}
+
+    def body(kind, url):
+        to = messages.Receiver("hook_1", kind, url, None)
+        return messages.write_message(to, Event(1, "post", post), 0, "https://c.example")
+
+    discord = orjson.loads(body("discord", "https://discord.com/api/webhooks/1/a").body)
+    assert discord["allowed_mentions"] == {"parse": []}
+    slack = orjson.loads(body("slack", "https://hooks.slack.com/services/a").body)
+    assert "<" not in slack["text"] and "&lt;!channel&gt;" in slack["text"]
+    sent = body("telegram", "https://api.telegram.org/bot1:a/sendMessage?chat_id=-5")
+    telegram = orjson.loads(sent.body)
+    assert sent.url == "https://api.telegram.org/bot1:a/sendMessage"
+    assert telegram["chat_id"] == "-5" and "parse_mode" not in telegram
+    ntfy = body("ntfy", "https://ntfy.sh/topic")
+    assert ntfy.body.decode().startswith("Nell: <!channel> @everyone")
+
+
+def test_an_address_is_shown_without_its_path():
+    assert hooks.mask_url("https://discord.com/api/webhooks/1/token?x=1") == "https://discord.com/…"
+
+
+def test_the_signature_of_the_specification():
+    """The example of the reference libraries of Standard Webhooks."""
+    signed = messages.sign(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "1614265330",
+        b'{"test": 2432232314}',
+    )
+    assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_wallet_is_no_receiver(service):
+    with pytest.raises(Problem):
+        hooks.check_url(service.config, address("ada"), "webhook")
