@@ -93,7 +93,7 @@ class Auditor:
         if programs is None:
             return
         self._read_posts(scope, claims, report)
-        wallets = list(dict.fromkeys(span.wallet for span in claims.spans))
+        wallets = list(dict.fromkeys(claims.wallets))
         for address in wallets:
             is_present = claims.wallet is not None and claims.wallet.address == address
             one = Scope(report.bot, address)
@@ -324,7 +324,7 @@ class WalletAudit:
             (o.address, Opening.untouched(o.address, o.mint, int(o.amountRaw), o.decimals))
             for o in wallet.untouched
         )
-        spans = comparing.number_spans(self.claims.spans, wallet.address)
+        spans = comparing.number_spans(wallet.spans)
         return Begin(wallet.address, wallet.backfilled, untouched, spans)
 
     def _list_claimed(self) -> Iterator[Entry]:
@@ -349,7 +349,7 @@ class WalletAudit:
         if timeless:
             self._cannot_tell("some block times are known to one side only")
         else:
-            found += comparing.compare_spans(self.claims.spans, wallet.address, folded)
+            found += comparing.compare_spans(wallet.spans, folded)
 
     def _weigh_order(self) -> None:
         """Without an order inside a slot, what follows from it is no difference."""

@@ -48,6 +48,17 @@ class Held(BaseModel):
     decimals: Annotated[int, Field(ge=0, le=255, strict=True)]
 
 
+class ClaimedSpan(BaseModel):
+    """A stretch in which a bot held the wallet, and what is claimed to have happened in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    attachedAtMs: SLOT
+    detachedAtMs: SLOT | None
+    openCostLamports: str | None
+    totals: dict[str, str]
+
+
 class ClaimedWallet(BaseModel):
     """What is claimed of a wallet as a whole."""
 
@@ -60,18 +71,7 @@ class ClaimedWallet(BaseModel):
     untouched: Annotated[list[Held], Field(max_length=MAX_ADDRESSES)]
     coverage: dict[str, Any] | None
     sums: dict[str, Any]
-
-
-class ClaimedSpan(BaseModel):
-    """A stretch in which the bot held a wallet, and what is claimed to have happened in it."""
-
-    wallet: ADDRESS
-    attachedAtMs: SLOT
-    detachedAtMs: SLOT | None
-    carriedInLamports: str | None
-    openCostLamports: str | None
-    openPositions: int | None
-    totals: dict[str, str]
+    spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
 
 
 class NamedPage(BaseModel):
@@ -107,7 +107,7 @@ class Claims(BaseModel):
     rules: Annotated[str, Field(max_length=80)]
     addedPrograms: Annotated[list[AddedProgram], Field(max_length=10_000)]
     markers: Annotated[list[ADDRESS], Field(max_length=10_000)]
-    spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
+    wallets: Annotated[list[ADDRESS], Field(max_length=MAX_SPANS)]
     wallet: ClaimedWallet | None
     pending: Annotated[list[Pending], Field(max_length=PAGE_SIZE)]
     pendingCount: SLOT

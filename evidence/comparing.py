@@ -11,12 +11,13 @@ from chain.coverage import ACCOUNTS_CAPPED, CAPPED
 from chain.entries import Entry
 from chain.forward import NOTHING, Span
 from chain.lots import Booked
+from chain.risk import RiskBook
 from chain.store import show_summary
 from chain.summary import show_time
 from chain.trade_store import make_trade_row, trade_uid
 from chain.verify import judge, list_moved_mints
+from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
-from evidence.document import digest_hours
 from evidence.folding import Folded
 from evidence.receipts import Line, make_line
 
@@ -109,12 +110,17 @@ def cut(value: Any) -> Any:
     return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
+def show_lamports(lamports: int | None) -> str | None:
+    return None if lamports is None else str(lamports)
+
+
 # ---- a wallet as a whole -------------------------------------------------------------------------
 def compare_sums(sums: Mapping[str, Any], folded: Folded, timeless: bool) -> Iterator[Difference]:
     """Compare the sums of a wallet with those of its ledger."""
     ours = show_sums(folded)
     if timeless:
-        ours.pop("hours"), ours.pop("lastTradeAt")
+        for name in ("hours", "risk", "tokens", "lastTradeAt", "forwardRealizedLamports"):
+            del ours[name]
     for name, value in ours.items():
         claimed = sums.get(name, NOTHING_SAID)
         if isinstance(claimed, dict) and isinstance(value, dict):
@@ -137,7 +143,10 @@ def show_sums(folded: Folded) -> dict[str, Any]:
         "lastTradeAt": show_time(folded.last_trade),
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
-        "hours": digest_hours(folded.pending.hours),
+        "forwardRealizedLamports": show_lamports(folded.pending.forward.sum_realized()),
+        "hours": totals.digest_hours(folded.pending.hours),
+        "risk": totals.digest_risk(folded.pending.risk),
+        "tokens": totals.digest_tokens(folded.pending.risk),
     }
 
 
@@ -208,35 +217,44 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 
 # ---- the forward record --------------------------------------------------------------------------
-def number_spans(spans: list[ClaimedSpan], wallet: str) -> tuple[Span, ...]:
-    """The spans of a wallet, as a fold takes them; they are numbered as they are claimed."""
-    return tuple(
-        Span(number, span.attachedAtMs, span.detachedAtMs)
-        for number, span in enumerate(spans)
-        if span.wallet == wallet
-    )
+def number_spans(spans: list[ClaimedSpan]) -> tuple[Span, ...]:
+    """The spans of a wallet, as a fold takes them: numbered from 1, as they are claimed."""
+    numbered = enumerate(spans, 1)
+    return tuple(Span(number, one.attachedAtMs, one.detachedAtMs) for number, one in numbered)
 
 
-def compare_spans(spans: list[ClaimedSpan], wallet: str, folded: Folded) -> Iterator[Difference]:
+def compare_spans(spans: list[ClaimedSpan], folded: Folded) -> Iterator[Difference]:
     """Compare the forward record of a wallet, span by span."""
-    forward = folded.pending.forward
-    for number, holdings in forward.find_holdings(folded.ledger).items():
-        span, record = spans[number], forward.records.get(number)
+    for number, ours in show_spans(folded).items():
+        span = spans[number - 1]
         if span.openCostLamports is None:
             # Not published since it began.
             continue
-        totals = record.last if record else NOTHING
-        ours = {
+        theirs = {**span.totals, **span.model_dump(exclude={"totals"})}
+        for name, value in ours.items():
+            claimed = theirs.get(name, NOTHING_SAID)
+            if not is_same(claimed, value):
+                yield Difference(None, f"spans.{number}.{name}", cut(claimed), value)
+
+
+def show_spans(folded: Folded) -> dict[int, dict[str, Any]]:
+    """What happened in each span, by its number, as far as it is worked out."""
+    forward, found = folded.pending.forward, {}
+    for number, holdings in forward.find_holdings(folded.ledger).items():
+        record = forward.records.get(number)
+        last = record.last if record else NOTHING
+        book = record.risk if record else RiskBook()
+        found[number] = {
             "carriedInLamports": str(holdings.carried_in),
             "openCostLamports": str(holdings.open_cost),
             "openPositions": holdings.open_positions,
-            **{name: str(value) for name, value in totals._asdict().items()},
+            "realizedLamports": str(holdings.forward_realized),
+            **{name: str(value) for name, value in last._asdict().items()},
+            "seconds": totals.digest_span(record.rows if record else {}),
+            "risk": totals.digest_risk(book),
+            "tokens": totals.digest_tokens(book),
         }
-        theirs = {**span.totals, **span.model_dump(exclude={"totals"})}
-        for name, value in ours.items():
-            if not is_same(theirs.get(name), value):
-                place = f"spans.{number}.{name}"
-                yield Difference(None, place, cut(theirs.get(name)), value)
+    return found
 
 
 # ---- posts ---------------------------------------------------------------------------------------

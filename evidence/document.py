@@ -12,11 +12,12 @@ import orjson
 
 from chain.entries import READING
 from chain.forward import SpanTotals
-from chain.hour_store import RunningTotals, read_hours
 from chain.programs import Programs, table
+from chain.risk_store import WHOLE
 from chain.store import name_rules
 from chain.summary import show_time
 from config import VERSION
+from evidence import totals
 from evidence.posts import list_post_pages
 from evidence.receipts import Page, list_pages
 from storage import database
@@ -46,6 +47,7 @@ class WalletRow(NamedTuple):
     cost_left: int | None
     reconciliation: str | None
     average_cost: str | None
+    forward_realized: int | None
 
 
 class HeldRow(NamedTuple):
@@ -60,23 +62,28 @@ class HeldRow(NamedTuple):
 class SpanRow(NamedTuple):
     """A stretch in which a bot held a wallet (ms), with its last running totals and holdings."""
 
-    wallet: str
+    id: int
+    bot: str
     ownership: str
     attached_at: int
     detached_at: int | None
     carried_in: int | None
     open_cost: int | None
     open_positions: int | None
+    forward_realized: int | None
     totals: SpanTotals
 
 
 WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
 SPANS = f"""
-SELECT w.address, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
-       a.open_positions, {", ".join(f"t.{name}" for name in SpanTotals._fields)}
-FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN forward_total t ON t.attachment_id = a.id
+SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
+       a.open_positions, a.forward_realized,
+       {", ".join(f"t.{name}" for name in SpanTotals._fields)}
+FROM attachment a JOIN bot b ON b.id = a.bot_id LEFT JOIN forward_total t ON t.attachment_id = a.id
 AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
+WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
+WALLETS = """
+SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
 
 
@@ -111,8 +118,12 @@ def show_wallet(row: WalletRow) -> Json:
             "lastTradeAt": None if row.last_trade_at is None else _show_ms(row.last_trade_at),
             "reconciliation": _parse(row.reconciliation),
             "averageCost": _parse(row.average_cost),
-            "hours": digest_hours(read_hours(row.id)),
+            "forwardRealizedLamports": _show_lamports(row.forward_realized),
+            "hours": totals.digest_stored_hours(row.id),
+            "risk": totals.digest_stored_risk(row.id, WHOLE),
+            "tokens": totals.digest_stored_tokens(row.id, WHOLE),
         },
+        "spans": show_spans(row.id),
     }
 
 
@@ -123,11 +134,6 @@ def _show_held(row: HeldRow) -> Json:
         "amountRaw": row.amount,
         "decimals": row.decimals,
     }
-
-
-def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
-    """SHA-256, in hex, of the running totals by hour, from which windows are ranked."""
-    return digest([[hour, *totals] for hour, totals in sorted(hours.items()) if totals is not None])
 
 
 def digest(value: object) -> str:
@@ -164,11 +170,12 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Jso
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
+    wallets = database.execute_sql(WALLETS, (bot_id,))
     posts, post_tail = _split_pages(list_post_pages(bot_id))
     made = {
         "format": FORMAT,
         **show_rules(programs),
-        "spans": show_spans(bot_id),
+        "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,
         "postPages": posts,
         "posts": orjson.loads(post_tail.body)["posts"],
@@ -228,29 +235,32 @@ def _show_pending(wallet_id: int) -> Json:
     }
 
 
-def show_spans(bot_id: int) -> list[Json]:
-    """Make the forward record of a bot, span by span, the first one first."""
-    return [
-        _show_span(_read_span(row)) for row in database.execute_sql(SPANS, (bot_id,)).fetchall()
-    ]
+def show_spans(wallet_id: int) -> list[Json]:
+    """Make the forward record of a wallet, whichever bot held it, the first span first."""
+    rows = database.execute_sql(SPANS, (wallet_id,)).fetchall()
+    return [_show_span(wallet_id, _read_span(row)) for row in rows]
 
 
 def _read_span(row: tuple[Any, ...]) -> SpanRow:
     width = len(SpanRow._fields) - 1
-    totals = SpanTotals(*(value or 0 for value in row[width:]))
-    return SpanRow._make((*row[:width], totals))
+    told = SpanTotals(*(value or 0 for value in row[width:]))
+    return SpanRow._make((*row[:width], told))
 
 
-def _show_span(row: SpanRow) -> Json:
+def _show_span(wallet_id: int, row: SpanRow) -> Json:
     return {
-        "wallet": row.wallet,
+        "botId": row.bot,
         "ownership": row.ownership,
         "attachedAtMs": row.attached_at,
         "detachedAtMs": row.detached_at,
         "carriedInLamports": _show_lamports(row.carried_in),
         "openCostLamports": _show_lamports(row.open_cost),
         "openPositions": row.open_positions,
+        "realizedLamports": _show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
+        "seconds": totals.digest_stored_span(row.id),
+        "risk": totals.digest_stored_risk(wallet_id, row.id),
+        "tokens": totals.digest_stored_tokens(wallet_id, row.id),
     }
 
 

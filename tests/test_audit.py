@@ -152,13 +152,28 @@ def test_sums_are_compared_member_by_member(watched, chain):
     assert named(report) == {(None, one) for one in fields}
 
 
-@pytest.mark.parametrize("table_name", ["hour_total", "forward_total"])
-def test_running_totals_are_compared(watched, chain, table_name):
+@pytest.mark.parametrize(
+    ("table_name", "fields"),
+    [
+        ("hour_total", {"hours"}),
+        ("forward_total", {"spans.1.seconds", "spans.1.realized"}),
+        ("risk_total", {"risk", "spans.1.risk"}),
+        ("token_total", {"tokens", "spans.1.tokens"}),
+    ],
+)
+def test_running_totals_are_compared(watched, chain, table_name, fields):
     database.execute_sql(f"UPDATE {table_name} SET realized = realized + 1")
-    Attachment.update(attached_at=0).execute()
     report = audit(watched, FakeNode(chain))
-    prefix = "hours" if table_name == "hour_total" else "spans.0."
-    assert any(one.field.startswith(prefix) for one in report.differences)
+    assert {one.field for one in report.differences} == fields
+
+
+@pytest.mark.parametrize("column", ["carried_in", "open_cost", "open_positions", "attached_at"])
+def test_the_forward_record_is_compared(watched, chain, column):
+    field = getattr(Attachment, column)
+    Attachment.update({field: field + 3_600_000}).execute()
+    report = audit(watched, FakeNode(chain))
+    assert any(one.field.startswith("spans.1.") for one in report.differences)
+    assert not any(one.signature for one in report.differences)
 
 
 def test_a_coverage_that_says_more_than_there_is_is_named(watched, chain):

@@ -164,7 +164,7 @@ def test_a_bot_without_a_wallet_has_a_document_and_a_stranger_none(service):
     bot = service.make_bot("Ada")
     path = f"/bots/{bot.bot.uid}/evidence.json"
     told = service.get(path).json
-    assert (told["wallet"], told["receipts"], told["spans"]) == (None, [], [])
+    assert (told["wallet"], told["receipts"], told["wallets"]) == (None, [], [])
     assert service.get(f"{path}?page=1").status_code == 404
     assert service.get(f"{path}?wallet={W}").status_code == 404
     assert service.get("/bots/bot_nobody/evidence.json").status_code == 404
@@ -179,7 +179,9 @@ def test_a_former_wallet_keeps_its_evidence(service):
     assert service.get(path).json["wallet"]["address"] == address("v")
     former = service.get(f"{path}?wallet={W}").json
     assert [line["tradeId"] for line in former["receipts"]] == ["trade_bought"]
-    assert [span["wallet"] for span in former["spans"]] == [W, address("v")]
+    assert former["wallets"] == [W, address("v")]
+    (span,) = former["wallet"]["spans"]
+    assert (span["botId"], span["detachedAtMs"]) == (bot.bot.uid, NOW + 1)
 
 
 def test_all_bots_are_listed_page_by_page(service, monkeypatch):
