@@ -1,4 +1,4 @@
-// What a script adds to pages that work without it: copy buttons, news of the feed, a preview, a test post, a wallet's signature.
+// What a script adds to pages that work without it: copy buttons, times that tick, keys, a preview, a test post, a wallet's signature.
 "use strict";
 
 document.documentElement.classList.add("js");
@@ -29,39 +29,75 @@ addEventListener("pageshow", () => all("form[data-once]").forEach((form) => enab
 // ---- the answer to a form: reloading it must not send the form again ------------------------------------------
 if (one("[data-place]")) history.replaceState(null, "", one("[data-place]").dataset.place);
 
-// ---- follow the feed: count new posts, update changed labels --------------------------------------------------------------
-const FOLLOW_MS = 15000;
-const followed = one("[data-follow]");
+// ---- times: they tick, and tell the reader's own zone --------------------------------------------------------------------------
+const TICK_MS = 10000;
+const ZONE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
+let exact = false;
 
-function updateLabel(item) {
-  const label = one(`[data-post="${CSS.escape(item._candor.post)}"] .trust`);
-  if (!label || label.classList.contains(`trust-${item._candor.trust}`)) return;
-  const post = label.closest(".post");
-  post.style.minHeight = `${post.offsetHeight}px`;
-  label.className = `trust trust-${item._candor.trust}`;
-  post.className = `post post-${item._candor.trust}`;
-  label.title = item._candor.detail;
-  label.querySelector("use").setAttribute("href", `#is-${item._candor.trust}`);
-  label.querySelector("span").textContent = item._candor.label;
-  const why = post.querySelector(".why");
-  if (why) why.textContent = item._candor.detail;
+const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"} ago`;
+
+// As words.ago on the server; null for what is a date there.
+function ago(seconds) {
+  if (seconds < 5) return "just now";
+  if (seconds < 60) return count(seconds, "second");
+  if (seconds < 3600) return count(Math.floor(seconds / 60), "minute");
+  return seconds < 86400 ? count(Math.floor(seconds / 3600), "hour") : null;
 }
 
-async function follow() {
-  if (document.hidden) return;
-  const answer = await fetch(followed.dataset.follow).catch(() => null);
-  if (!answer || !answer.ok) return;
-  const { items } = await answer.json();
-  const known = new Set(all("[data-post]").map((post) => post.dataset.post));
-  items.forEach(updateLabel);
-  const first = items.findIndex((item) => known.has(item._candor.post));
-  const fresh = first < 0 ? items.length : first;
-  if (!fresh) return;
-  const link = one(".news a");
-  link.textContent = `${fresh}${first < 0 && fresh > 1 ? " or more" : ""} new ${fresh === 1 ? "post" : "posts"}: show`;
-  link.hidden = false;
+function tick() {
+  all("time[datetime][title]").forEach((time) => {
+    const at = new Date(time.dateTime);
+    time.dataset.utc ||= time.title;
+    time.dataset.text ||= time.textContent;
+    const local = ZONE.format(at);
+    time.title = `${local} · ${time.dataset.utc}`;
+    const text = exact ? `${local} (${time.dataset.utc})` : time.dataset.text.match(/ago$|now$/) ? ago((Date.now() - at) / 1000 | 0) || time.dataset.text : time.dataset.text;
+    if (time.textContent !== text) time.textContent = text;
+  });
 }
-if (followed) setInterval(follow, FOLLOW_MS);
+setInterval(tick, TICK_MS);
+
+function showExact() {
+  exact = !exact;
+  one("[data-times]")?.setAttribute("aria-pressed", exact);
+  tick();
+}
+
+// ---- keys ------------------------------------------------------------------------------------------------------------------------
+const KEYS = [["j", "next post or row"], ["k", "previous post or row"], ["Enter", "open it"], ["/", "search"], ["t", "exact times: yours and UTC"], ["?", "this list"]];
+const STOPS = "[data-post], .trade > summary, .market summary, .hits a";
+
+function showKeys() {
+  const dialog = one("dialog.keys") || document.body.appendChild(document.createElement("dialog"));
+  dialog.className = "keys";
+  dialog.setAttribute("aria-label", "Keyboard shortcuts");
+  const names = KEYS.map(([key, does]) => `<dt><kbd>${key}</kbd></dt><dd>${does}</dd>`).join("");
+  dialog.innerHTML = `<dl>${names}</dl><form method="dialog"><button>Close</button></form>`;
+  dialog.showModal();
+}
+
+function move(step) {
+  const stops = all(STOPS);
+  const here = stops.findIndex((stop) => stop.contains(document.activeElement));
+  const next = stops[Math.max(0, here < 0 ? 0 : here + step)];
+  if (!next) return;
+  if (next.dataset.post) next.tabIndex = -1;
+  next.focus({ focusVisible: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+  const post = document.activeElement.dataset?.post;
+  const act = { j: () => move(1), k: () => move(-1), "/": () => one(".find input")?.focus(), "?": showKeys, t: showExact, Enter: post && (() => document.activeElement.querySelector("a.at")?.click()) }[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-keys]")) showKeys();
+  if (event.target.closest("[data-times]")) showExact();
+});
 
 // ---- preview a bot while one types -------------------------------------------------------------------------------------------------
 all("[data-shows]").forEach((input) => input.addEventListener("input", () => {

@@ -167,12 +167,13 @@ def test_the_newcomers_way_to_a_verified_post(site, open_page):
     )
     page.get_by_role("link", name="Nell").first.click()
     page.get_by_text("Every transaction of this wallet").wait_for()
-    page.locator("details.trade-sell summary").click()
-    page.get_by_text("less their cost").wait_for()
     assert (
         page.get_by_text("receipt verified").count() == 1
         and page.get_by_text("not verified").count() == 1
     )
+    page.get_by_role("link", name="Trades", exact=True).first.click()
+    page.locator("details.trade-sell summary").click()
+    page.get_by_text("less their cost").wait_for()
 
 
 def test_a_reloaded_page_shows_no_key_and_makes_no_second_bot(site, open_page):
@@ -262,6 +263,74 @@ def test_by_keyboard_alone(open_page):
     page.keyboard.type("Keyboard Kim")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Keyboard Kim is connected").wait_for()
+
+
+RING = """() => {
+    const here = document.activeElement;
+    if (!here || here === document.body) return '';
+    const style = getComputedStyle(here);
+    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2
+        && !/rgba\\(.*, 0\\)|transparent/.test(style.outlineColor);
+    return seen ? '' : here.outerHTML.slice(0, 120);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
+    page = open_page(color_scheme=scheme)
+    for path in full:
+        page.goto(path)
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            assert page.evaluate(RING) == "", path
+
+
+def test_keys_move_through_posts_and_lead_to_the_search(site, full, open_page):
+    page = open_page()
+    page.goto("/")
+    focused = "document.activeElement.dataset.post || document.activeElement.name || ''"
+    posts = page.evaluate("[...document.querySelectorAll('[data-post]')].map(p => p.dataset.post)")
+    seen = []
+    for key in "jjk":
+        page.keyboard.press(key)
+        seen.append(page.evaluate(focused))
+    assert seen == [posts[0], posts[1], posts[0]]
+    assert page.evaluate(RING) == ""
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("search").wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    assert page.evaluate(focused) == "q"
+    page.keyboard.type("j otto")
+    assert page.get_by_role("searchbox").input_value() == "j otto"
+
+
+def test_times_tell_the_readers_zone_and_utc(site, full, open_page):
+    page = open_page(timezone_id="Asia/Tokyo")
+    page.goto("/")
+    page.keyboard.press("t")
+    shown = page.locator("article time").first.inner_text()
+    assert "GMT+9" in shown and "UTC" in shown
+    assert page.locator("article time").first.get_attribute("title").endswith("UTC")
+
+
+def test_a_post_comes_over_the_stream_within_seconds(site, open_page):
+    page = open_page()
+    key, _ = connect_bot(page)
+    site.post({"eventId": "1", "body": "First."}, key)
+    page.goto("/")
+    with page.expect_response(lambda answer: answer.url.endswith("/") and answer.ok):
+        site.post({"eventId": "2", "body": "Second."}, key)
+    news = page.get_by_role("link", name="1 new post")
+    news.wait_for()
+    assert page.title().startswith("(1)")
+    color, ground = news.evaluate(
+        "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+    )
+    assert color != ground and "rgba" not in color + ground
+    news.click()
+    bodies = page.locator("article .body").all_inner_texts()
+    assert bodies == ["Second.", "First."] and not page.title().startswith("(")
 
 
 def test_without_javascript(site, open_page):

@@ -1,4 +1,4 @@
-"""GET /api/v1/stream: what arrives here, as server-sent events.
+"""GET /api/v1/stream: what arrives here, as server-sent events; and the same for pages (/stream).
 
 One thread of the process polls for arrivals, only while somebody subscribes, and writes each event
 once for all streams; a stream that is further behind than the buffer reaches reads its own way up.
@@ -32,9 +32,11 @@ from web.server.auth import ApiCaller
 SCOPE = ("feed",)
 # Of one process.
 MAX_STREAMS = 32
+# Of pages: of the whole instance, and of one address.
+MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
 # Events read at once, events buffered for all.
 BATCH, MAX_BUFFERED = 100, 1_000
-POLL_SECONDS, COMMENT_SECONDS, RETRY_SECONDS = 0.2, 15, 5
+POLL_SECONDS, COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 0.2, 15, 5, 60
 # One line: an empty one after it would end an event, and some clients yield that one, without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
@@ -61,12 +63,13 @@ def open_stream() -> Response:
 @dataclass(frozen=True)
 class Event:
     """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back;
-    `hidden`: of a post whose words were taken down.
+    `hidden`: of a post whose words were taken down; `public`: what pages get, empty for trades.
     """
 
     arrival: int
     raw: bytes
     hidden: bool
+    public: bytes
 
 
 def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Event]:
@@ -76,6 +79,9 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
             one.arrival,
             write_event(secret, one.arrival, one.kind, one.shown) if one.shown else b"",
             bool(one.shown and one.shown.get("hiddenAt")),
+            write_event(secret, one.arrival, one.kind, show_news(one.shown))
+            if one.shown and "verification" in one.shown
+            else b"",
         )
         for one in list_events(base_url, after, limit)
     ]
@@ -99,6 +105,16 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     ]
 
 
+def show_news(post: dict[str, Any]) -> dict[str, Any]:
+    """Make what pages are told of a post: which it is, whose, and its verification."""
+    return {
+        "id": post["id"],
+        "botId": post["botId"],
+        "status": post["verification"]["status"],
+        "createdAt": post["createdAt"],
+    }
+
+
 def write_event(secret: str, arrival: int, kind: str, shown: dict[str, Any]) -> bytes:
     """Write one event. JSON has no line breaks of its own, so it is one `data` line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
@@ -116,11 +132,13 @@ def write_id(secret: str, arrival: int) -> bytes:
 @dataclass(eq=False)
 class Subscriber:
     """One open stream. `is_active` ends when its key is revoked or expires, its owner opens too
-    many, or the process stops.
+    many, or the process stops. A page's has no key and no owner, but a `network`: its reader's
+    address.
     """
 
-    key_id: int
-    owner_id: int
+    key_id: int | None
+    owner_id: int | None
+    network: str = ""
     is_active: bool = True
 
 
@@ -148,7 +166,7 @@ class StreamHub:
         forgotten.
         """
         with self._news:
-            active = [one for one in self._subscribers if one.is_active]
+            active = [one for one in self._subscribers if one.is_active and one.key_id]
             own = [one for one in active if one.owner_id == caller.owner_id]
             oldest = own[: max(0, len(own) - most + 1)]
             if len(active) - len(oldest) >= MAX_STREAMS:
@@ -158,11 +176,31 @@ class StreamHub:
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
             self._end(oldest)
-            subscriber = Subscriber(caller.key_id, caller.owner_id)
-            self._subscribers[subscriber] = None
-            if not self._is_polled:
-                self._start_polling(newest)
-            return subscriber
+            return self._add(Subscriber(caller.key_id, caller.owner_id), newest)
+
+    def subscribe_page(self, network: str, newest: int, most: int) -> Subscriber:
+        """Open the stream of a page; Problem where `most` are open in this process, or too many
+        from its address.
+        """
+        with self._news:
+            pages = [one for one in self._subscribers if one.is_active and one.network]
+            headers = {"Retry-After": str(PAGE_RETRY_SECONDS)}
+            if len(pages) >= most:
+                raise Problem("busy", "all streams of pages are taken", headers=headers)
+            if sum(one.network == network for one in pages) >= MAX_PAGE_STREAMS_OF_ADDRESS:
+                raise Problem(
+                    "rate_limited",
+                    f"an address may have {MAX_PAGE_STREAMS_OF_ADDRESS} streams of pages",
+                    headers=headers,
+                    window="address",
+                )
+            return self._add(Subscriber(None, None, network), newest)
+
+    def _add(self, subscriber: Subscriber, newest: int) -> Subscriber:
+        self._subscribers[subscriber] = None
+        if not self._is_polled:
+            self._start_polling(newest)
+        return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """Close a stream."""
@@ -185,7 +223,8 @@ class StreamHub:
                     events = read_events(self.secret, self.base_url, after, BATCH)
             after = events[-1].arrival if events else after
             if subscriber.is_active:
-                yield b"".join(event.raw for event in events) or COMMENT
+                shown = (one.public if subscriber.network else one.raw for one in events)
+                yield b"".join(shown) or COMMENT
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
         """Return the events after this arrival once there are some, none after a while without;
@@ -228,8 +267,8 @@ class StreamHub:
         came after a revocation). Return how many events; None at the end.
         """
         with self._news:
-            keys = {subscriber.key_id for subscriber in self._subscribers}
-            self._is_polled = bool(keys) and not self.stopping
+            keys = {one.key_id for one in self._subscribers if one.key_id is not None}
+            self._is_polled = bool(self._subscribers) and not self.stopping
         if not self._is_polled:
             self._end_where(lambda subscriber: self.stopping)
             return None
@@ -240,7 +279,7 @@ class StreamHub:
         except PeeweeException as error:
             log.warning("the stream could not read", exc_info=error)
             return 0
-        self._end_where(lambda subscriber: subscriber.key_id in keys - working)
+        self._end_where(lambda one: one.key_id is not None and one.key_id in keys - working)
         self._buffer(events)
         return len(events)
 

@@ -1,0 +1,93 @@
+// News of the feed: new posts are put in place, labels that moved are exchanged. Without a stream the page is polled.
+"use strict";
+
+// A block of its own: candor.js declares names beside it.
+{
+const POLL_MS = 15000, RETRY_MS = 60000, GATHER_MS = 700;
+const list = document.querySelector("[data-live]");
+const news = document.querySelector(".news a");
+const title = document.title;
+let waiting = [], gathering = 0, polling = 0, source = null;
+
+const articlesOf = (scope) => [...scope.querySelectorAll("[data-post]")];
+
+// What a post says, without the time that passes.
+function textOf(article) {
+  const copy = article.cloneNode(true);
+  copy.querySelectorAll("time").forEach((time) => time.remove());
+  return copy.className + copy.textContent.replace(/\s+/g, " ");
+}
+
+function exchange(old, article) {
+  // The page does not move under its reader.
+  article.style.minHeight = `${old.offsetHeight}px`;
+  article.querySelectorAll("details").forEach((details, n) => { details.open = Boolean(old.querySelectorAll("details")[n]?.open); });
+  old.replaceWith(article);
+}
+
+function tell(text) {
+  document.title = waiting.length ? `(${waiting.length}) ${title}` : title;
+  news.hidden = !waiting.length;
+  news.textContent = text;
+}
+
+async function refresh() {
+  gathering = 0;
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+  if (!answer || !answer.ok) return;
+  const page = articlesOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  const known = new Map(articlesOf(list).map((article) => [article.dataset.post, article]));
+  page.forEach((article) => {
+    const old = known.get(article.dataset.post);
+    if (old && textOf(old) !== textOf(article)) exchange(old, document.adoptNode(article));
+  });
+  const first = page.findIndex((article) => known.has(article.dataset.post));
+  waiting = first < 0 ? page : page.slice(0, first);
+  const more = first < 0 && known.size > 0;
+  news.dataset.reload = more ? "yes" : "";
+  if (waiting.length) tell(`${waiting.length}${more ? " or more" : ""} new ${waiting.length === 1 && !more ? "post" : "posts"}: show`);
+}
+
+news.addEventListener("click", (event) => {
+  if (news.dataset.reload) return;
+  event.preventDefault();
+  list.querySelector(".empty")?.remove();
+  const fresh = waiting.map((article) => document.adoptNode(article));
+  list.prepend(...fresh);
+  waiting = [];
+  tell("");
+  scrollTo({ top: Math.max(0, list.getBoundingClientRect().top + scrollY - 80) });
+  fresh[0].tabIndex = -1;
+  fresh[0].focus({ preventScroll: true });
+});
+
+function gather() {
+  if (!gathering) gathering = setTimeout(refresh, GATHER_MS);
+}
+
+function poll() {
+  if (!document.hidden) refresh();
+}
+
+function follow() {
+  clearInterval(polling);
+  polling = setInterval(poll, POLL_MS);
+  // No bot's post comes over the stream that is not a wallet bot's.
+  if (!list.dataset.live || !window.EventSource) return;
+  source = new EventSource(list.dataset.live);
+  source.addEventListener("post", gather);
+  source.addEventListener("verification", gather);
+  source.onopen = () => clearInterval(polling);
+  source.onerror = () => {
+    if (source.readyState !== EventSource.CLOSED) return;
+    clearInterval(polling);
+    polling = setInterval(poll, POLL_MS);
+    setTimeout(follow, RETRY_MS);
+  };
+}
+
+if (list) {
+  addEventListener("pageshow", follow);
+  addEventListener("pagehide", () => source?.close());
+}
+}

@@ -1,0 +1,100 @@
+"""GET /stream: news for open pages, without a key: posts and verifications, public fields only."""
+
+import itertools
+
+import pytest
+from events import Events, split_lines
+from service import NOW, address, signature
+
+from accounts import posts, verification
+from models import Wallet
+from web.api import stream
+
+W = address("w")
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+@pytest.fixture
+def follow(service):
+    """follow(peer) -> the answer to a page's request; all are closed at the end."""
+    answers = []
+
+    def open_stream(peer="127.0.0.1"):
+        answer = service.get("/stream", buffered=False, peer=peer)
+        answers.append(answer)
+        return answer
+
+    yield open_stream
+    for answer in answers:
+        answer.close()
+
+
+def read(answer, number):
+    return list(itertools.islice(Events(split_lines(answer.iter_encoded())), number))
+
+
+def say(service, bot, event, **more):
+    sent = service.post({"eventId": event, "body": "Words.", **more}, bot.publish_key.text)
+    return sent.json["id"]
+
+
+def test_a_post_and_its_verification_are_told_and_trades_are_not(service, bot, follow):
+    answer = follow()
+    assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
+    events = iter(Events(split_lines(answer.iter_encoded())))
+    uid = say(service, bot, "1", signature=signature("buy"))
+    kind, told = next(events)
+    assert (kind, told["id"], told["status"]) == ("post", uid, "pending")
+    service.observe_trade(W, "buy", 1)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature("buy")}, NOW)
+    kind, moved = next(events)
+    assert (kind, moved["id"], moved["status"]) == ("verification", uid, "verified")
+    assert {*told} == {*moved} == {"id", "botId", "status", "createdAt"}
+
+
+def test_what_came_before_is_not_told(service, bot, follow):
+    say(service, bot, "1")
+    answer = follow()
+    second = say(service, bot, "2")
+    assert read(answer, 1)[0][1]["id"] == second
+
+
+def test_hiding_is_told_without_the_words(service, bot, follow):
+    uid = say(service, bot, "1", reason="secretive")
+    answer = follow()
+    posts.hide(uid, NOW)
+    ((kind, told),) = read(answer, 1)
+    assert (kind, told["id"]) == ("verification", uid)
+    assert not {"body", "reason"} & {*told}
+
+
+def test_an_address_has_four_streams_and_others_have_theirs(service, bot, follow):
+    assert [follow().status_code for _ in range(5)] == [200] * 4 + [429]
+    refused = follow()
+    assert refused.headers["Retry-After"] == "60"
+    assert follow("192.0.2.7").status_code == 200
+
+
+def test_an_instance_has_sixty_four(service, bot, follow):
+    peers = [f"192.0.2.{number}" for number in range(1, 17) for _ in range(4)]
+    assert {follow(peer).status_code for peer in peers} == {200}
+    assert follow("198.51.100.1").status_code == 503
+    assert stream.MAX_PAGE_STREAMS == len(peers) == 64
+
+
+def test_a_closed_stream_gives_its_place_back(service, bot, follow):
+    opened = [follow() for _ in range(4)]
+    opened[0].close()
+    assert follow().status_code == 200
+
+
+def test_streams_of_pages_take_no_place_from_those_of_bots(service, bot, follow):
+    for number in range(40):
+        follow(f"192.0.2.{number}")
+    answer = service.get("/api/v1/stream", bot.publish_key.text, buffered=False)
+    assert answer.status_code == 200
+    answer.close()
