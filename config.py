@@ -84,6 +84,10 @@ def _is_http_url(value: str) -> bool:
     return _is_url(value, ("http", "https"))
 
 
+def _is_ws_url(value: str) -> bool:
+    return value == "off" or _is_url(value, ("ws", "wss"))
+
+
 def _is_base_url(value: str) -> bool:
     """Is this a scheme, a host, perhaps a port and a path of plain names, and nothing else?
 
@@ -184,6 +188,16 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
+    # Empty: derived from the RPC URLs (websocket_urls). ("off",): none.
+    solana_ws_urls: Annotated[
+        tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
+    ] = Field(
+        (),
+        repr=False,
+        description='must be one or more ws(s) URLs separated by commas, or "off"',
+    )
+    # Of each endpoint.
+    max_subscriptions: Whole = _whole(1_000, 1, 10**6)
     # Of each endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
     # 0 switches a job off.
@@ -269,6 +283,15 @@ class Config(BaseSettings):
         return {name: value for name, value in bare.items() if value != ""}
 
     @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """Where nodes tell of transactions by themselves: of each RPC endpoint, or as set; none
+        where that is off.
+        """
+        if "off" in self.solana_ws_urls:
+            return ()
+        return self.solana_ws_urls or tuple(map(_derive_websocket, self.solana_rpc_urls))
+
+    @property
     def base_path(self) -> str:
         """The path of BASE_URL, below which everything is served and linked: "" or "/candor"."""
         return urlsplit(self.base_url).path
@@ -327,6 +350,18 @@ def _complete(config: Config) -> Config:
             "added_programs": _read_programs(config.data_dir / "programs.csv"),
         }
     )
+
+
+def _derive_websocket(url: str) -> str:
+    """The WebSocket of an RPC endpoint: the same URL, or the next port where it names one, as the
+    validator and its tools have it.
+    """
+    parts = urlsplit(url)
+    credentials, at, place = parts.netloc.rpartition("@")
+    if parts.port:
+        place = f"{place.removesuffix(f':{parts.port}')}:{min(parts.port + 1, 65_535)}"
+    scheme = parts.scheme.replace("http", "ws")
+    return parts._replace(scheme=scheme, netloc=f"{credentials}{at}{place}").geturl()
 
 
 def _in_url(host: str) -> str:

@@ -27,6 +27,7 @@ from config import Config
 from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
+from observing.ringing import Ringing
 from papertrade import PaperJob
 from scout import Scout
 
@@ -187,6 +188,7 @@ class Jobs:
         self._outbox: Outbox | None = None
         self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
+        self._observer = Observer(config, beat=_beat)
         # The Rpc of the observer at work here, and whether health shows its silence.
         self._rpc: Any = None
         self._silence_reported = False
@@ -218,8 +220,12 @@ class Jobs:
             return False
 
     def _lead(self) -> None:
-        leadership = Leadership([Work(*one) for one in self._list_jobs()], self._lock.check)
+        # A new one: what an earlier one remembers is out of date.
+        self._observer = Observer(self.config, beat=_beat)
+        work = [Work(*one) for one in self._list_jobs()]
+        leadership, ringing = Leadership(work, self._lock.check), self._listen()
         leadership.start()
+        ringing.start()
         try:
             while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
                 leadership.keep_up()
@@ -229,6 +235,7 @@ class Jobs:
                 self._outbox.stop()
             # Before this process asks for the lock again.
             leadership.stop()
+            ringing.stop(GRACE_SECONDS)
 
     def _report_silence(self, check: Check | None = None) -> None:
         """Let health know that no node answers, once, while the observer's pass still waits."""
@@ -250,8 +257,7 @@ class Jobs:
     # ---- the jobs --------------------------------------------------------------------------------
     def _list_jobs(self) -> list[Work]:
         """The jobs of the process that leads."""
-        # A new Observer: what an earlier one remembers is out of date.
-        config, observer = self.config, Observer(self.config, beat=_beat)
+        config, observer = self.config, self._observer
         scout, paper = Scout(config, observer.rpc), PaperJob(config)
         return [
             self._observe(observer),
@@ -273,6 +279,29 @@ class Jobs:
             "observer",
             self.config.observer_interval_seconds,
             lambda now: run_observer(observer, now),
+        )
+
+    def _listen(self) -> Ringing:
+        """Look at wallets as soon as nodes tell of them, between and within the observer's
+        passes.
+        """
+        check, observer = self._lock.check, self._observer
+
+        @contextlib.contextmanager
+        def reading() -> Iterator[None]:
+            with storage.database.connection_context(), storage.database.guarding(check):
+                yield
+
+        @contextlib.contextmanager
+        def working() -> Iterator[None]:
+            with reading(), observer_lock():
+                yield
+
+        def note(state: str, details: dict[str, Any]) -> None:
+            _store_state("bell", state, check, None, json.dumps(details))
+
+        return Ringing(
+            self.config, observer.state, observer.answer_bell, working, reading, note, _now
         )
 
 

@@ -450,7 +450,7 @@ Arrival.add_index(
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job. `name`: observer | scout | paper; `state`: ok |
+    """What health tells of a background job. `name`: observer | bell | scout | paper; `state`: ok |
     failing | off; `details`: JSON, the job's own.
     """
 

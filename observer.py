@@ -10,7 +10,7 @@ way.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,11 +18,13 @@ from peewee import OperationalError
 
 import storage
 from accounts.delays import count_delays
-from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
+from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.trade_store import mark_differing_trades
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
+from observing.answering import MAX_LOOK_SECONDS, Answering
 from observing.balances import Balances
+from observing.bell import Bell, Ring
 from observing.entries import digest_stored, refetch_missing, reread_by_new_rules, reread_entries
 from observing.fetching import Fetching
 from observing.listing import Listing
@@ -53,6 +55,12 @@ class Observer:
         self.fetching = Fetching(self.state, self.listing)
         self.balances = Balances(self.state, self.attempts)
         self.repair = Repair(self.state, self.fetching)
+        self.answering = Answering(self.state, self.listing, self.fetching, self.balances)
+
+    @property
+    def bell(self) -> Bell:
+        """What makes a wallet due at once."""
+        return self.state.bell
 
     @property
     def rpc(self) -> Rpc:
@@ -73,7 +81,7 @@ class Observer:
             more = self._poll(wallets, now)
             if former := _find_without_record():
                 self.attempts.attempt(self._derive_former, former, now)
-            for wallet in wallets:
+            for wallet in self._in_turn(wallets):
                 self.attempts.attempt(self._finish, wallet, now, more)
         except OperationalError:
             # The lock may be gone, and with it others may have written.
@@ -82,6 +90,47 @@ class Observer:
             raise
         self.state.problem = self.state.problem or _find_common_trouble()
         return more
+
+    def answer_bell(self, now: int) -> None:
+        """Look at the wallets that were rung for, in a pass of their own; `now` in ms."""
+        self.state.begin_pass(now)
+        try:
+            self._answer_bell()
+        except OperationalError:
+            if storage.database.engine != "sqlite":
+                self.state.forget()
+            raise
+
+    def _answer_bell(self) -> None:
+        """Look at the wallets that were rung for, between two steps of whatever goes on, for no
+        longer than one look may take.
+        """
+        state, end = self.state, self.state.clock() + MAX_LOOK_SECONDS
+        while state.clock() < end and (ring := state.bell.take(state.clock())):
+            # A wallet that is to be read by new rules first is left to its poll.
+            of_ring = Wallet.id == ring.wallet_id, Wallet.rules == state.rules
+            wallet = _select_watched().where(*of_ring).first()
+            if wallet is not None and not self.attempts.attempt(self._look, wallet, ring):
+                return
+
+    def _look(self, wallet: Wallet, ring: Ring) -> bool:
+        """Look at a wallet that was rung for; return whether nodes answer. Where they do not, the
+        next poll finds what there is, and tells of the trouble.
+        """
+        state = self.state
+        now = state.now + int(1000 * (state.clock() - state.begun_at))
+        try:
+            self._prepare(wallet)
+            self.answering.look(wallet, ring, now)
+        except RpcError:
+            return False
+        return True
+
+    def _in_turn(self, wallets: Iterable[Wallet]) -> Iterator[Wallet]:
+        """Yield these wallets; before each, look at those that were rung for."""
+        for wallet in wallets:
+            self._answer_bell()
+            yield wallet
 
     def _list_due(self, now: int) -> list[Wallet]:
         """Wallets whose time has come, longest overdue first, those in trouble last."""
@@ -105,7 +154,7 @@ class Observer:
             worth = [w for w in wallets if attempt(self.balances.is_worth_comparing, w)]
             self.balances.compare(worth, state.begun_at + span_seconds / 3)
             self.balances.store_polls(wallets, now)
-            for wallet in wallets:
+            for wallet in self._in_turn(wallets):
                 attempt(self._show_moved, wallet, now)
             self.balances.read_time(wallets)
             self._list_own_heads(wallets, state.begun_at + span_seconds / 2, now)
@@ -168,7 +217,8 @@ class Observer:
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
         waiting = set(pending.scalars())
-        for wallet in sorted(wallets, key=lambda w: (w.id not in waiting, *self._rank_head(w))):
+        ranked = sorted(wallets, key=lambda w: (w.id not in waiting, *self._rank_head(w)))
+        for wallet in self._in_turn(ranked):
             in_time = self.state.spare_requests > 0 and self.state.clock() < until
             if wallet.id in waiting or (in_time and self.balances.is_head_due(wallet)):
                 own = {wallet.address}
@@ -189,6 +239,7 @@ class Observer:
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
         while turns and self.state.clock() < self.state.work_until:
+            self._answer_bell()
             wallet = turns.popleft()
             watches[wallet.id].worked_at = self.state.clock()
             if self._work_on(wallet, now):

@@ -62,19 +62,21 @@ class Balances:
 
     def _find_rest(self, wallet: Wallet, now: int) -> float:
         """Seconds for which its own head need not be listed: 0 where it trades or a post waits,
-        some polls where nothing has moved for an hour, more after a day.
+        some polls where nothing has moved for an hour, more after a day; twice as many polls
+        where a node tells of its transactions by itself.
         """
         last, interval = (
             self._state.ledger_store.last_time(wallet.id),
             self._state.config.observer_interval_seconds,
         )
         idle_seconds = now / 1000 - last if last else 0
-        if wallet.trouble or idle_seconds < HOUR_SECONDS:
+        heard = self._state.bell.hears(wallet.id, self._state.clock())
+        if wallet.trouble or (idle_seconds < HOUR_SECONDS and not heard):
             return 0.0
         waiting = Post.select().where(Post.wallet == wallet.id, Post.status == "pending")
         if waiting.exists():
             return 0.0
-        polls = 1.5 if idle_seconds < DAY_SECONDS else 3.5
+        polls = _count_polls(idle_seconds, heard)
         return min(interval * polls, max(MAX_SLEEP_SECONDS, interval))
 
     def find_pause(self, wallet: Wallet, now: int) -> float:
@@ -259,6 +261,12 @@ class Balances:
         found: dict[str, int]
         found, _ = self._state.rpc.call("getMultipleAccounts", [mints, options], check)
         return found
+
+
+def _count_polls(idle_seconds: float, heard: bool) -> float:
+    """How many polls a head may rest: a half less than the poll that is to list it again."""
+    polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
+    return (2 * polls if heard else polls) - 0.5
 
 
 def _list_asked(wallet: Wallet) -> list[Asked]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from peewee import PeeweeException
 
 import storage
-from chain.answers import check_block, check_receipt
+from chain.answers import ListedSignature, check_block, check_receipt
 from chain.digests import digest_receipt
 from chain.effects import touches
 from chain.entries import read_entry
@@ -119,26 +119,43 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, row: WalletSignature, now: int) -> ParsedReceipt | None:
-        """Ask a node for a transaction, and another where it does not have it yet, and store it;
-        None where neither does.
-        """
-        answer = self.ask(row.signature)
+        """Ask for a transaction and store it; None where no node has it yet."""
+        answer = self._ask_twice(row.signature)
+        if answer.receipt is not None:
+            _store_receipt(answer.receipt, answer, now)
+        return answer.receipt
+
+    def _ask_twice(self, signature: str) -> Answer:
+        """Ask a node for a transaction, and another where it does not have it yet."""
+        answer = self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
-            answer = self.ask(row.signature, avoid=answer.endpoint)
-        receipt = answer.receipt
+            answer = self.ask(signature, avoid=answer.endpoint)
+        return answer
+
+    def fetch_announced(self, wallet: Wallet, signature: str, now: int) -> bool | None:
+        """Take in a transaction that was announced and is not listed yet. Return whether it names
+        the wallet, None where no node has it yet; nothing is stored then.
+        """
+        receipt, answer = _find_receipt(signature), None
+        if receipt is None:
+            answer = self._ask_twice(signature)
+            receipt = answer.receipt
         if receipt is None:
             return None
-        Receipt.insert(
-            signature=row.signature,
-            slot=receipt.slot,
-            tx_index=receipt.tx_index,
-            block_time=receipt.block_time,
-            body=pack(answer.raw),
-            endpoint=answer.endpoint,
-            stored_at=now,
-            digest=digest_receipt(receipt),
-        ).on_conflict_ignore().execute()
-        return receipt
+        known = list_addresses(wallet.id)
+        if not touches(receipt, wallet.address, known):
+            return False
+        with storage.writing():
+            if answer is not None:
+                _store_receipt(receipt, answer, now)
+            listed = [ListedSignature(signature, receipt.slot, receipt.tx_index)]
+            self._listing.store_new(wallet, listed, now, head=True)
+        row = WalletSignature.get_or_none(
+            WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
+        )
+        if row is not None:
+            self._store_entry(wallet, row, receipt, known)
+        return True
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
         """Ask for a transaction. `avoid`: label of an endpoint not to ask, if there is another."""
@@ -195,6 +212,19 @@ class Fetching:
                     WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
                 ).execute()
         self._state.forget_wallet(wallet.id)
+
+
+def _store_receipt(receipt: ParsedReceipt, answer: Answer, now: int) -> None:
+    Receipt.insert(
+        signature=receipt.signature,
+        slot=receipt.slot,
+        tx_index=receipt.tx_index,
+        block_time=receipt.block_time,
+        body=pack(answer.raw),
+        endpoint=answer.endpoint,
+        stored_at=now,
+        digest=digest_receipt(receipt),
+    ).on_conflict_ignore().execute()
 
 
 def _find_receipt(signature: str) -> ParsedReceipt | None:

@@ -85,7 +85,9 @@ class Listing:
             page, label = self._fetch_page(row.address, before, HEAD_PAGE)
             if before is None and row.address == wallet.address:
                 self._state.watches[wallet.id].answered_at = self._state.clock()
-            new = self._store_new(wallet, page, now, head=True)
+            new = self.store_new(wallet, page, now, head=True)
+            if new and row.head_slot:
+                self._state.bell.note_missed(wallet.id, self._state.clock())
             top = max([top, *(one.slot for one in page)])
             if not page:
                 break
@@ -96,15 +98,22 @@ class Listing:
         if top != row.head_slot:
             Address.update(head_slot=top, endpoint=label).where(Address.id == row.id).execute()
 
-    def _store_new(
+    @staticmethod
+    def find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
+        """Find which of these are listed for the wallet."""
+        known: set[str] = set()
+        for part in in_parts(signatures):
+            query = WalletSignature.select(WalletSignature.signature)
+            mine = WalletSignature.wallet == wallet.id
+            known.update(query.where(mine, WalletSignature.signature.in_(part)).scalars())
+        return known
+
+    def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
         """Insert the unknown signatures of a page, as far as the wallet has room; return them."""
         mine = WalletSignature.wallet == wallet.id
-        known: set[str] = set()
-        for part in in_parts([row.signature for row in page]):
-            query = WalletSignature.select(WalletSignature.signature)
-            known.update(query.where(mine, WalletSignature.signature.in_(part)).scalars())
+        known = self.find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
             return []
@@ -114,6 +123,17 @@ class Listing:
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
             storage.insert_rows(WalletSignature, [row._asdict() | common for row in new])
         return new
+
+    def list_newest(self, wallet: Wallet, address: str, now: int) -> int:
+        """List the newest signatures of an address that was rung for; return how many are new.
+
+        One page: whether anything is missing before it, the next poll shows.
+        """
+        row = Address.get_or_none(Address.wallet == wallet.id, Address.address == address)
+        if row is None or not row.walks:
+            return 0
+        page, _ = self._fetch_page(address, None, HEAD_PAGE)
+        return len(self.store_new(wallet, page, now, head=True))
 
     # ---- full scans ------------------------------------------------------------------------------
     def scan_page(self, wallet: Wallet, now: int) -> bool:
@@ -128,10 +148,24 @@ class Listing:
             # The node may not know the place any more: begin again.
             Address.update(walk_cursor=None).where(Address.id == row.id).execute()
             raise
-        new = self._store_new(wallet, page, now, head=False)
+        new = self.store_new(wallet, page, now, head=False)
         cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
         _store_scan(row, cursor, label, now)
         return True
+
+    def scan_new(self, wallet: Wallet, now: int) -> None:
+        """Scan the addresses that are new, in a wallet of which all others were scanned, while
+        there is time.
+        """
+        new = Address.select().where(Address.wallet == wallet.id, Address.walks < 2)
+        while wallet.whole and self._state.clock() < self._state.work_until and new.exists():
+            self.scan_page(wallet, now)
+
+    @staticmethod
+    def find_scanned(wallet: Wallet) -> set[str]:
+        """Find the addresses of a wallet that were scanned to their end."""
+        rows = Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0)
+        return set(rows.scalars())
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
         """The address to scan next: first scans before second ones before the nightly round."""

@@ -17,6 +17,7 @@ from chain.rpc import Rpc
 from chain.store import LedgerStore, name_rules
 from config import Config
 from models import Wallet
+from observing.bell import Bell
 
 # Transactions fetched for one wallet before the next one has its turn.
 SLICE = 20
@@ -102,6 +103,7 @@ class State:
     ) -> None:
         self.config, self.clock, self.report = config, clock, report
         self._beat, self._beaten_at = beat, -math.inf
+        self.bell = Bell()
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs)

@@ -9,6 +9,7 @@ import time
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+import ground
 import pytest
 
 import jobs
@@ -25,7 +26,7 @@ def crew(settings, db, monkeypatch):
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
 
     def start(work):
-        made = jobs.Jobs(settings)
+        made = jobs.Jobs(ground.change(settings, solana_ws_urls=("off",)))
         made._list_jobs = lambda: [(name, seconds, tick) for name, (seconds, tick) in work.items()]
         made.start()
         started.append(made)

@@ -192,6 +192,7 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
             **_show_trouble(observer["lastError"]),
             **_show_differences(),
             **_show_requests(jobs.get("observer")),
+            "bell": _show_bell(jobs.get("bell"), observer["state"], now),
         },
         "scout": {**scout, **show_market_health(now)},
         "database": {
@@ -322,4 +323,28 @@ def _show_requests(row: JobRow | None) -> dict[str, Any]:
     return {
         name: details.get(name)
         for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")
+    }
+
+
+def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
+    """Show whether nodes tell of transactions by themselves: how many wallets they tell of, and
+    when they last did. Where none does, polls alone find them, and that is no fault.
+    """
+    details = orjson.loads(row.details) if row else {}
+    heartbeat_at = row.heartbeat_at if row else None
+    late = heartbeat_at is None or now - heartbeat_at > STALE_MS
+    endpoints = details.get("endpoints") or {}
+    if observer == "off" or (row is not None and row.state == "off"):
+        state = "off"
+    elif late:
+        state = "unknown"
+    else:
+        state = "listening" if "listening" in endpoints.values() else "silent"
+    listening = state == "listening"
+    return {
+        "state": state,
+        "walletsHeard": details.get("heard", 0) if listening else 0,
+        "subscriptions": details.get("subscriptions", 0) if listening else 0,
+        "lastNoticeAt": show_time(details.get("noticedAt")),
+        "endpoints": endpoints if listening or state == "silent" else {},
     }

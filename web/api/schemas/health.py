@@ -86,6 +86,18 @@ class WalletDifference(Shape):
     differenceLamports: Whole
 
 
+class BellHealth(Shape):
+    """Whether nodes tell of transactions by themselves. silent: none does, and polls alone find
+    them; unknown: the job that listens has not said anything lately.
+    """
+
+    state: Literal["listening", "silent", "off", "unknown"]
+    walletsHeard: int = described("of which a node tells everything")
+    subscriptions: int
+    lastNoticeAt: Time | None = described("when a node last told of something")
+    endpoints: dict[str, Literal["connecting", "listening", "resting"]]
+
+
 class ObserverHealth(JobHealth):
     """The job that observes wallets, and what it is behind with."""
 
@@ -102,6 +114,7 @@ class ObserverHealth(JobHealth):
     endpoints: int | None
     resting: dict[str, float] | None = described("seconds that a node is left alone, by its name")
     waitingFor: str | None
+    bell: BellHealth
 
 
 class FeedHealth(Shape):

@@ -1,0 +1,240 @@
+"""One WebSocket to one endpoint: it subscribes to what the Bell wants and rings it. It stores
+nothing, and gives up without a word where an endpoint does not serve this.
+
+Its URL may carry a token: it stands in no message, and the library's own log is off.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from chain.notices import (
+    HOLDING_SLICE,
+    AccountNotice,
+    LogNotice,
+    Reply,
+    read_holding,
+    read_message,
+)
+from observing.bell import Announced, Bell, Changed, Subscription, choose_subscriptions, list_heard
+from observing.state import FINALIZED
+
+# Silence shows within both together.
+PING_SECONDS = 20.0
+OPEN_SECONDS = 10.0
+# What waits in memory of one endpoint: so many frames of at most so much.
+MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
+# Notices read in a second; more wait in the network.
+MAX_NOTICES = 500
+# Requests that wait for their reply, and how long they may.
+MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
+# Seconds between looks at what is wanted.
+STEP_SECONDS = 0.5
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
+# A connection that lived so long is begun again soon.
+STEADY_SECONDS = 60.0
+# How long an endpoint that tells of nothing true is left alone.
+MISTRUST_SECONDS = 600.0
+SILENT = logging.getLogger("candor.websocket")
+SILENT.disabled = True
+
+
+class Refusal(Exception):
+    """The endpoint serves no subscription, or is left alone for what it told."""
+
+
+@dataclass
+class Line:
+    """A connection and what was asked of it. `limit`: subscriptions that the endpoint allows."""
+
+    connection: ClientConnection
+    limit: int
+    # By number: what the reply is to, and what a notice is about.
+    asked: dict[int, Subscription] = field(default_factory=dict)
+    numbers: dict[int, Subscription] = field(default_factory=dict)
+    last_id: int = 0
+    asked_at: float = 0.0
+    # Notices in the second that began then.
+    counted_from: float = 0.0
+    count: int = 0
+
+    @property
+    def confirmed(self) -> set[Subscription]:
+        return set(self.numbers.values())
+
+    def send(self, method: str, params: list[Any]) -> int:
+        """Send a request; return its number."""
+        self.last_id += 1
+        request = {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
+        self.connection.send(orjson.dumps(request).decode())
+        return self.last_id
+
+
+class Listener:
+    """Listens to one endpoint in a thread of its own until it is stopped."""
+
+    def __init__(
+        self,
+        url: str,
+        label: str,
+        bell: Bell,
+        max_subscriptions: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.label, self._url, self._bell, self._clock = label, url, bell, clock
+        self._max_subscriptions = max_subscriptions
+        # For health: connecting | listening | resting, subscriptions, and when it last told of
+        # something (ms).
+        self.state, self.subscriptions = "connecting", 0
+        self.noticed_at: int | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"bell {label}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within some seconds; the thread keeps no process alive."""
+        self._ending.set()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    # ---- connections -----------------------------------------------------------------------------
+    def _run(self) -> None:
+        tries = 0
+        while not self._ending.is_set():
+            begun_at, least = self._clock(), MIN_PAUSE_SECONDS
+            try:
+                self._listen()
+            except Refusal:
+                least = MISTRUST_SECONDS
+            # ValueError: what the handshake answered is no HTTP.
+            except (OSError, WebSocketException, EOFError, ValueError):
+                pass
+            self._note_end()
+            tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
+            seconds = max(least, min(MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS * 2 ** min(tries, 10)))
+            self._ending.wait(seconds * random.uniform(0.5, 1.0))
+
+    def _note_end(self) -> None:
+        self.state, self.subscriptions = "resting", 0
+        self._bell.note_heard(self.label, set())
+
+    def _listen(self) -> None:
+        with connect(
+            self._url,
+            open_timeout=OPEN_SECONDS,
+            ping_interval=PING_SECONDS,
+            ping_timeout=PING_SECONDS,
+            close_timeout=1.0,
+            max_size=MAX_MESSAGE_BYTES,
+            max_queue=MAX_FRAMES,
+            compression=None,
+            proxy=None,
+            user_agent_header="candor",
+            logger=SILENT,
+        ) as connection:
+            line = Line(connection, self._max_subscriptions)
+            while not self._ending.is_set():
+                self._step(line)
+
+    def _step(self, line: Line) -> None:
+        """Subscribe to what is wanted, and read what was told in the meantime."""
+        self._subscribe(line)
+        if self._bell.is_fruitless(self.label):
+            raise Refusal
+        end = self._clock() + STEP_SECONDS
+        while (left := end - self._clock()) > 0 and not self._ending.is_set():
+            try:
+                raw = line.connection.recv(left, decode=False)
+            except TimeoutError:
+                break
+            self._pace(line)
+            self._take(line, raw)
+
+    def _pace(self, line: Line) -> None:
+        """Read no more notices in a second than a second's worth."""
+        now = self._clock()
+        if now - line.counted_from >= 1.0:
+            line.counted_from, line.count = now, 0
+        line.count += 1
+        if line.count >= MAX_NOTICES:
+            self._ending.wait(max(0.0, line.counted_from + 1.0 - now))
+
+    # ---- subscriptions ---------------------------------------------------------------------------
+    def _subscribe(self, line: Line) -> None:
+        wanted = self._bell.wanted
+        chosen = choose_subscriptions(wanted, line.limit)
+        self._drop_unwanted(line, set(chosen))
+        known = line.confirmed | set(line.asked.values())
+        for one in chosen:
+            if len(line.asked) >= MAX_REQUESTS:
+                break
+            if one not in known:
+                line.asked[self._ask_for(line, one)] = one
+                line.asked_at = self._clock()
+        if line.asked and self._clock() - line.asked_at > REPLY_SECONDS:
+            raise Refusal
+        self.subscriptions = len(line.numbers)
+        self.state = "listening" if line.numbers else "connecting"
+        self._bell.note_heard(self.label, list_heard(wanted, line.confirmed))
+
+    @staticmethod
+    def _ask_for(line: Line, one: Subscription) -> int:
+        if one.account is None:
+            return line.send("logsSubscribe", [{"mentions": [one.wallet]}, FINALIZED])
+        options = {**FINALIZED, "encoding": "base64", "dataSlice": HOLDING_SLICE}
+        return line.send("accountSubscribe", [one.account, options])
+
+    @staticmethod
+    def _drop_unwanted(line: Line, chosen: set[Subscription]) -> None:
+        for number, one in list(line.numbers.items()):
+            if one not in chosen:
+                del line.numbers[number]
+                method = "logsUnsubscribe" if one.account is None else "accountUnsubscribe"
+                line.send(method, [number])
+
+    # ---- messages --------------------------------------------------------------------------------
+    def _take(self, line: Line, raw: bytes) -> None:
+        """Take in a message; one that makes no sense is passed over."""
+        try:
+            message = read_message(orjson.loads(raw))
+            if isinstance(message, Reply):
+                self._take_reply(line, message)
+            elif message is not None:
+                self._ring(line.numbers.get(message.subscription), message)
+        except ValueError:
+            self._bell.note_end(self.label, fruitful=False)
+
+    def _take_reply(self, line: Line, reply: Reply) -> None:
+        one = line.asked.pop(reply.ident, None)
+        if one is None:
+            return
+        if reply.subscription is not None:
+            line.numbers[reply.subscription] = one
+            return
+        # It allows no more than it has; what else was asked for it may refuse, too.
+        line.limit = min(line.limit, len(line.numbers))
+        if not line.limit and not line.asked:
+            raise Refusal
+
+    def _ring(self, about: Subscription | None, notice: LogNotice | AccountNotice) -> None:
+        if about is None:
+            return
+        self.noticed_at, now = time.time_ns() // 1_000_000, self._clock()
+        if isinstance(notice, LogNotice):
+            announced = Announced(notice.signature, self.label)
+            self._bell.announce(about.wallet_id, announced, now)
+        elif about.account is not None:
+            holding = read_holding(notice.result, about.wallet, about.account)
+            changed = Changed(about.account, holding, self.label)
+            self._bell.note_change(about.wallet_id, changed, now)

@@ -1,0 +1,169 @@
+"""The job that listens: a WebSocket to each endpoint, and looks at wallets as soon as one rings.
+
+The observer's polls go on beside it as they would without it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from peewee import OperationalError, fn
+
+from config import Config
+from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet
+from observing.bell import Audible
+from observing.listening import Listener
+from observing.state import State
+
+# Endpoints listened to at once: more would say the same.
+MAX_LISTENERS = 4
+# Between two looks at which wallets there are, and between two notes for health.
+REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
+STEP_SECONDS = 0.5
+# After an answer polls have a chance to take the observer's lock.
+REST_SECONDS = 0.02
+BUSY_MS = 7 * 86_400_000
+log = logging.getLogger("candor.bell")
+
+Session = Callable[[], AbstractContextManager[Any]]
+
+
+class Ringing:
+    """Listens while it runs. `working` gives a database connection and the observer's lock,
+    `reading` the connection alone; `note` stores what health shows; `clock` in ms.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        state: State,
+        answer: Callable[[int], None],
+        working: Session,
+        reading: Session,
+        note: Callable[[str, dict[str, Any]], object],
+        now: Callable[[], int],
+    ) -> None:
+        self._bell, self._clock = state.bell, state.clock
+        self._answer, self._working, self._reading = answer, working, reading
+        self._note, self._now, self._max = note, now, config.max_subscriptions
+        urls = config.websocket_urls if config.observer_interval_seconds else ()
+        self._listeners = [
+            Listener(url, f"endpoint {number}", self._bell, self._max, self._clock)
+            for number, url in enumerate(urls[:MAX_LISTENERS], 1)
+        ]
+        self._refreshed_at = self._noted_at = float("-inf")
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+
+    def start(self) -> None:
+        """Listen from now on; where nobody is to be listened to, say so to health."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Listen no more; wait so long for what goes on."""
+        self._ending.set()
+        for listener in self._listeners:
+            listener.stop()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        begun = False
+        while not self._ending.is_set():
+            try:
+                self._keep_up()
+                if not self._listeners:
+                    return
+                if not begun:
+                    for listener in self._listeners:
+                        listener.start()
+                    begun = True
+                self._answer_next()
+            except OperationalError as error:
+                # The lock is lost, or the database busy or away: polls tell of it.
+                log.info("the bell rests: %s", type(error).__name__)
+                self._ending.wait(1.0)
+
+    def _keep_up(self) -> None:
+        """Read which wallets there are, and let health know who listens."""
+        now = self._clock()
+        if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
+            with self._reading():
+                self._bell.want(list_audible(self._max, self._now()))
+            self._refreshed_at = self._clock()
+        if now - self._noted_at >= NOTE_SECONDS:
+            self._note(self._name_state(), self.report())
+            self._noted_at = now
+
+    def _answer_next(self) -> None:
+        """Wait for the next look that is due, at most until it is time to keep up, and do it."""
+        if not self._bell.wait(self._clock, STEP_SECONDS):
+            return
+        with self._working():
+            if not self._ending.is_set():
+                self._answer(self._now())
+        self._ending.wait(REST_SECONDS)
+
+    # ---- for health ------------------------------------------------------------------------------
+    def _name_state(self) -> str:
+        return "ok" if self._listeners else "off"
+
+    def report(self) -> dict[str, Any]:
+        """What health shows: who listens to how much, how many wallets are heard, and when
+        something was last told (ms).
+        """
+        told = [one.noticed_at for one in self._listeners if one.noticed_at is not None]
+        return {
+            "endpoints": {one.label: one.state for one in self._listeners},
+            "subscriptions": sum(one.subscriptions for one in self._listeners),
+            "heard": self._bell.count_heard(),
+            "noticedAt": max(told, default=None),
+        }
+
+
+def list_audible(max_count: int, now: int) -> list[Audible]:
+    """List the wallets to listen for and their token accounts, no more than can be subscribed to;
+    `now` in ms.
+    """
+    wallets, ranks = _list_wallets(), _rank(now)
+    ranked = sorted(wallets, key=lambda one: (ranks.get(one.id, (False, 0)), -one.id), reverse=True)
+    found, room = [], max_count
+    for wallet in ranked:
+        accounts = _list_accounts(wallet.id, wallet.address, room) if room > 0 else ()
+        room -= 1 + len(accounts)
+        rank = ranks.get(wallet.id, (False, 0))
+        found.append(Audible(wallet.id, wallet.address, accounts, rank))
+    return found
+
+
+def _list_wallets() -> list[Any]:
+    is_wallet = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
+    joined = Wallet.select(Wallet.id, Wallet.address).join(Attachment)
+    return list(joined.where(Attachment.detached_at.is_null(), is_wallet).namedtuples())
+
+
+def _rank(now: int) -> dict[int, tuple[bool, int]]:
+    """By wallet: whether a post waits for it, and how much it did lately."""
+    pending = Post.select(Post.wallet).where(Post.status == "pending", Post.wallet.is_null(False))
+    waiting = set(pending.scalars())
+    lately: Any = (
+        Trade.select(Trade.wallet, fn.COUNT(Trade.id))
+        .where(Trade.block_time >= (now - BUSY_MS) // 1000)
+        .group_by(Trade.wallet)
+    )
+    ranks = {one: (True, 0) for one in waiting}
+    for wallet_id, count in lately.tuples():
+        ranks[wallet_id] = (wallet_id in waiting, count)
+    return ranks
+
+
+def _list_accounts(wallet_id: int, own: str, max_count: int) -> tuple[str, ...]:
+    """The token accounts of a wallet, those first that moved last; one more than there is room
+    for, where there are more, so that the wallet does not pass for heard.
+    """
+    rows = Address.select(Address.address).where(
+        Address.wallet == wallet_id, Address.address != own
+    )
+    newest = Address.head_slot.desc(nulls="last")
+    return tuple(rows.order_by(newest, Address.id).limit(max_count + 1).scalars())

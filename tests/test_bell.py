@@ -1,0 +1,315 @@
+"""The bell: what is subscribed to, and that a notice makes a wallet due and nothing else. Over
+chains made up for the test, with a clock that only the test moves.
+"""
+
+import random
+
+import pytest
+from node import FakeNode
+from story import ADA, Story, account_of, address, market
+
+from chain.answers import Holding
+from models import Address, Receipt, Wallet
+from observing.bell import (
+    DISTRUST_SECONDS,
+    MAX_FRUITLESS,
+    MAX_TRIES,
+    MAX_WAITING,
+    Announced,
+    Audible,
+    Bell,
+    Changed,
+    Subscription,
+    choose_subscriptions,
+    list_heard,
+)
+from observing.ringing import list_audible
+
+ANNE, BEN, CLEO = (
+    Audible(1, "anne", ("a1", "a2"), (False, 3)),
+    Audible(2, "ben", ("b1",), (False, 9)),
+    Audible(3, "cleo", (), (True, 0)),
+)
+
+
+# ---- what is subscribed to -----------------------------------------------------------------------
+def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest():
+    chosen = choose_subscriptions([ANNE, BEN, CLEO], 5)
+    assert [(one.wallet, one.account) for one in chosen] == [
+        ("cleo", None),
+        ("ben", None),
+        ("anne", None),
+        ("ben", "b1"),
+        ("anne", "a1"),
+    ]
+    assert [one.wallet for one in choose_subscriptions([ANNE, BEN, CLEO], 2)] == ["cleo", "ben"]
+    assert len(choose_subscriptions([ANNE, BEN, CLEO], 100)) == 6
+
+
+def test_a_wallet_is_heard_once_all_of_it_is_confirmed():
+    confirmed = [Subscription(1, "anne"), Subscription(1, "anne", "a1"), Subscription(3, "cleo")]
+    assert list_heard([ANNE, BEN, CLEO], confirmed) == {3}
+    assert list_heard([ANNE], [*confirmed, Subscription(1, "anne", "a2")]) == {1}
+
+
+def test_what_may_be_subscribed_to_is_read_from_the_database(look):
+    seen = look(market(people=("ada", "bob")), wallets=[ADA, address("bob")]).settle()
+    first, second = list_audible(100, seen.now)
+    assert {first.address, second.address} == {ADA, address("bob")}
+    assert first.rank >= second.rank and not first.rank[0]
+    of_ada = first if first.address == ADA else second
+    stored = Address.select(Address.address).join(Wallet).where(Wallet.address == ADA)
+    assert {ADA, *of_ada.accounts} == set(stored.scalars())
+    assert not list_heard(list_audible(1, seen.now), [Subscription(1, ADA)])
+
+
+# ---- when a wallet is looked at ------------------------------------------------------------------
+def test_a_wallet_is_looked_at_once_a_second_however_often_it_rings():
+    bell, taken = Bell(), []
+    for tick in range(1000):
+        now = tick / 100
+        bell.announce(7, Announced(f"s{tick}", "endpoint 1"), now)
+        ring = bell.take(now)
+        if ring:
+            taken.append((now, len(ring.announced)))
+    assert [round(now, 1) for now, _ in taken] == [0.1, *(n + 0.1 for n in range(1, 10))]
+    assert max(count for _, count in taken) <= MAX_WAITING
+
+
+def test_a_flood_is_counted_and_not_kept():
+    bell = Bell()
+    for number in range(10 * MAX_WAITING):
+        bell.announce(7, Announced(f"s{number}", "endpoint 1"), 0.0)
+        holding = Holding(1, number, 1)
+        bell.note_change(7, Changed(f"a{number}", holding, "endpoint 1"), 0.0)
+    ring = bell.take(1.0)
+    assert (len(ring.announced), len(ring.changed), ring.overflown) == (
+        MAX_WAITING,
+        MAX_WAITING,
+        True,
+    )
+
+
+def test_an_endpoint_that_leads_to_nothing_is_known_for_it():
+    bell = Bell()
+    bell.announce(7, Announced("s", "endpoint 1"), 0.0)
+    bell.announce(7, Announced("t", "endpoint 2"), 0.0)
+    for _ in range(MAX_FRUITLESS):
+        assert not bell.is_fruitless("endpoint 1")
+        bell.note_end("endpoint 1", fruitful=False)
+    assert bell.is_fruitless("endpoint 1") and not bell.is_fruitless("endpoint 2")
+    assert list(bell.take(1.0).announced) == ["t"]
+    bell.note_end("endpoint 2", fruitful=False)
+    bell.note_end("endpoint 2", fruitful=True)
+    for _ in range(MAX_FRUITLESS - 1):
+        bell.note_end("endpoint 2", fruitful=False)
+    assert not bell.is_fruitless("endpoint 2")
+
+
+def test_who_was_caught_leaving_out_is_not_relied_on_for_a_while():
+    bell = Bell()
+    bell.note_heard("endpoint 1", {7, 8})
+    assert bell.hears(7, 0.0) and bell.count_heard() == 2
+    bell.note_missed(7, 0.0)
+    assert not bell.hears(7, DISTRUST_SECONDS - 1) and bell.hears(8, 1.0)
+    assert bell.hears(7, DISTRUST_SECONDS)
+
+
+# ---- what a look does ----------------------------------------------------------------------------
+class Street:
+    """A wallet that is observed whole, on a chain that goes on."""
+
+    def __init__(self, look, people=("ada",)):
+        self.story = Story()
+        for person in people:
+            self.story.fund(person, 10**10)
+            self.story.buy(person, "CAT", 1_000, 250_000)
+        self.node = FakeNode(self.story.chain())
+        self.seen = look(self.node, wallets=[address(one) for one in people]).settle()
+        self.ids = {wallet.address: wallet.id for wallet in Wallet.select()}
+
+    @property
+    def bell(self):
+        return self.seen.observer.bell
+
+    def go_on(self, verb, *what):
+        """Let something happen; its row."""
+        getattr(self.story, verb)(*what)
+        self.node.chain = self.story.chain()
+        return self.story.rows[-1]
+
+    def ring(self, row, person="ada", endpoint="endpoint 1"):
+        """As an honest node does: of the person, then of its token accounts."""
+        own, now = address(person), self.seen.clock()
+        if own in row.keys:
+            self.bell.announce(self.ids[own], Announced(row.signature, endpoint), now)
+        for account in self.node.chain.owned[own] & set(row.keys):
+            lamports, token = self.node.chain.state(account, row.slot)
+            amount = int(token["uiTokenAmount"]["amount"]) if token else 0
+            changed = Changed(account, Holding(row.slot, amount, lamports), endpoint)
+            self.bell.note_change(self.ids[own], changed, now)
+
+    def answer(self, seconds=1.1):
+        """Let time pass and the bell be answered; what nodes were asked, by method."""
+        before = self.node.calls.copy()
+        self.seen.clock.sleep(seconds)
+        self.seen.observer.answer_bell(self.seen.now)
+        return dict(self.node.calls - before)
+
+
+def test_a_sale_is_shown_for_one_request(look):
+    street = Street(look)
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.ring(row)
+    assert street.answer() == {"getTransaction": 1}
+    assert street.seen.trades()[-1].signature == row.signature
+    assert street.seen.state() == "complete" and street.seen.coverage()["receipts"] == 3
+    assert street.answer() == {}
+
+
+def test_what_moves_a_token_account_alone_is_listed_there(look):
+    street = Street(look)
+    row = street.go_on("receive", "ada", "CAT", 25)
+    assert ADA not in row.keys
+    street.ring(row)
+    assert street.answer() == {"getSignaturesForAddress": 1, "getTransaction": 1}
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+def test_a_new_token_account_is_scanned_at_once(look):
+    street = Street(look)
+    street.ring(street.go_on("buy", "ada", "DOG", 70, 100_000))
+    street.answer()
+    assert street.seen.state() == "complete" and len(street.seen.trades()) == 3
+    street.ring(street.go_on("receive", "ada", "DOG", 5))
+    street.answer()
+    assert len(street.seen.trades()) == 4
+
+
+def test_a_transaction_that_no_node_has_yet_is_asked_for_again(look):
+    street = Street(look)
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.node.drop(row.signature)
+    street.ring(row)
+    assert street.answer()["getTransaction"] == 1
+    street.node.give(row.signature)
+    street.answer()
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+def test_one_that_no_node_ever_has_is_given_up(look):
+    street = Street(look)
+    street.bell.announce(1, Announced("5" * 88, "endpoint 1"), street.seen.clock())
+    for _ in range(10):
+        street.answer()
+    assert street.node.asked["5" * 88] == MAX_TRIES
+
+
+def test_a_forged_notice_stores_nothing(look):
+    street = Street(look, people=("ada", "bob"))
+    before, receipts = street.seen.ledger(), Receipt.select().count()
+    foreign = street.go_on("sell", "bob", "CAT", 10, 1_000)
+    street.bell.announce(street.ids[ADA], Announced(foreign.signature, "x"), street.seen.clock())
+    forged = Changed(address(account_of("ada", "CAT")), Holding(2**40, 77, 5), "x")
+    street.bell.note_change(street.ids[ADA], forged, street.seen.clock())
+    stranger = Changed(address("nobody's"), Holding(2**40, 77, 5), "x")
+    street.bell.note_change(street.ids[ADA], stranger, street.seen.clock())
+    assert street.answer() == {"getTransaction": 1, "getSignaturesForAddress": 1}
+    assert street.seen.ledger() == before and Receipt.select().count() == receipts
+    assert street.seen.state() == "complete"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dropped_doubled_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
+    """Of each notice a dice says what becomes of it; the ledger is the one that polls lead to."""
+    people, dice = ("ada", "bob"), random.Random(seed)
+    street, late, forged = Street(look, people), [], 0
+    rows = market(seed, people, 60).rows
+    start = len(rows) - 40
+    street.story.rows, street.node.chain = rows[:start], type(street.node.chain)(rows[:start])
+    seen = street.seen = look(street.node, wallets=[address(one) for one in people]).settle()
+    street.ids = {wallet.address: wallet.id for wallet in Wallet.select()}
+    for end in range(start, len(rows)):
+        street.node.chain = type(street.node.chain)(rows[: end + 1])
+        for person in people:
+            fate = dice.choice(["told", "told", "dropped", "doubled", "late", "forged"])
+            if fate == "late":
+                late.append((rows[end], person))
+            elif fate == "forged":
+                stolen = Announced(dice.choice(rows).signature, "endpoint 1")
+                street.bell.announce(street.ids[address(person)], stolen, seen.clock())
+                forged += 1
+            elif fate != "dropped":
+                for _ in range(1 + (fate == "doubled")):
+                    street.ring(rows[end], person)
+        if late and dice.random() < 0.3:
+            street.ring(*late.pop(dice.randrange(len(late))))
+        street.answer(dice.choice([0.05, 0.5, 2.0]))
+        if dice.random() < 0.2:
+            seen.look()
+    told = seen.settle().ledger()
+    assert sum(street.node.asked.values()) <= len(street.node.asked) + MAX_TRIES * forged
+    assert told == look(FakeNode(street.node.chain), wallets=seen.addresses).settle().ledger()
+
+
+def test_a_bell_is_answered_while_a_long_pass_goes_on(look):
+    """A wallet with a long past is backfilled; another one sells meanwhile."""
+    street = Street(look, people=("ada", "bob"))
+    seen, sold = street.seen, []
+
+    def tell(text):
+        if not sold and street.node.calls["getSignaturesForAddress"] % 2:
+            sold.append(street.go_on("sell", "ada", "CAT", 400, 300_000))
+            street.ring(sold[0])
+
+    for _ in range(200):
+        street.go_on("buy", "bob", "CAT", 1, 1_000)
+    seen.observer.state.report = tell
+    seen.pace(0.02)
+    seen.look()
+    assert sold and seen.trades(ADA)[-1].signature == sold[0].signature
+    assert not seen.observer.bell.take(seen.clock() + 60)
+
+
+def test_with_every_notice_lost_polls_find_all(look):
+    """Listened to and told nothing: the transaction shows in the next poll, and what moves nothing
+    after two at the latest.
+    """
+    street = Street(look)
+    street.bell.want([Audible(1, ADA, (), (False, 1))])
+    street.bell.note_heard("endpoint 1", {1})
+    street.seen.look(3)
+    moved = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.seen.look()
+    assert street.seen.trades()[-1].signature == moved.signature
+    street.bell.note_heard("endpoint 1", {1})
+    street.seen.clock.sleep(DISTRUST_SECONDS)
+    street.seen.look(3)
+    silent = street.go_on("mention", "ada")
+    street.seen.look(2)
+    assert street.seen.trades()[-1].signature == silent.signature
+
+
+def count_idle_requests(look, heard):
+    """Requests of ten minutes in which ten wallets do nothing, by method; they traded before."""
+    people = [f"bot {number}" for number in range(10)]
+    story = Story(slots_apart=1)
+    for person in people:
+        story.fund(person, 10**9)
+        story.buy(person, "CAT", 1_000, 1_000)
+    node = FakeNode(story.chain())
+    seen = look(node, wallets=[address(person) for person in people])
+    while seen.look() or "complete" not in seen.state(seen.addresses[-1]):
+        pass
+    if heard:
+        seen.observer.bell.note_heard("endpoint 1", {wallet.id for wallet in seen.wallets})
+    before = node.calls.copy()
+    # Polls of 15 s.
+    seen.look(40)
+    return node.calls - before
+
+
+def test_idle_wallets_that_are_heard_cost_fewer_requests(look):
+    before, after = count_idle_requests(look, heard=False), count_idle_requests(look, heard=True)
+    assert sum(after.values()) < 0.6 * sum(before.values())
+    assert after["getMultipleAccounts"] == before["getMultipleAccounts"]

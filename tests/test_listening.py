@@ -1,0 +1,259 @@
+"""Listening over a real socket of loopback, to a node that misbehaves."""
+
+import json
+import time
+
+import ground
+import pytest
+from bellnode import BellNode
+from story import ADA, account_of, address, market
+from websockets.exceptions import WebSocketException
+
+import config
+from observing import bell as bell_module
+from observing import listening
+from observing.bell import Audible, Bell
+from observing.listening import Listener
+
+CAT = address(account_of("ada", "CAT"))
+WANTED = (Audible(1, ADA, (CAT,), (False, 2)), Audible(2, address("bob"), (), (False, 1)))
+PLACES = [
+    ("logsSubscribe", ADA),
+    ("logsSubscribe", address("bob")),
+    ("accountSubscribe", CAT),
+]
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch):
+    """Pauses of an impatient listener."""
+    for name in ("STEP_SECONDS", "MIN_PAUSE_SECONDS"):
+        monkeypatch.setattr(listening, name, 0.05)
+
+
+@pytest.fixture
+def node():
+    with BellNode() as made:
+        yield made
+
+
+@pytest.fixture
+def listen():
+    """listen(node or port, most) -> a started Listener; all are stopped in the end."""
+    started = []
+
+    def start(node, most=100):
+        bell = Bell()
+        bell.want(WANTED)
+        made = Listener(node.url, "endpoint 1", bell, most)
+        made.bell = bell
+        made.start()
+        started.append(made)
+        return made
+
+    yield start
+    for made in started:
+        made.stop()
+    for made in started:
+        made.join(5)
+
+
+def until(test, seconds=10):
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def take(listener):
+    """The ring of ada, once it is due."""
+    assert listener.bell.wait(time.monotonic, 5), "nobody rang"
+    return listener.bell.take(time.monotonic())
+
+
+def test_wallets_and_accounts_are_subscribed_to_finalized(node, listen):
+    listener = listen(node)
+    until(lambda: sorted(node.list_places()) == sorted(PLACES))
+    until(lambda: listener.bell.count_heard() == 2)
+    assert (listener.state, listener.subscriptions) == ("listening", 3)
+    assert all(params[1]["commitment"] == "finalized" for _, params in node.requests)
+    assert listener.bell.hears(1, 0.0) and listener.bell.hears(2, 0.0)
+
+
+def test_what_is_told_rings(node, listen, chain):
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    own = (row for row in chain.rows if {ADA, CAT} <= set(row.keys))
+    row = next(row for row in own if chain.state(CAT, row.slot)[1])
+    node.announce(row)
+    node.change(chain, row)
+    ring = take(listener)
+    assert ring.wallet_id == 1 and set(ring.announced) == {row.signature}
+    lamports, token = chain.state(CAT, row.slot)
+    assert ring.changed[CAT].holding.amount == int(token["uiTokenAmount"]["amount"])
+    assert (ring.changed[CAT].holding.slot, ring.changed[CAT].holding.lamports) == (
+        row.slot,
+        lamports,
+    )
+    assert listener.noticed_at is not None
+
+
+def test_subscriptions_are_renewed_after_a_cut(node, listen):
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    node.cut()
+    until(lambda: node.connections == 2 and listener.bell.count_heard() == 2)
+    assert sorted(node.list_places()) == sorted(PLACES)
+
+
+def test_nobody_is_heard_while_the_line_is_cut():
+    node = BellNode()
+    bell = Bell()
+    bell.want(WANTED)
+    listener = Listener(node.url, "endpoint 1", bell, 100)
+    listener.start()
+    until(lambda: bell.count_heard() == 2)
+    node.__exit__()
+    until(lambda: bell.count_heard() == 0)
+    assert listener.subscriptions == 0
+    listener.stop()
+    listener.join(5)
+
+
+def test_who_came_is_subscribed_to_and_who_went_no_more(node, listen):
+    listener = listen(node)
+    until(lambda: len(node.list_places()) == 3)
+    listener.bell.want(WANTED[1:])
+    until(lambda: node.list_places() == [PLACES[1]])
+    listener.bell.want(WANTED)
+    until(lambda: sorted(node.list_places()) == sorted(PLACES))
+
+
+def test_an_endpoint_that_allows_few_tells_of_the_busiest(node, listen):
+    node.allow(2)
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 1 and listener.subscriptions == 2)
+    assert sorted(node.list_places()) == sorted(PLACES[:2])
+    asked = len(node.requests)
+    time.sleep(0.3)
+    assert len(node.requests) == asked and listener.bell.hears(2, 0.0)
+
+
+def test_an_endpoint_that_allows_none_is_given_up_quietly(node, listen, caplog):
+    node.allow(0)
+    listener = listen(node)
+    until(lambda: listener.state == "resting")
+    time.sleep(0.5)
+    assert node.connections == 1 and not caplog.records
+
+
+def test_the_setting_is_a_cap(node, listen):
+    listen(node, most=1)
+    until(lambda: node.list_places() == PLACES[:1])
+    time.sleep(0.2)
+    assert len(node.requests) == 1
+
+
+def test_an_endpoint_that_answers_nothing_is_left(node, listen, monkeypatch):
+    monkeypatch.setattr(listening, "REPLY_SECONDS", 0.2)
+    node.stall()
+    listener = listen(node)
+    until(lambda: listener.state == "resting")
+    assert listener.bell.count_heard() == 0
+
+
+def test_silence_is_noticed():
+    """Within a minute: a ping each 20 s, and 20 s for its answer."""
+    assert 2 * listening.PING_SECONDS < 60
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "not JSON",
+        "[1, 2]",
+        "[" * 5_000,
+        '{"method": "logsNotification", "params": null}',
+        '{"method": "logsNotification", "params": {"subscription": 1, "result": {"value": 7}}}',
+        '{"method": "accountNotification", "params": {"subscription": 3, "result": []}}',
+        '{"id": -1, "result": 5}',
+        '{"id": 1, "result": 99999999999999999999999}',
+        b"\xff\xfe",
+    ],
+)
+def test_nonsense_is_passed_over(node, listen, chain, raw):
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    node.flood(raw)
+    row = next(row for row in chain.rows if ADA in row.keys)
+    node.announce(row)
+    assert set(take(listener).announced) == {row.signature}
+    assert node.connections == 1
+
+
+def test_a_message_that_is_too_large_ends_the_connection_and_no_more(node, listen):
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    node.flood("x" * (listening.MAX_MESSAGE_BYTES + 1))
+    until(lambda: node.connections == 2 and listener.bell.count_heard() == 2)
+
+
+def test_nonsense_without_end_is_left_alone(node, listen):
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    for _ in range(bell_module.MAX_FRUITLESS + 5):
+        node.flood("nonsense")
+    until(lambda: listener.state == "resting")
+
+
+def test_a_flood_is_read_at_a_pace(node, listen, monkeypatch):
+    """A tenth of what is sent is read in the first second; the bell keeps a hundred of it."""
+    monkeypatch.setattr(listening, "MAX_NOTICES", 50)
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    row = market().rows[0]
+    for number in range(500):
+        value = {"signature": row.signature[:-3] + f"{number:03}".replace("0", "z")}
+        node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": value})
+    time.sleep(0.5)
+    assert 0 < len(listener.bell.take(time.monotonic()).announced) <= 100
+
+
+def test_its_url_is_told_nobody(node, listen, caplog, capfd):
+    caplog.set_level(0)
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    node.cut()
+    until(lambda: node.connections == 2)
+    dead = Listener("ws://127.0.0.1:1/?api-key=canary-of-the-bell", "endpoint 2", Bell(), 5)
+    with pytest.raises((OSError, WebSocketException)):
+        dead._listen()
+    said = caplog.text + "".join(capfd.readouterr())
+    assert "canary-of-the-bell" not in said and "canary" not in json.dumps(listener.state)
+
+
+# ---- where it listens ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "rpc, told",
+    [
+        ("https://api.mainnet-beta.solana.com", "wss://api.mainnet-beta.solana.com"),
+        ("https://a.example/?api-key=secret", "wss://a.example/?api-key=secret"),
+        ("http://127.0.0.1:8899", "ws://127.0.0.1:8900"),
+        ("http://u:p@[::1]:8899/x", "ws://u:p@[::1]:8900/x"),
+    ],
+)
+def test_the_websocket_of_an_endpoint_is_derived(tmp_path, rpc, told):
+    settings = config.load({**ground.environ(tmp_path), "SOLANA_RPC_URLS": rpc}, dotenv=None)
+    assert settings.websocket_urls == (told,)
+
+
+def test_websockets_are_set_or_switched_off(tmp_path):
+    def load(text):
+        given = {**ground.environ(tmp_path), "SOLANA_WS_URLS": text}
+        return config.load(given, dotenv=None)
+
+    assert load("off").websocket_urls == ()
+    assert load("wss://a.example/k, ws://b").websocket_urls == ("wss://a.example/k", "ws://b")
+    assert "a.example" not in repr(load("wss://a.example/k"))
+    with pytest.raises(config.BadSetting, match="SOLANA_WS_URLS must be one or more ws"):
+        load("https://a.example")
