@@ -188,7 +188,7 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # Empty: derived from the RPC URLs (websocket_urls). ("off",): none.
+    # Empty: of each RPC endpoint (observing.ringing). ("off",): none.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
     ] = Field(
@@ -283,15 +283,6 @@ class Config(BaseSettings):
         return {name: value for name, value in bare.items() if value != ""}
 
     @property
-    def websocket_urls(self) -> tuple[str, ...]:
-        """Where nodes tell of transactions by themselves: of each RPC endpoint, or as set; none
-        where that is off.
-        """
-        if "off" in self.solana_ws_urls:
-            return ()
-        return self.solana_ws_urls or tuple(map(_derive_websocket, self.solana_rpc_urls))
-
-    @property
     def base_path(self) -> str:
         """The path of BASE_URL, below which everything is served and linked: "" or "/candor"."""
         return urlsplit(self.base_url).path
@@ -350,18 +341,6 @@ def _complete(config: Config) -> Config:
             "added_programs": _read_programs(config.data_dir / "programs.csv"),
         }
     )
-
-
-def _derive_websocket(url: str) -> str:
-    """The WebSocket of an RPC endpoint: the same URL, or the next port where it names one, as the
-    validator and its tools have it.
-    """
-    parts = urlsplit(url)
-    credentials, at, place = parts.netloc.rpartition("@")
-    if parts.port:
-        place = f"{place.removesuffix(f':{parts.port}')}:{min(parts.port + 1, 65_535)}"
-    scheme = parts.scheme.replace("http", "ws")
-    return parts._replace(scheme=scheme, netloc=f"{credentials}{at}{place}").geturl()
 
 
 def _in_url(host: str) -> str:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
+from urllib.parse import urlsplit
 
 from peewee import OperationalError, fn
 
@@ -48,7 +49,7 @@ class Ringing:
         self._bell, self._clock = state.bell, state.clock
         self._answer, self._working, self._reading = answer, working, reading
         self._note, self._now, self._max = note, now, config.max_subscriptions
-        urls = config.websocket_urls if config.observer_interval_seconds else ()
+        urls = list_websockets(config) if config.observer_interval_seconds else ()
         self._listeners = [
             Listener(url, f"endpoint {number}", self._bell, self._max, self._clock)
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
@@ -120,6 +121,27 @@ class Ringing:
             "heard": self._bell.count_heard(),
             "noticedAt": max(told, default=None),
         }
+
+
+def list_websockets(config: Config) -> tuple[str, ...]:
+    """Where nodes tell of transactions by themselves: as set, or of each RPC endpoint; nowhere
+    where that is off.
+    """
+    if "off" in config.solana_ws_urls:
+        return ()
+    return config.solana_ws_urls or tuple(map(_derive_websocket, config.solana_rpc_urls))
+
+
+def _derive_websocket(url: str) -> str:
+    """The WebSocket of an RPC endpoint: the same URL, or the next port where it names one, as the
+    validator and its tools have it.
+    """
+    parts = urlsplit(url)
+    credentials, at, place = parts.netloc.rpartition("@")
+    if parts.port:
+        place = f"{place.removesuffix(f':{parts.port}')}:{min(parts.port + 1, 65_535)}"
+    scheme = parts.scheme.replace("http", "ws")
+    return parts._replace(scheme=scheme, netloc=f"{credentials}{at}{place}").geturl()
 
 
 def list_audible(max_count: int, now: int) -> list[Audible]:

@@ -14,7 +14,6 @@ from websockets.sync.server import serve
 from chain.base58 import b58decode
 from chain.instructions import TOKEN
 
-
 # It would tell its own address.
 SILENT = logging.getLogger("bellnode")
 SILENT.disabled = True

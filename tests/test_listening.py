@@ -14,6 +14,7 @@ from observing import bell as bell_module
 from observing import listening
 from observing.bell import Audible, Bell
 from observing.listening import Listener
+from observing.ringing import list_websockets
 
 CAT = address(account_of("ada", "CAT"))
 WANTED = (Audible(1, ADA, (CAT,), (False, 2)), Audible(2, address("bob"), (), (False, 1)))
@@ -244,7 +245,7 @@ def test_its_url_is_told_nobody(node, listen, caplog, capfd):
 )
 def test_the_websocket_of_an_endpoint_is_derived(tmp_path, rpc, told):
     settings = config.load({**ground.environ(tmp_path), "SOLANA_RPC_URLS": rpc}, dotenv=None)
-    assert settings.websocket_urls == (told,)
+    assert list_websockets(settings) == (told,)
 
 
 def test_websockets_are_set_or_switched_off(tmp_path):
@@ -252,8 +253,8 @@ def test_websockets_are_set_or_switched_off(tmp_path):
         given = {**ground.environ(tmp_path), "SOLANA_WS_URLS": text}
         return config.load(given, dotenv=None)
 
-    assert load("off").websocket_urls == ()
-    assert load("wss://a.example/k, ws://b").websocket_urls == ("wss://a.example/k", "ws://b")
+    assert list_websockets(load("off")) == ()
+    assert list_websockets(load("wss://a.example/k, ws://b")) == ("wss://a.example/k", "ws://b")
     assert "a.example" not in repr(load("wss://a.example/k"))
     with pytest.raises(config.BadSetting, match="SOLANA_WS_URLS must be one or more ws"):
         load("https://a.example")
