@@ -28,11 +28,32 @@ class Period(NamedTuple):
 ALL = Period(0, 0)
 
 
+class Curve(NamedTuple):
+    """A curve of realized lamports that begins at 0: where it ends, its highest and its lowest
+    point, its beginning included, and its deepest fall from a high.
+    """
+
+    realized: int = 0
+    high: int = 0
+    low: int = 0
+    drawdown: int = 0
+
+
+def join_curves(parts: Iterable[Curve]) -> Curve:
+    """Let curves follow each other in the order of time."""
+    realized = high = low = drawdown = 0
+    for part in parts:
+        drawdown = max(drawdown, part.drawdown, high - realized - part.low)
+        high = max(high, realized + part.high)
+        low = min(low, realized + part.low)
+        realized += part.realized
+    return Curve(realized, high, low, drawdown)
+
+
 @dataclass
 class Stretch:
-    """What happened in a stretch of time, on a curve of realized lamports that begins at 0.
+    """What happened in a stretch of time: its Curve, and what its sales and positions were.
 
-    `high`, `low`: of the curve, its beginning included; `drawdown`: its deepest fall from a high;
     `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
     those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
     counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
@@ -55,16 +76,18 @@ class Stretch:
     holdings: Counter[int] = field(default_factory=Counter)
 
     @property
+    def curve(self) -> Curve:
+        return Curve(self.realized, self.high, self.low, self.drawdown)
+
+    @property
     def median_holding(self) -> int | None:
         """Seconds; of an even number of sales the lower of the two in the middle."""
         return find_lower_median(sorted(self.holdings.items()))
 
     def add(self, later: "Stretch") -> None:
         """Let what happened later follow."""
-        self.drawdown = max(self.drawdown, later.drawdown, self.high - self.realized - later.low)
-        self.high = max(self.high, self.realized + later.high)
-        self.low = min(self.low, self.realized + later.low)
-        self.realized += later.realized
+        joined = join_curves((self.curve, later.curve))
+        self.realized, self.high, self.low, self.drawdown = joined
         self.sales += later.sales
         self.winning += later.winning
         if later.best is not None and later.worst is not None:

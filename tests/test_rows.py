@@ -11,6 +11,7 @@ from test_shapes import add_rare_things, list_answers
 
 from accounts.keys import hash_secret
 from web.api import (
+    connected,
     health,
     market,
     metrics,
@@ -27,6 +28,7 @@ from web.server import auth, rows
 
 MODULES = (
     auth,
+    connected,
     health,
     market,
     metrics,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from web.api import standings
+from web.api import risk, standings
 from web.api.records import show_owners
 from web.api.serialize import (
     PROVEN_BY_ANOTHER,
@@ -186,9 +186,13 @@ def score(entry: Entry, sort: str) -> int:
     }[sort]
 
 
-def show_entries(entries: Sequence[Entry], board: Board) -> list[Json]:
-    """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank."""
-    owners = show_owners([entry.row.id for entry in entries])
+def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]:
+    """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank.
+
+    `now` in UTC milliseconds.
+    """
+    bots = [entry.row.id for entry in entries]
+    owners, falls = show_owners(bots), find_drawdowns(board, bots, now)
     shown = []
     for _, group in itertools.groupby(entries, _group):
         rank: int | None = None
@@ -197,8 +201,24 @@ def show_entries(entries: Sequence[Entry], board: Board) -> list[Json]:
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
             row = show_entry(entry, None if entry.reason else rank)
-            shown.append({**row, "record": board.record, "owner": owners[entry.row.id]})
+            fall = falls.get(entry.row.id) if entry.totals else None
+            shown.append(
+                {
+                    **row,
+                    "maxDrawdownLamports": show_lamports(fall),
+                    "record": board.record,
+                    "owner": owners[entry.row.id],
+                }
+            )
     return shown
+
+
+def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
+    """Return {bot id: max drawdown in lamports} in the window, from its full hour on."""
+    seconds = WINDOWS[board.window]
+    since = None if seconds is None else (now // 1000 - seconds) // 3600
+    sql = risk.OF_RESULTS if board.record == "all" else risk.OF_RECORD
+    return risk.find_drawdowns(sql, bots, since)
 
 
 def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:

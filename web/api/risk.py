@@ -1,9 +1,9 @@
 """The risk of realized results: of all that a bot's wallet did, and of its forward record."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from chain.risk import HOURS_A_DAY, Stretch, join_stretches
+from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves, join_stretches
 from chain.risk_store import load_stretch
 from web.api.serialize import READING_AGAIN, Json, show_lamports, show_time
 from web.server.rows import select, write_marks
@@ -37,38 +37,71 @@ class RiskRow(NamedTuple):
     holdings: str | None
 
 
-COLUMNS = ", ".join(f"r.{name}" for name in RiskRow._fields[2:])
+class CurveRow(NamedTuple):
+    """The curve of a stretch, as of RiskRow."""
+
+    bot_id: int
+    realized_in_all: int | None
+    realized: int | None
+    high: int | None
+    low: int | None
+    drawdown: int | None
+
+    @property
+    def curve(self) -> Curve:
+        return Curve(self.realized or 0, self.high or 0, self.low or 0, self.drawdown or 0)
+
+
+COLUMNS, CURVE = (", ".join(f"r.{name}" for name in row._fields[2:]) for row in (RiskRow, CurveRow))
 ALL_OF_IT = "r.hours = 0"
 # From an hour on: to the end of its day by the hour, then by the day.
 SINCE = "(r.hours = 1 AND r.begins >= ? AND r.begins < ? OR r.hours = 24 AND r.begins >= ?)"
-# Of all attachments of a bot, or of the wallet that it holds now. {}: which stretches.
-OF_RECORD = f"""
-SELECT a.bot_id, a.forward_realized AS realized_in_all, {COLUMNS}
+# Of all attachments of a bot, or of the wallet that it holds now: which columns, stretches, bots.
+OF_RECORD = """
+SELECT a.bot_id, a.forward_realized AS realized_in_all, {}
 FROM attachment a
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = a.id AND {{}}
-WHERE a.bot_id IN ({{}}) ORDER BY a.attached_at, a.id, r.begins
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = a.id AND {}
+WHERE a.bot_id IN ({}) ORDER BY a.attached_at, a.id, r.begins
 """
-OF_RESULTS = f"""
-SELECT a.bot_id, w.forward_realized AS realized_in_all, {COLUMNS}
+OF_RESULTS = """
+SELECT a.bot_id, w.forward_realized AS realized_in_all, {}
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = 0 AND {{}}
-WHERE a.detached_at IS NULL AND a.bot_id IN ({{}}) ORDER BY r.begins
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = 0 AND {}
+WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY r.begins
 """
+Row = TypeVar("Row", RiskRow, CurveRow)
+
+
+def _read_rows(
+    row_type: type[Row], columns: str, sql: str, bot_ids: Sequence[int], since: int | None
+) -> dict[int, list[Row]]:
+    """Return {bot id: rows} of OF_RECORD or OF_RESULTS, without what was not derived yet."""
+    values: list[int] = []
+    if since is not None:
+        next_day = -(-since // HOURS_A_DAY) * HOURS_A_DAY
+        values = [since, next_day, next_day]
+    asked = sql.format(columns, ALL_OF_IT if since is None else SINCE, write_marks(bot_ids))
+    rows: dict[int, list[Row]] = {}
+    for row in select(row_type, asked, [*values, *bot_ids]):
+        if row.realized_in_all is not None:
+            rows.setdefault(row.bot_id, []).append(row)
+    return rows
+
+
+def find_drawdowns(sql: str, bot_ids: Sequence[int], since: int | None) -> dict[int, int]:
+    """Return {bot id: max drawdown in lamports}, as find_risks: for lists."""
+    rows = _read_rows(CurveRow, CURVE, sql, bot_ids, since)
+    return {
+        bot: join_curves(row.curve for row in found if row.realized is not None).drawdown
+        for bot, found in rows.items()
+    }
 
 
 def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> dict[int, Stretch]:
     """Return {bot id: the risk} of OF_RECORD or OF_RESULTS, in all or from an hour on that is
     counted from 1970. A bot of which nothing was derived yet is left out.
     """
-    values: list[int] = []
-    if since is not None:
-        next_day = -(-since // HOURS_A_DAY) * HOURS_A_DAY
-        values = [since, next_day, next_day]
-    asked = sql.format(ALL_OF_IT if since is None else SINCE, write_marks(bot_ids))
-    rows: dict[int, list[RiskRow]] = {}
-    for row in select(RiskRow, asked, [*values, *bot_ids]):
-        if row.realized_in_all is not None:
-            rows.setdefault(row.bot_id, []).append(row)
+    rows = _read_rows(RiskRow, COLUMNS, sql, bot_ids, since)
     return {
         bot: join_stretches(
             load_stretch(row._asdict()) for row in found if row.realized is not None

@@ -12,6 +12,7 @@ from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
+from web.api.connected import show_connected
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -374,9 +375,10 @@ def list_activity(args: Args) -> Json:
 @cached_list("/leaderboard", "limit", "sort", "window", "record", "ownership")
 def show_leaderboard(args: Args) -> Json:
     """Make a leaderboard."""
-    limit, board = paging.read_limit(args), read_board(args)
-    entries = leaderboard.list_entries(board, start_of_minute(g.now), limit)
-    return show_list(leaderboard.show_entries(entries, board), limit, **board._asdict())
+    limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
+    entries = leaderboard.list_entries(board, now, limit)
+    rows = leaderboard.show_entries(entries, board, now)
+    return show_list(rows, limit, **board._asdict(), connected=show_connected())
 
 
 def read_board(args: Args) -> leaderboard.Board:

@@ -4,6 +4,7 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from web.api import leaderboard, v1
+from web.api.connected import show_connected
 from web.site.lists import add_etag, expand_json
 
 blueprint = Blueprint("board", __name__)
@@ -17,5 +18,5 @@ def show_leaderboard() -> ResponseReturnValue:
     """Show the ranking of bots."""
     board = v1.read_board(request.args)
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
-    rows = expand_json(leaderboard.show_entries(entries, board))
-    return render_template("leaderboard.html", rows=rows, board=board)
+    rows = expand_json(leaderboard.show_entries(entries, board, g.now))
+    return render_template("leaderboard.html", rows=rows, board=board, connected=show_connected())

@@ -161,6 +161,9 @@ class LeaderboardRow(Shape):
     costLeftLamports: Whole | None = described(
         "known cost of what left without a sale; null until it was summed"
     )
+    maxDrawdownLamports: Whole | None = described(
+        "as in Risk, from the full hour on in which the window begins; null until it was worked out"
+    )
     volumeLamports: Whole | None
     volumeSol: Exact | None
     observedTrades: int | None
@@ -204,6 +207,18 @@ class Activity(Page):
     walletsTracked: int = described("how many wallets this instance observes")
 
 
+class Connected(Shape):
+    """All wallets that were ever connected to this instance, those that were given up included."""
+
+    walletsEver: int
+    walletsHeld: int = described("those that a bot holds now")
+    walletsObserved: int = described("those with a forward record")
+    medianRealizedLamports: Whole | None = described(
+        "the median of what each of those realized while bots held it; of an even number the lower "
+        "of the two in the middle; null without any"
+    )
+
+
 class Leaderboard(Page):
     """Proven wallets with a rank, then claimed ones; then those without a rank, likewise; `limit`
     of each.
@@ -214,3 +229,4 @@ class Leaderboard(Page):
     ownership: Literal["proven", "claimed"] | None
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
     window: Literal["24h", "7d", "30d", "all"]
+    connected: Connected

@@ -1,0 +1,193 @@
+"""The risk of bots as the interface and the pages show it, in lamports and seconds."""
+
+import pytest
+from service import NOW, address
+from test_records import move, show
+
+from chain.risk import Stretch, join_stretches, tell_sale
+from chain.risk_store import dump_stretch
+from chain.tables import RiskTotal, TokenTotal
+from models import Attachment, Wallet
+
+W, OTHER, THIRD = address("w"), address("other"), address("third")
+HOUR = NOW // 3_600_000
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W)
+
+
+def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
+    """The risk of sales with these results, held 70 seconds each, as the ledger store writes it: of
+    all the wallet did, and of its latest span.
+    """
+    number = Wallet.get(Wallet.address == wallet)
+    latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
+    stretch = join_stretches(tell_sale(one, 70) for one in results)
+    for name, value in changes.items():
+        setattr(stretch, name, value)
+    for one in (0, latest.get().id) if span is None else (span,):
+        place = {"span": one, "hours": hours, "begins": begins}
+        RiskTotal.create(wallet=number, **place, **dump_stretch(stretch))
+
+
+def observe(service, wallet, realized=0):
+    service.observe_results(wallet, realized)
+    service.observe_span(wallet, realized=realized, trades=1, matched=3)
+    Wallet.update(forward_realized=realized).where(Wallet.address == wallet).execute()
+
+
+def test_risk_stands_beside_results_and_record(service, bot):
+    """0, 50, -40, -10: a fall of 90."""
+    observe(service, W)
+    observe_risk(W, [50, -90, 30], closed=2, won=1, uncounted=3, days=4, first_day=1, last_day=9)
+    shown = show(service, bot)
+    risk = {
+        "maxDrawdownLamports": "90",
+        "bestLamports": "50",
+        "worstLamports": "-90",
+        "medianHoldingSeconds": 70,
+        "sells": 3,
+        "winningSells": 2,
+        "positionsClosed": 2,
+        "positionsWon": 1,
+        "positionsUncounted": 3,
+        "daysActive": 4,
+    }
+    assert (shown["risk"], shown["riskReason"], shown["record"]["risk"]) == (risk, None, risk)
+    listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
+    assert listed[0]["risk"] == risk
+
+
+def test_a_reason_stands_where_there_is_no_risk(service, bot):
+    assert show(service, service.make_bot("Mute"))["riskReason"] == "no_wallet"
+    assert show(service, bot)["riskReason"] == "not_observed"
+    service.observe_results(W, 5)
+    assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "reading_again")
+
+
+def test_nothing_sold_yet_is_no_risk_that_is_unknown(service, bot):
+    observe(service, W)
+    risk = show(service, bot)["risk"]
+    assert (risk["maxDrawdownLamports"], risk["bestLamports"]) == ("0", None)
+    assert (risk["medianHoldingSeconds"], risk["sells"]) == (None, 0)
+
+
+def test_the_curve_goes_on_with_the_next_wallet(service, bot):
+    """60 gained with the first, -50 with the second, then 20: a fall of 50 over both."""
+    observe(service, W)
+    observe_risk(W, [60])
+    move(service, bot, OTHER)
+    observe(service, OTHER)
+    observe_risk(OTHER, [-30, -20, 20])
+    shown = show(service, bot)
+    assert shown["record"]["risk"]["maxDrawdownLamports"] == "50"
+    assert (shown["record"]["risk"]["sells"], shown["risk"]["sells"]) == (4, 3)
+
+
+def test_windows_go_by_hours_and_then_by_days(service, bot):
+    """NOW is 12:00. A loss of 7 an hour before the 24 hours begin, of 10 in their first hour, of 20
+    later on that day, of 40 today.
+    """
+    observe(service, W)
+    today = HOUR - HOUR % 24
+    for hours, begins, loss in (
+        *((1, HOUR - 25, 7), (1, HOUR - 24, 10), (1, today - 1, 20), (24, today - 24, 37)),
+        *((1, HOUR - 1, 40), (24, today, 40), (24, today - 24 * 6, 100), (24, today - 24 * 8, 500)),
+    ):
+        observe_risk(W, [-loss], hours, begins)
+    shown = show_at(service, bot)
+    assert [one["window"] for one in shown] == ["24h", "7d", "30d"]
+    assert [one["risk"]["maxDrawdownLamports"] for one in shown] == ["70", "177", "677"]
+    assert shown[0]["record"] == shown[0]["risk"]
+    assert shown[0]["since"] == "2026-11-04T12:00:00Z"
+
+
+def show_at(service, bot):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+        return show(service, bot)["riskWindows"]
+
+
+def test_results_by_token(service, bot):
+    """Seven tokens, 0 to 6 lamports, and one in the second wallet of the bot: 5 + 90."""
+    observe(service, W)
+    (first,) = Attachment.select()
+    mints = [address(f"m{number}") for number in range(7)]
+    for span in (0, first.id):
+        for number, mint in enumerate(mints):
+            columns = {"realized": number - 2, "sales": 1, "winning": int(number > 2)}
+            TokenTotal.create(wallet=first.wallet, span=span, mint=mint, **columns)
+    shown = show(service, bot)["tokenResults"]
+    assert shown["results"] == shown["record"]
+    assert (shown["record"]["tokens"], shown["record"]["winning"]) == (7, 4)
+    ends = [
+        [int(one["realizedLamports"]) for one in shown["record"][end]] for end in ("best", "worst")
+    ]
+    assert ends == [[4, 3, 2, 1, 0], [-2, -1, 0, 1, 2]]
+    move(service, bot, OTHER)
+    observe(service, OTHER)
+    second = Attachment.select().order_by(Attachment.id.desc()).get()
+    TokenTotal.create(
+        wallet=second.wallet, span=second.id, mint=mints[6], realized=90, sales=1, winning=1
+    )
+    (best, *_) = show(service, bot)["tokenResults"]["record"]["best"]
+    assert best == {
+        "mint": mints[6],
+        "symbol": None,
+        "realizedLamports": "94",
+        "sells": 2,
+        "winningSells": 2,
+    }
+
+
+# ---- the board -----------------------------------------------------------------------------------
+def board(service, bot, **query):
+    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+        return service.get(f"/api/v1/leaderboard?{asked}", bot.publish_key.text).json
+
+
+def test_the_board_tells_the_fall_within_its_window(service, bot):
+    """All of it 90; in the last 24 hours 20."""
+    observe(service, W)
+    observe_risk(W, [50, -90])
+    observe_risk(W, [30, -20], 1, HOUR - 2)
+    observe_risk(W, [30, -20], 24, HOUR - HOUR % 24)
+    for record in ("forward", "all"):
+        falls = [
+            board(service, bot, record=record, window=window)["data"][0]["maxDrawdownLamports"]
+            for window in ("all", "24h")
+        ]
+        assert falls == ["90", "20"]
+
+
+def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bot):
+    """Three observed wallets realized -50, 10 and 90, one was never observed; two are given up."""
+    key = bot
+    assert board(service, key)["connected"] == {
+        "walletsEver": 1,
+        "walletsHeld": 1,
+        "walletsObserved": 0,
+        "medianRealizedLamports": None,
+    }
+    observe(service, W, 10)
+    for wallet, realized in ((OTHER, -50), (THIRD, 90), (address("fourth"), None)):
+        move(service, bot, wallet)
+        if realized is not None:
+            observe(service, wallet, realized)
+    assert board(service, key)["connected"] == {
+        "walletsEver": 4,
+        "walletsHeld": 1,
+        "walletsObserved": 3,
+        "medianRealizedLamports": "10",
+    }
+    page = service.get("/leaderboard").text
+    assert "Of 4 wallets that were ever connected here, bots still hold 1." in page
+
+
+def test_a_stretch_is_stored_as_it_is():
+    told = dump_stretch(join_stretches([tell_sale(5, 130), tell_sale(-1, 20), Stretch()]))
+    assert (told["holdings"], told["median_holding"]) == ("[[20,1],[130,1]]", 20)
