@@ -7,7 +7,8 @@ from service import NOW, address, signature
 
 from accounts import influencers, posts
 from models import Bot
-from web.site import cards, words
+from web.site import cards
+from web.site.words import short
 
 W = address("w")
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -60,8 +61,9 @@ def test_a_post_unfolds_with_its_label_first(service, bot):
     )
     assert (
         meta["og:description"]
-        == f"Receipt verified · wallet claimed, not proven. {words.TRUST['claimed'].detail} bought"
-        " the dip"
+        == f"Receipt verified · wallet claimed, not proven. Bought 1 {short(address('mint'))}"
+        # 1,000 raw units with 3 decimals, 5,000 lamports, an hour before NOW
+        " for 0.000005 SOL · 5 Nov 11:00. bought the dip"
     )
     hostile = service.get(f"/posts/{plain}?utm=1")
     assert Page(hostile.text).meta["og:title"] == f"[not verified] Ada: {HOSTILE}" and Page(
@@ -147,6 +149,8 @@ def test_an_embedded_post_says_what_it_is(service, bot):
         "bdi",
         "time",
         "span",
+        "div",
+        *("svg", "symbol", "path", "circle", "use"),
         "p",
         "footer",
         "a",

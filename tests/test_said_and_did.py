@@ -1,5 +1,7 @@
 """What was done stands beside what was said, wherever a post is shown."""
 
+import re
+
 import orjson
 import pytest
 from service import NOW, address, signature
@@ -8,6 +10,8 @@ from accounts import verification
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api.posts import show_percentage
+from web.site import facts, words
+from web.site.words import short
 
 W, M, OTHER = address("w"), address("mint"), address("other")
 SALE = {
@@ -128,3 +132,84 @@ def count_queries(monkeypatch, ask):
 )
 def test_a_result_in_percent_of_its_cost(result, cost, percentage):
     assert show_percentage(result, cost) == percentage
+
+
+# ---- where it stands -----------------------------------------------------------------------------
+STRIP = "−0.0146 SOL"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/posts/{post}", "/bots/{bot}?tab=posts", "/embed/{post}", "/feed.atom"]
+)
+def test_what_was_done_stands_beside_what_was_said(service, bot, key, path):
+    post = say(service, key)
+    observe(service)
+    text = service.get(path.format(post=post, bot=bot.bot.uid)).text
+    # 879,500 raw units with 3 decimals; -14.6 of 352.7 are -4.1 %
+    assert "Took profit." in text and STRIP in text and "−4.1%" in text
+    plain = re.sub(r"<[^>]+>", "", text)
+    assert f"Sold 879.5 {short(M)} for 0.3381 SOL" in plain
+
+
+def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
+    post = say(service, key)
+    observe(service)
+    strip = f"Sold 879.5 {short(M)} for 0.3381 SOL · −0.0146 SOL (−4.1%) · 98% of the value came"
+    strip += " from the venue · 5 Nov 11:00"
+    (item,) = service.get("/feed.json").json["items"]
+    assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −0.0146 SOL]")
+    assert item["summary"].endswith(f"not proven. {strip}.")
+    assert item["_candor"]["fact"] == strip and item["content_text"] == "Took profit."
+    page = service.get(f"/posts/{post}").text
+    described = f'og:description" content="Receipt verified · wallet claimed, not proven. {strip}'
+    assert described in page
+    copied = (
+        f"[receipt verified · wallet claimed, not proven] {strip}\nhttp://127.0.0.1:8000/posts/"
+    )
+    assert f'data-suffix="{copied}{post}"' in page
+
+
+def test_a_mismatch_says_both(service, key):
+    Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    post = say(service, key, mint=OTHER, symbol="TARN")
+    observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
+    text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
+    assert "Post says TARN. The transaction bought 345,556 FERN for 5.901 SOL." in text
+    Post.update(hidden_at=NOW).execute()
+    hidden = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
+    assert "TARN" not in hidden and "The transaction bought 345,556 FERN" in hidden
+
+
+def test_a_sale_without_a_known_purchase_says_so(service, key):
+    post = say(service, key)
+    observe(service, realized="unmatched", result=None, cost=None)
+    text = service.get(f"/posts/{post}").text
+    assert "purchase price unknown" in text and STRIP not in text
+
+
+def test_the_name_of_a_token_is_text(service, key):
+    Token.create(mint=M, symbol="<b>{sol}", discovered_at=NOW, found_by="[]")
+    post = say(service, key)
+    observe(service)
+    text = service.get(f"/posts/{post}").text
+    assert "<bdi>&lt;b&gt;{sol}</bdi>" in text and "<b>{sol}" not in text
+
+
+def test_only_an_observed_transaction_is_called_a_receipt(service, key):
+    post = say(service, key)
+    assert ">Look it up</a>" in service.get(f"/posts/{post}").text
+    observe(service)
+    assert ">Receipt</a>" in service.get(f"/posts/{post}").text
+
+
+@pytest.mark.parametrize("kind", sorted(facts.DEEDS))
+def test_every_kind_of_transaction_is_a_sentence(kind):
+    receipt = {
+        **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
+        **{"solChange": "-1", "resultSol": None, "resultPct": None, "realized": "not_applicable"},
+        **{"explainedShare": None, "eventAt": None},
+    }
+    verification = {"status": "mismatch", "reason": "not_a_trade"}
+    told = facts.write_fact({"receipt": receipt, "verification": verification, "hiddenAt": None})
+    assert re.fullmatch(r"The transaction [a-z][^{}]+\.", told)
+    assert kind in words.KINDS

@@ -117,7 +117,7 @@ def post(status, reason=None, simulated=False, ownership="proven"):
 @pytest.mark.parametrize(
     "shown, label, detail",
     [
-        (post("verified"), "receipt verified", "words stay the bot’s own"),
+        (post("verified"), "receipt verified", "The wording is the bot’s"),
         (post("pending"), "waiting for the chain", "not been observed yet"),
         (
             post("verified", ownership="claimed"),

@@ -11,7 +11,7 @@ from accounts.problem import Problem
 from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
-from web.site import figures, words
+from web.site import facts, figures, words
 
 blueprint = Blueprint("cards", __name__)
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
@@ -31,7 +31,12 @@ class Card(NamedTuple):
 
 def init_app(app: Flask) -> None:
     """Give templates the filters that make link previews."""
-    app.jinja_env.filters.update(card_of_post=card_of_post, card_of_bot=card_of_bot)
+    app.jinja_env.filters.update(
+        facts.FILTERS,
+        card_of_post=card_of_post,
+        card_of_bot=card_of_bot,
+        write_suffix=write_suffix,
+    )
     app.jinja_env.globals["TAKEN_DOWN"] = TAKEN_DOWN
 
 
@@ -75,15 +80,26 @@ def _describe_cost_left(results: Json) -> str:
 
 
 def write_title(post: Json) -> str:
-    """Return the title of a post. The label comes first, where no name can push it out of sight."""
+    """Return the title of a post. The label comes first, with what the sale earned, where no name
+    can push it out of sight.
+    """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
-    return f"[{words.trust_of(post).label}] {name}: {text}"
+    label = " · ".join(filter(None, (words.trust_of(post).label, facts.write_result(post))))
+    return f"[{label}] {name}: {text}"
 
 
 def describe_trust(post: Json) -> str:
-    """Return the label of a post and the reason for it."""
-    trust = words.trust_of(post)
-    return f"{trust.label.capitalize()}. {trust.detail}"
+    """Return the label of a post and what its transaction did, else the reason for the label."""
+    trust, fact = words.trust_of(post), facts.write_fact(post)
+    return f"{trust.label.capitalize()}. {fact + '.' if fact else trust.detail}"
+
+
+def write_suffix(post: Json) -> str:
+    """Return what a copy of a post ends with: its label, what was done, and its address."""
+    made_up = "demonstration, all made up · " if settings().demonstration else ""
+    label = f"[{made_up}{words.trust_of(post).label}]"
+    link = f"{settings().base_url}/posts/{post['id']}"
+    return f"{label} {facts.write_fact(post)}".strip() + f"\n{link}"
 
 
 def _cut(text: str, max_length: int) -> str:

@@ -25,7 +25,7 @@ from web.api.posts import show_posts
 from web.api.serialize import Json, explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site import words
+from web.site import facts, words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
 from web.site.lists import Scope
 from web.site.pages import find_filter_problem
@@ -295,6 +295,8 @@ def show_extension(post: Json) -> Json:
         "trust": trust.key,
         "label": trust.label,
         "detail": trust.detail,
+        "fact": facts.write_fact(post),
+        "receipt": post["receipt"],
         "verified": post["verified"],
         "simulated": post["simulated"],
         "mint": post["mint"],

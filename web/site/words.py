@@ -28,13 +28,13 @@ TRUST = {
     "verified": Trust(
         "verified",
         "receipt verified",
-        "A finalized receipt of its wallet matches; the words stay the bot’s own.",
+        "Matches a finalized transaction from this wallet. The wording is the bot’s.",
     ),
     "claimed": Trust(
         "verified",
         "receipt verified · wallet claimed, not proven",
-        "A finalized receipt of the wallet it names matches. Nobody proved that the wallet is "
-        "this bot’s; the words stay the bot’s own.",
+        "Matches a finalized transaction from the wallet it names. Nobody proved that the wallet"
+        " is this bot’s. The wording is the bot’s.",
     ),
     "pending": Trust(
         "pending", "waiting for the chain", "It names a transaction that has not been observed yet."
@@ -312,6 +312,11 @@ def clock(at: Time) -> str:
     return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
 
 
+def brief(at: Time) -> str:
+    """Write a time to the minute, in UTC: `20 Nov 16:44`."""
+    return _parse_time(at).strftime("%-d %b %H:%M")
+
+
 def _parse_time(at: Time) -> datetime:
     return datetime.fromtimestamp(at, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
 
@@ -357,6 +362,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         ago,
         day,
         clock,
+        brief,
         short,
         plain,
         hue,

@@ -1,0 +1,180 @@
+"""What a transaction did, beside what a post says of it: one sentence, one result, for pages as
+markup and for feeds, previews and copies as text.
+
+No verdict on the words is given here: the figure stands beside them, with its sign.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from web.api.serialize import Json
+from web.site import figures, words
+
+# By kind of transaction; `{tokens}`: an amount with its token, `{sol}`: without a sign.
+DEEDS = {
+    "buy": "bought {tokens} for {sol}",
+    "sell": "sold {tokens} for {sol}",
+    "swap": "swapped {gave} for {got}",
+    "round_trip": "bought and sold {token} in one go",
+    "transfer_in": "received {tokens}",
+    "transfer_out": "sent {tokens}",
+    "transfer_self": "moved {tokens} within the wallet",
+    "native_transfer": "moved {sol}",
+    "order_fill": "filled an order: {tokens}",
+    "order_open": "placed an order",
+    "order_cancel": "canceled an order",
+    "liquidity": "added or removed liquidity",
+    "lending": "lent, borrowed or repaid",
+    "stake": "staked or unstaked",
+    "bridge": "bridged tokens",
+    "nft": "moved an NFT",
+    "account_open": "opened a token account",
+    "account_close": "closed a token account",
+    "failed": "failed",
+    "other": "did something that is no trade",
+}
+# Of a deed whose amounts are unknown.
+PLAIN_DEEDS = {
+    "buy": "bought",
+    "sell": "sold",
+    "swap": "swapped tokens",
+    "round_trip": "bought and sold in one go",
+    "transfer_in": "received tokens",
+    "transfer_out": "sent tokens",
+    "transfer_self": "moved tokens within the wallet",
+    "order_fill": "filled an order",
+}
+NO_RESULT = {
+    "unmatched": "purchase price unknown",
+    "partial": "for the part with a known purchase price",
+}
+
+
+class Fact(NamedTuple):
+    """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
+    SOL and in percent; `note`: what limits the result; each empty where there is none. `share`: how
+    much of the value came from the venue, where not all of it did; `at`: when it happened.
+    """
+
+    told: str
+    result: str
+    change: str
+    note: str
+    share: str
+    at: str | None
+
+
+class Style(NamedTuple):
+    """How the parts of a sentence are written: as text or as markup."""
+
+    text: Callable[[str], Any]
+    name: Callable[[str], Any]
+    amount: Callable[..., Any]
+    sol: Callable[..., Any]
+    change: Callable[..., Any]
+
+
+TEXT = Style(str, str, figures.write_tokens, figures.write_sol, figures.write_change)
+MARKUP = Style(Markup, Markup("<bdi>{}</bdi>").format, figures.tokens, figures.sol, figures.change)
+
+
+def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
+    """Return what the transaction of a post did, as markup; None while it was not observed.
+
+    `symbols`: {mint: symbol}, beside those that the post has.
+    """
+    return _find_fact(post, symbols or {}, MARKUP)
+
+
+def write_fact(post: Json) -> str:
+    """Write the whole strip in a line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
+    Nov 16:44`; empty while nothing was observed.
+    """
+    fact = _find_fact(post, {}, TEXT)
+    if fact is None:
+        return ""
+    change = f" ({fact.change})" if fact.change else ""
+    at = words.brief(fact.at) if fact.at else ""
+    result = fact.result and fact.result + change
+    return " · ".join(part for part in (fact.told, result, fact.note, fact.share, at) if part)
+
+
+def write_result(post: Json) -> str:
+    """Write only what the sale of a post earned, `−0.0146 SOL`; empty where that is unknown."""
+    receipt = post["receipt"]
+    known = receipt and receipt["resultSol"] is not None
+    return figures.write_sol(receipt["resultSol"], True) if known else ""
+
+
+def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | None:
+    receipt = post["receipt"]
+    if receipt is None:
+        return None
+    has_result = receipt["resultSol"] is not None
+    return Fact(
+        _tell(post, receipt, symbols, style),
+        style.sol(receipt["resultSol"], True) if has_result else "",
+        style.change(receipt["resultPct"]) if receipt["resultPct"] is not None else "",
+        NO_RESULT.get(receipt["realized"], ""),
+        _tell_share(receipt),
+        receipt["eventAt"],
+    )
+
+
+def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
+    deed = _tell_deed(receipt, symbols, style)
+    reason = post["verification"]["reason"]
+    if reason == "mint_not_in_trade" and not post["hiddenAt"]:
+        said = style.name(_find_name(post["mint"], post["symbol"], symbols))
+        return style.text("Post says {}. The transaction {}.").format(said, deed)
+    if post["verification"]["status"] == "mismatch":
+        return style.text("The transaction {}.").format(deed)
+    return deed[:1].upper() + deed[1:]
+
+
+def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
+    """Return what happened, beginning with a small letter and without a full stop."""
+    kind, name = receipt["kind"], _find_name(receipt["mint"], receipt["symbol"], symbols)
+    parts = {
+        "token": style.name(name),
+        "tokens": _tell_tokens(receipt["amount"], name, style),
+        "sol": style.sol(receipt["solChange"].lstrip("-")),
+        **_tell_sides(receipt, symbols, style),
+    }
+    deed = DEEDS.get(kind, DEEDS["other"])
+    is_told = all(parts[one] for one in parts if f"{{{one}}}" in deed)
+    return style.text(deed if is_told else PLAIN_DEEDS[kind]).format(**parts)
+
+
+def _tell_tokens(amount: str | None, name: str, style: Style) -> Any:
+    if amount is None or not name:
+        return ""
+    return style.text("{} {}").format(style.amount(amount), style.name(name))
+
+
+def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict[str, Any]:
+    """Return what a swap gave and what it got: the largest of each is enough for a line."""
+    known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
+    sides = {"gave": "", "got": ""}
+    for one in receipt["tokenChanges"]:
+        side = "gave" if one["change"].startswith("-") else "got"
+        name = _find_name(one["mint"], known.get(one["mint"]), symbols)
+        sides[side] = sides[side] or _tell_tokens(one["change"].lstrip("-"), name, style)
+    return sides
+
+
+def _find_name(mint: str | None, symbol: str | None, symbols: Mapping[str, str]) -> str:
+    found = symbol or symbols.get(mint or "")
+    return words.plain(found) if found else words.short(mint) if mint else ""
+
+
+def _tell_share(receipt: Json) -> str:
+    share = receipt["explainedShare"]
+    if share in (None, "1.00"):
+        return ""
+    return f"{figures.write_percent(share)} of the value came from the venue"
+
+
+FILTERS: dict[str, Callable[..., Any]] = {"fact_of": fact_of}
