@@ -30,6 +30,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     a row of DATA_DIR/programs.csv cannot.
     """
     import storage
+    from evidence.notes import Signer
     from web.api import health, rendered_posts, stream
     from web.server import application, cache
 
@@ -56,6 +57,7 @@ def create_app(config: settings.Config | None = None) -> Application:
         MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=config.base_url)
     )
     app.stream_hub = stream.StreamHub(app.secret, config.base_url)
+    app.log_signer = Signer(settings.log_key(config))
     _add_hooks(app, config)
     # The first query opens a connection; a request without one has none to close.
     app.teardown_request(lambda _: None if database.is_closed() else database.close())
@@ -82,7 +84,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
-    from web.api import health, legacy, openapi, v1
+    from web.api import health, legacy, log, openapi, v1
     from web.site import (
         board,
         browsers,
@@ -108,6 +110,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         health,
         openapi,
         evidence,
+        log,
         exports,
         feeds,
         cards,

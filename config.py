@@ -220,6 +220,10 @@ class Config(BaseSettings):
     )
     # Empty: the file in data_dir.
     secret_key: str = Field("", repr=False)
+    # Empty: the file in data_dir. 32 bytes, of which the log's signing keys are made.
+    log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
+        "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
+    )
     registration: Literal["open", "closed"] = Field(
         "open", description="must be one of: open, closed"
     )
@@ -401,14 +405,28 @@ def secret_key(config: Config) -> str:
     The file is made on first use (mode 0600), and again where it is empty, as a power cut may have
     left it. BadSetting where it holds too little.
     """
-    if config.secret_key:
-        return config.secret_key
-    path = config.data_dir / "secret_key"
+    return config.secret_key or _keep_secret(
+        config.data_dir / "secret_key", MIN_SECRET, "signs everybody out"
+    )
+
+
+def log_key(config: Config) -> bytes:
+    """Return the 32 secret bytes of the log's keys: the setting, or the file in DATA_DIR, which is
+    made as `secret_key`'s is.
+    """
+    path = config.data_dir / "log_key"
+    kept = config.log_key or _keep_secret(path, 64, "begins a new log")
+    if not re.fullmatch("[0-9a-f]{64}", kept):
+        raise BadSetting(f"{path} must hold 64 hexadecimal digits: put the kept one back")
+    return bytes.fromhex(kept)
+
+
+def _keep_secret(path: Path, least: int, effect: str) -> str:
     secret = _read_secret(path) or _make_secret(path)
-    if len(secret) < MIN_SECRET:
+    if len(secret) < least:
         raise BadSetting(
-            f"{path} must hold at least {MIN_SECRET} characters: delete it and the next "
-            "start makes a new one, which signs everybody out"
+            f"{path} must hold at least {least} characters: delete it and the next start makes a"
+            f" new one, which {effect}"
         )
     return secret
 
@@ -428,7 +446,7 @@ def _make_secret(path: Path) -> str:
         fcntl.flock(folder, fcntl.LOCK_EX)
         if not _read_secret(path):
             if path.exists():
-                log.warning("secret_key was empty, so it is made anew: everybody signs in again")
+                log.warning("%s was empty, so it is made anew", path.name)
             _write_whole(path, os.urandom(32).hex())
             os.fsync(folder)
         return _read_secret(path)
@@ -439,7 +457,7 @@ def _make_secret(path: Path) -> str:
 
 def _write_whole(path: Path, secret: str) -> None:
     """Write the file whole or not at all, readable by its owner alone."""
-    draft = path.with_name("secret_key.partial")
+    draft = path.with_name(f"{path.name}.partial")
     with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
         file.write(secret)
         file.flush()

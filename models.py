@@ -381,7 +381,8 @@ class Post(Base):
     `source`: bot | observer; `channel`: api | studio | observer; `wallet`: the one it is judged
     against, for ever; `status`: none | pending | verified | mismatch | not_found; `delay`: seconds
     after its trade, of the bot's first verified post about it; `hidden_hash`: what a retry is
-    compared with once the words are gone.
+    compared with once the words are gone; `leaf_id`: its leaf of the log, which holds the hash of
+    its words with `salt`.
     """
 
     id = AutoField()
@@ -409,6 +410,8 @@ class Post(Base):
     created_at = BigIntegerField()
     hidden_at = BigIntegerField(null=True)
     hidden_hash = TextField(null=True)
+    leaf_id = BigIntegerField(null=True)
+    salt = TextField(null=True)
 
     class Meta:
         indexes = (
@@ -421,6 +424,9 @@ class Post(Base):
             (("signature",), False),
             (("status", "id"), False),
         )
+
+
+Post.add_index(Post.index(Post.id, where=SQL("leaf_id IS NULL"), name="post_unlogged"))
 
 
 class Arrival(Base):

@@ -20,6 +20,7 @@ from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
+from storage.arrivals import append_leaf
 
 VOICE: dict[str, Any] = {
     "tone": "plain",
@@ -83,9 +84,11 @@ def create_bot(
 def retire_bot(bot: Bot, now: int) -> None:
     """Revoke its keys and free its wallet; page and posts stay. Retiring twice changes nothing."""
     with writing():
-        Bot.update(retired_at=now, auto_post=False).where(
+        retired = Bot.update(retired_at=now, auto_post=False).where(
             Bot.id == bot.id, Bot.retired_at.is_null()
-        ).execute()
+        )
+        if retired.execute():
+            append_leaf("retirement", now, bot=bot.uid)
         Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
         detach(bot, now)
 

@@ -6,6 +6,7 @@ Nothing in a request can make a post verified.
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -23,7 +24,7 @@ from chain.verify import judge, list_moved_mints
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
-from storage.arrivals import store_arrival
+from storage.arrivals import append_leaf, hash_words, new_salt, store_arrival
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
@@ -36,6 +37,8 @@ KEPT = ("mint", "signature")
 # Bytes of a post beside its texts: row, five indexes, arrival.
 POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
+# What a leaf calls a post's bot and wallet.
+NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
 COUNT_POSTS = (
     "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id"
     " = ?)"
@@ -329,18 +332,44 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 
 # ---- the row -------------------------------------------------------------------------------------
 def store_post(**columns: Any) -> str:
-    """Insert a post with its arrival and count it towards its owner's quota; return its uid.
+    """Insert a post with its arrival and its leaf of the log, and count it towards its owner's
+    quota; return its uid.
 
     Call it inside a transaction. IntegrityError where its event id is taken.
     """
-    uid = new_uid("post")
-    number = store_row(Post, {"uid": uid, **columns})
+    uid, salt = new_uid("post"), new_salt()
+    row = {"uid": uid, "salt": salt, **columns}
+    number = store_row(Post, {**row, "leaf_id": log_post(row)})
     store_arrival("post", post=number)
     if columns.get("status") == "verified":
         bot, trade = columns["bot"], columns["trade"]
         time_posts(getattr(bot, "id", bot), [number], [getattr(trade, "id", trade)])
     count_posts_bytes(columns["bot"], measure_post(columns))
     return uid
+
+
+def log_post(row: Mapping[str, Any], **more: Any) -> int:
+    """Append the leaf of a post whose columns are `row`; return its id. `more`: what else it says.
+
+    A post that was hidden has no salt, and its leaf no hash of words.
+    """
+    bot, wallet = getattr(row["bot"], "id", row["bot"]), row.get("wallet")
+    said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
+    ((bot_uid, address),) = database.execute_sql(NAMES_OF, (wallet, bot)).fetchall()
+    texts = [row.get(name) for name in ("event_id", "body", "symbol", "reason")]
+    return append_leaf(
+        "post",
+        row["created_at"],
+        post=row["uid"],
+        bot=bot_uid,
+        wallet=address,
+        status=row.get("status", "none"),
+        statusReason=row.get("status_reason"),
+        eventAt=row["event_at"],
+        words=hash_words(row["salt"], *texts) if row["salt"] else None,
+        **said,
+        **more,
+    ).id
 
 
 def measure_post(columns: dict[str, Any]) -> int:
@@ -360,7 +389,8 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 # ---- hiding --------------------------------------------------------------------------------------
 def hide(uid: str, now: int) -> None:
-    """Erase a post's words from the database; its record stays.
+    """Erase a post's words, and the salt of their hash, from the database; its record and its
+    leaf of the log stay.
 
     A retry is still told from another payload. Hiding twice changes nothing.
     """
@@ -374,8 +404,14 @@ def hide(uid: str, now: int) -> None:
                 -measure_words({"body": post.body, "symbol": post.symbol, "reason": post.reason}),
             )
             Post.update(
-                hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None
+                hidden_at=now,
+                hidden_hash=hash_compared(post),
+                body="",
+                symbol=None,
+                reason=None,
+                salt=None,
             ).where(Post.id == post.id).execute()
+            append_leaf("hiding", now, post=post.uid)
             # Followers are told.
             store_arrival("verification", post=post)
 

@@ -44,6 +44,14 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
             arrivals.store_arrival("verification", post=post)
+            arrivals.append_leaf(
+                "verification",
+                now,
+                post=post.uid,
+                status=status,
+                statusReason=reason,
+                eventAt=event_at,
+            )
         if trade or post.delay is not None:
             about = {before, trade and trade.id} - {None}
             time_posts(post.bot_id, [post.id], [one for one in about if one])

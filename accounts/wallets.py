@@ -12,6 +12,7 @@ from chain.programs import table
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
 from storage import writing
+from storage.arrivals import append_leaf
 
 UNPROVABLE = (
     "cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
@@ -55,7 +56,7 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     _check_address(config, address, ownership)
     held = _find_holder(address)
     if held and held.bot_id == bot.id:
-        _prove(held, ownership)
+        _prove(held, ownership, now)
         return
     if held and not (ownership == "proven" and held.ownership == "claimed"):
         raise Problem(
@@ -67,17 +68,23 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
     detach(bot, now)
     if held:
-        Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
+        _end(held, now)
     wallet = _watch(bot, address, now)
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
+    append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
     _share_history(wallet.id, bot.id)
 
 
 def detach(bot: Bot, now: int) -> None:
     """As `detach_wallet`, inside a transaction."""
-    Attachment.update(detached_at=now).where(
-        Attachment.bot == bot, Attachment.detached_at.is_null()
-    ).execute()
+    held = find_attachment(bot)
+    if held:
+        _end(held, now)
+
+
+def _end(held: Attachment, now: int) -> None:
+    Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
+    append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
 def _find_holder(address: str) -> Attachment | None:
@@ -99,9 +106,17 @@ def _check_address(config: Config, address: str, ownership: str) -> None:
         raise invalid("wallet", UNPROVABLE)
 
 
-def _prove(held: Attachment, ownership: str) -> None:
+def _prove(held: Attachment, ownership: str, now: int) -> None:
     if ownership == "proven":
         Attachment.update(ownership="proven").where(Attachment.id == held.id).execute()
+        if held.ownership != "proven":
+            append_leaf(
+                "attachment",
+                now,
+                bot=held.bot.uid,
+                wallet=held.wallet.address,
+                ownership="proven",
+            )
         _share_history(held.wallet_id, held.bot_id)
 
 

@@ -20,7 +20,9 @@ from peewee import OperationalError
 import config as settings
 import storage
 from config import Config
-from operate import foreign_schema, instance
+from evidence import catch_up
+from evidence.notes import Signer
+from operate import foreign_schema, instance, new_log
 from operate.instance import SIDE_FILES, Refused
 from storage import trouble
 
@@ -270,6 +272,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         restored = config.data_dir / "app.db.restored"
         holding = store_copy(source, restored)
         _skip_arrivals(restored, now)
+        new_log.open_after_restore(restored, config.database_path, now)
         aside = _put_aside(config, now) if held else None
         os.rename(restored, config.database_path)
         _sync(config.data_dir)
@@ -332,11 +335,21 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema up to date; Refused where the database is damaged or newer."""
-    database, copy = storage.connect(config), None
+    """Bring the schema and the log up to date; Refused where the database is damaged or newer."""
+    database = storage.connect(config)
     remove_partials(config.data_dir)
     if config.database_url:
-        return Migrated(_migrate_server(database), None)
+        migrated = Migrated(_migrate_server(database), None)
+    else:
+        migrated = _migrate_file(config, database)
+    with database.connection_context():
+        if database.table_exists("log"):
+            catch_up.catch_up(config, Signer(settings.log_key(config)), time.time_ns() // 1_000_000)
+    return migrated
+
+
+def _migrate_file(config: Config, database: Any) -> Migrated:
+    copy = None
     if config.database_path.exists() and _is_ours(config.database_path):
         pending = _list_pending(config.database_path)
         if pending:

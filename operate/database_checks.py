@@ -20,7 +20,12 @@ from operate.findings import Finding, fine, look, wrong
 LARGE_WAL = 256_000_000
 MAX_DIFFERENCES = 200
 DERIVED = "`app.py rebuild` derives it again from the stored receipts; see that the disk is sound"
+WRITTEN = (
+    "somebody wrote into the database, or its disk is not sound: find out which; a backup from"
+    " before has what was there"
+)
 ADVICE = {
+    **dict.fromkeys(("log", "log_leaf", "log_node"), WRITTEN),
     "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
@@ -129,8 +134,9 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
     if not any(one.level == "wrong" for one in found):
         yield fine(
-            "every wallet was rebuilt from its receipts and is the same; words of posts, names"
-            " and profiles have nothing to be compared with"
+            "every wallet was rebuilt from its receipts and is the same; every post, verification"
+            " and attachment is as the log has it; names and profiles have nothing to be compared"
+            " with"
         )
 
 

@@ -31,6 +31,7 @@ OWN_FILES = {
     "ratelimit.db-shm",
     "ratelimit.db-journal",
     "secret_key",
+    "log_key",
     "programs.csv",
     "jobs.lock",
     "work.lock",

@@ -2,8 +2,8 @@
 stored transactions and compared.
 
 Reads only, one wallet at a time, each in one snapshot of the database; beside a running server too.
-What owners and strangers wrote (words of posts, names, profiles) has no second source: of it only
-the form can be checked (operate.forms).
+Posts are compared with the log. Names and profiles have no second source: of them only the form
+can be checked (operate.forms).
 """
 
 import contextlib
@@ -26,6 +26,7 @@ from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
 from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
+from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
 
 # Of a wallet that is being observed meanwhile: transactions are stored a moment before its ledger.
@@ -81,6 +82,7 @@ def inspect(
             yield from check_forms(reader, now)
             yield from check_lists(reader)
             yield from check_delays(reader)
+            yield from check_log(reader)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]
         for number in wallets:
             found: list[Difference] = []

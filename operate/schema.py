@@ -2,6 +2,7 @@
 
 import models
 from chain import tables as chain_tables
+from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import tables as paper_tables
 
@@ -9,6 +10,7 @@ from paper import tables as paper_tables
 TABLES = (
     *models.TABLES,
     *chain_tables.TABLES,
+    *evidence_tables.TABLES,
     *market_tables.TABLES,
     *paper_tables.TABLES,
 )

@@ -1,14 +1,38 @@
-"""The order of arrival, in which followers receive posts, trades and moved verifications.
+"""What a write carries with it: its arrival for followers, and its leaf of the append-only log.
 
-An arrival is written in the transaction that makes it true.
+Both are written in the transaction that makes it true.
 """
 
+import hashlib
+import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-from storage import database, in_parts
+import orjson
+
+from storage import database, in_parts, new_uid
+from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
+
+# Of the JSON of leaves.
+LEAF_VERSION = 1
+# Adds nothing where there is no log yet.
+APPEND = """
+INSERT INTO log_leaf (id, data)
+SELECT COALESCE((SELECT MAX(id) + 1 FROM log_leaf), 0), ? FROM log
+WHERE id = (SELECT MAX(id) FROM log)
+RETURNING id, (SELECT MAX(first_leaf) FROM log)"""
+OPEN = """
+INSERT INTO log (uid, opened_at, first_leaf)
+SELECT ?, ?, COALESCE(MAX(id) + 1, 0) FROM log_leaf"""
+TILE_LEAVES = "SELECT data FROM log_leaf WHERE id >= ? AND id < ? ORDER BY id"
+ADD_NODE = "INSERT INTO log_node (log_id, level, place, hash) VALUES (?, ?, ?, ?)"
+TILE_NODES = (
+    "SELECT hash FROM log_node WHERE log_id = ? AND level = ? AND place >= ? AND place < ? ORDER BY"
+    " place"
+)
 
 
+# ---- for followers -------------------------------------------------------------------------------
 def store_arrival(kind: str, **what: Any) -> None:
     """Insert the arrival of a `post`, `trade` or `verification`.
 
@@ -25,3 +49,72 @@ def store_trade_arrivals(ids: Iterable[int]) -> None:
     for part in in_parts(ids):
         marks = ", ".join(["('trade', ?)"] * len(part))
         database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
+
+
+# ---- the log -------------------------------------------------------------------------------------
+class Appended(NamedTuple):
+    """A new leaf: its id, its index in its log, and what it says."""
+
+    id: int
+    place: int
+    data: str
+
+
+def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
+    """Append what became true to the log, which is opened by its first leaf; `now` in ms.
+
+    Call it inside the transaction. There is one writer at a time, so indices have no gap.
+    """
+    return _append(database, kind, now, fields)
+
+
+def open_log(now: int, previous: dict[str, Any] | None = None, db: Any = database) -> str:
+    """Open a new log, inside a transaction; return its uid. What is appended goes there from then.
+
+    `previous`: the last checkpoint of the log before, as its first leaf names it.
+    """
+    uid = new_uid("log")
+    db.execute_sql(OPEN, (uid, now))
+    _append(db, "opening", now, {"log": uid, "previous": previous})
+    return uid
+
+
+def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
+    said = {"v": LEAF_VERSION, "kind": kind, "at": now, **fields}
+    data = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
+    row = db.execute_sql(APPEND, (data,)).fetchall()
+    if not row:
+        open_log(now, db=db)
+        row = db.execute_sql(APPEND, (data,)).fetchall()
+    ((leaf, first),) = row
+    place = leaf - first
+    if (place + 1) % TILE_WIDTH == 0:
+        _store_node(db, first, place // TILE_WIDTH)
+    return Appended(leaf, place, data)
+
+
+def _store_node(db: Any, first: int, place: int) -> None:
+    """Insert the hash above the level-0 tile `place`, and those above it that it completes."""
+    ((log,),) = db.execute_sql("SELECT MAX(id) FROM log").fetchall()
+    begin = first + place * TILE_WIDTH
+    leaves = db.execute_sql(TILE_LEAVES, (begin, begin + TILE_WIDTH)).fetchall()
+    hashes, level = [hash_leaf(data.encode()) for (data,) in leaves], 1
+    while True:
+        db.execute_sql(ADD_NODE, (log, level, place, hash_tile(hashes)))
+        if (place + 1) % TILE_WIDTH:
+            return
+        bounds = (log, level, place + 1 - TILE_WIDTH, place + 1)
+        hashes = [bytes(node) for (node,) in db.execute_sql(TILE_NODES, bounds).fetchall()]
+        level, place = level + 1, place // TILE_WIDTH
+
+
+def new_salt() -> str:
+    """Make the salt of a post's words: 128 random bits in hex."""
+    return secrets.token_hex(16)
+
+
+def hash_words(salt: str, *texts: str | None) -> str:
+    """Return the salted SHA-256, in hex, by which a leaf holds all free text of a post: `texts` are
+    its event id, body, symbol and reason.
+    """
+    return hashlib.sha256(orjson.dumps([salt, *texts])).hexdigest()

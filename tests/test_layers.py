@@ -118,7 +118,17 @@ MAY_IMPORT = {
         *("apsw", "gunicorn", "mcp", "mcp_types", "orjson", "peewee", "requests"),
     },
     "cli.mcp_tools": {"pydantic"},
-    "app": {"accounts", "cli", "operate", "web", "ratelimit", *BELOW, "flask", "werkzeug"},
+    "app": {
+        "accounts",
+        "cli",
+        "evidence",
+        "operate",
+        "web",
+        "ratelimit",
+        *BELOW,
+        "flask",
+        "werkzeug",
+    },
     "gunicorn.conf": {"config", "jobs", "web"},
 }
 # Reading never asks a node or a price service.

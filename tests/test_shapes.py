@@ -233,6 +233,9 @@ def test_every_answer_has_the_members_the_document_names_and_no_others(show, doc
         assert answer.status_code == 200, (operation.path, answer.json)
         walk.look_inside(answer.json, operation.answer.__name__, operation.path)
         count += 1
+    said = {"eventId": "published", "body": "one"}
+    published = show.post(said, show.keys.publish_keys[0])
+    walk.look_inside(published.json, "PublishedPost", "POST /api/v1/posts")
     for answer, status in list_refusals(show):
         assert answer.status_code == status
         walk.look_inside(answer.json, "Problem", f"a refusal, {status}")

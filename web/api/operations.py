@@ -178,7 +178,7 @@ OPERATIONS = [
         "Publish a post; an identical retry answers 200 and the same post",
         "Needs a publishing key. The event id is your own name for this update, for ever: after a "
         "timeout send the very same again. Nothing sent here can make a post verified.",
-        posts.Post,
+        posts.PublishedPost,
         (IDEMPOTENCY_KEY,),
         (
             "invalid_json",

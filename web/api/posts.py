@@ -58,6 +58,8 @@ def show_post(row: PostRow, base_url: str) -> Json:
         "hiddenAt": show_time(row.hidden_at),
         "receipt": show_receipt(row),
         "url": f"{base_url}/posts/{row.uid}",
+        "logId": row.log,
+        "logIndex": row.log_place,
     }
 
 

@@ -68,6 +68,9 @@ class PostRow(NamedTuple):
     slot: int | None
     block_time: int | None
     trade_digest: str | None
+    log: str | None
+    # The index of its leaf there.
+    log_place: int | None
 
 
 POST = f"""
@@ -77,8 +80,10 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
        t.kind AS trade_kind, t.mint AS trade_mint, n.symbol AS trade_symbol, t.token_changes,
        t.beside_tokens, t.sol_change, t.beside_sol, t.realized, t.result, t.cost, t.explained,
-       t.slot, t.block_time, t.digest AS trade_digest
+       t.slot, t.block_time, t.digest AS trade_digest, g.uid AS log,
+       p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 """

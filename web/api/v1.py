@@ -10,6 +10,8 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.problem import Problem, invalid
 from chain.base58 import is_base58
+from evidence import log
+from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
 from web.api.connected import show_connected
@@ -274,10 +276,20 @@ def publish() -> JsonResponse:
         done = posts.publish(
             caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
         )
-        shown = orjson.dumps(find_post(done.uid))
+        shown = orjson.dumps({**find_post(done.uid), "logPromise": find_promise(done.uid)})
     if done.replayed:
         return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
     return JsonResponse(shown, 201)
+
+
+def find_promise(uid: str) -> Json:
+    """Make the LogPromise of a post: its leaf, the salt of its words, and our signature."""
+    logged = log.find_post(uid)
+    if logged is None:
+        raise Problem("internal", "this post is not in the log")
+    message = log.write_promise(logged.origin, logged.leaf)
+    signature = encode(find_app().log_signer.sign(message))
+    return {"leaf": logged.leaf, "salt": logged.salt, "signature": signature}
 
 
 def read_event_id() -> str | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
     from config import Config
+    from evidence.notes import Signer
     from ratelimit import Allowance
     from web.api.rendered_posts import RenderedPosts
     from web.api.stream import StreamHub
@@ -34,6 +35,8 @@ class Application(Flask):
     health_cache: ListCache[tuple[dict[str, Any], int]]
     rendered_posts: RenderedPosts
     stream_hub: StreamHub
+    # Signs checkpoints and promises of the log.
+    log_signer: Signer
     # Answers `busy` of this process, by what was in the way.
     busy_answers: Counter[str]
 

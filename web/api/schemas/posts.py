@@ -85,6 +85,28 @@ class Post(Shape):
     hiddenAt: Time | None
     receipt: PostReceipt | None = described("null while the transaction was not observed")
     url: str = described("the page of the post")
+    logId: str | None = described("the log that holds its leaf")
+    logIndex: int | None = described("its leaf's index there: /log/{logId}/tile/entries/...")
+
+
+class LogPromise(Shape):
+    """What the instance promises the poster to have logged, signed: worth keeping."""
+
+    leaf: str = described("the leaf, byte for byte")
+    salt: str | None = described(
+        "`words` of the leaf is the SHA-256 of the JSON [salt, eventId, body, symbol, reason]; null"
+        " once the post was hidden"
+    )
+    signature: str = described(
+        "base64 Ed25519 by the key of /log/key over four lines: candor-log-promise/v1, the first"
+        " line of /log/checkpoint, the leaf, and an empty one"
+    )
+
+
+class PublishedPost(Post):
+    """The post, and the promise that it is in the log."""
+
+    logPromise: LogPromise
 
 
 class Feed(Page):

@@ -1,0 +1,212 @@
+"""Signed notes, checkpoints and cosignatures, as C2SP specifies them (signed-note, tlog-checkpoint,
+tlog-cosignature), with Ed25519. Pure.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
+
+SIGNATURE, COSIGNATURE = 1, 4
+SIGNATURE_BYTES = 64
+MAX_NOTE_BYTES = 16_384
+MAX_SIGNATURES = 32
+MAX_SIZE = 2**48
+BEGIN = "\N{EM DASH} "
+
+
+class BadNote(ValueError):
+    """A note that is not written as specified, or not signed by who should have."""
+
+
+def encode(raw: bytes) -> str:
+    """Return bytes in base64."""
+    return base64.b64encode(raw).decode()
+
+
+def decode(text: str) -> bytes:
+    """Return the bytes of a base64 text; BadNote for any other way to write them."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadNote("not base64") from None
+    if encode(raw) != text:
+        raise BadNote("not base64")
+    return raw
+
+
+# ---- keys ----------------------------------------------------------------------------------------
+def find_id(name: str, kind: int, public: bytes) -> bytes:
+    """Return the four bytes by which a signature names its key."""
+    return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public).digest()[:4]
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A public key under a name: `kind` SIGNATURE of a log, COSIGNATURE of a witness."""
+
+    name: str
+    kind: int
+    public: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> "Verifier":
+        """Read a verifier key as `str` writes it; BadNote for anything else."""
+        found = re.fullmatch(r"([^\s+]{1,255})\+([0-9a-f]{8})\+([A-Za-z0-9+/=]{44})", text)
+        if not found:
+            raise BadNote("not a verifier key")
+        raw = decode(found[3])
+        made = cls(found[1], raw[0], raw[1:])
+        if made.kind not in (SIGNATURE, COSIGNATURE) or made.id.hex() != found[2]:
+            raise BadNote("not a verifier key")
+        return made
+
+    @property
+    def id(self) -> bytes:
+        return find_id(self.name, self.kind, self.public)
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
+
+    def check(self, message: bytes, signature: bytes) -> None:
+        """BadNote unless this key signed the message."""
+        try:
+            VerifyKey(self.public).verify(message, signature)
+        except (BadSignatureError, ValueError):
+            raise BadNote(f"the signature of {self.name} is wrong") from None
+
+
+@dataclass(frozen=True, repr=False)
+class Signer:
+    """A log's signing key, made of 32 secret bytes. Its witness signs with another, made of it: one
+    key must not say two kinds of things.
+    """
+
+    seed: bytes
+
+    def _key(self, kind: int) -> SigningKey:
+        told = b"candor witness key\n" + self.seed
+        return SigningKey(self.seed if kind == SIGNATURE else hashlib.sha256(told).digest())
+
+    def verifier(self, name: str, kind: int = SIGNATURE) -> Verifier:
+        """Return the public part under a name."""
+        return Verifier(name, kind, bytes(self._key(kind).verify_key))
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign a message as the log."""
+        return self._key(SIGNATURE).sign(message).signature
+
+    def sign_note(self, name: str, text: str) -> str:
+        """Return the text with the log's signature."""
+        signature = self.verifier(name).id + self.sign(text.encode())
+        return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
+
+    def cosign(self, name: str, text: str, seconds: int) -> str:
+        """Return the witness's line for a checkpoint's text that was found consistent at a time."""
+        signature = self._key(COSIGNATURE).sign(write_cosigned(text, seconds)).signature
+        told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
+        return f"{BEGIN}{name} {encode(told)}\n"
+
+
+def write_cosigned(text: str, seconds: int) -> bytes:
+    """Return what a cosignature signs."""
+    return f"cosignature/v1\ntime {seconds}\n{text}".encode()
+
+
+# ---- notes ---------------------------------------------------------------------------------------
+class Line(NamedTuple):
+    """A signature line: `signature` is what follows the key's id."""
+
+    name: str
+    id: bytes
+    signature: bytes
+
+
+class Note(NamedTuple):
+    """A note that was read, and not verified yet."""
+
+    text: str
+    lines: list[Line]
+
+    def find(self, verifier: Verifier) -> bytes | None:
+        """Return the signature of this key, or None."""
+        for line in self.lines:
+            if (line.name, line.id) == (verifier.name, verifier.id):
+                return line.signature
+        return None
+
+
+def parse_note(raw: bytes) -> Note:
+    """Read a note; BadNote where it is none."""
+    if len(raw) > MAX_NOTE_BYTES:
+        raise BadNote("the note is too long")
+    try:
+        whole = raw.decode()
+    except UnicodeDecodeError:
+        raise BadNote("the note is no UTF-8") from None
+    text, blank, rest = whole.rpartition("\n\n")
+    if not blank or not rest.endswith("\n") or re.search(r"[\0-\x09\x0b-\x1f]", whole):
+        raise BadNote("not a signed note")
+    lines = rest[:-1].split("\n")
+    if len(lines) > MAX_SIGNATURES:
+        raise BadNote("the note has too many signatures")
+    return Note(text + "\n", [_parse_line(line) for line in lines])
+
+
+def _parse_line(line: str) -> Line:
+    found = re.fullmatch(rf"{BEGIN}([^\s+]+) (\S+)", line)
+    if not found:
+        raise BadNote("not a signature line")
+    raw = decode(found[2])
+    if len(raw) < 5:
+        raise BadNote("not a signature line")
+    return Line(found[1], raw[:4], raw[4:])
+
+
+def check_note(note: Note, verifier: Verifier) -> None:
+    """BadNote unless this key signed the note."""
+    signature = note.find(verifier)
+    if signature is None:
+        raise BadNote(f"{verifier.name} did not sign it with the known key")
+    verifier.check(note.text.encode(), signature)
+
+
+def check_cosignature(note: Note, verifier: Verifier) -> int:
+    """Return when this witness found the checkpoint consistent, in Unix seconds; BadNote unless it
+    cosigned.
+    """
+    signature = note.find(verifier)
+    if signature is None or len(signature) != 8 + SIGNATURE_BYTES:
+        raise BadNote(f"{verifier.name} did not cosign it")
+    seconds = int.from_bytes(signature[:8], "big")
+    verifier.check(write_cosigned(note.text, seconds), signature[8:])
+    return seconds
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+class Checkpoint(NamedTuple):
+    """The state of a log: how many leaves, and their root."""
+
+    origin: str
+    size: int
+    root: bytes
+
+    def write(self) -> str:
+        """Return the text that is signed."""
+        return f"{self.origin}\n{self.size}\n{encode(self.root)}\n"
+
+
+def parse_checkpoint(text: str) -> Checkpoint:
+    """Read the text of a checkpoint; BadNote where it is none. Further lines are not ours."""
+    lines = text.split("\n")
+    if len(lines) != 4 or lines[3] or not re.fullmatch(r"0|[1-9]\d{0,14}", lines[1], re.ASCII):
+        raise BadNote("not a checkpoint")
+    origin, size, root = lines[0], int(lines[1]), decode(lines[2])
+    if not origin or len(origin) > 255 or len(root) != 32 or size > MAX_SIZE:
+        raise BadNote("not a checkpoint")
+    return Checkpoint(origin, size, root)

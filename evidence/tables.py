@@ -1,0 +1,44 @@
+"""Tables of the append-only log. storage.arrivals writes them."""
+
+from peewee import BigIntegerField, BlobField, CompositeKey, IntegerField, TextField
+
+from models import Base
+
+
+class Log(Base):
+    """A log: its leaves are those from `first_leaf` to before the next log's. The last one grows.
+
+    A restore opens another one. `key`: the verifier key of the key that it is signed with, null
+    before the first start.
+    """
+
+    uid = TextField(unique=True)
+    opened_at = BigIntegerField()
+    first_leaf = BigIntegerField(unique=True)
+    key = TextField(null=True)
+
+
+class Leaf(Base):
+    """An entry of the log: JSON, of which each byte counts. Ids have no gap, whatever the log."""
+
+    id = BigIntegerField(primary_key=True)
+    data = TextField()
+
+    class Meta:
+        table_name = "log_leaf"
+
+
+class Node(Base):
+    """The hash above a full tile: `place` counts within the log and the level, 1 and up."""
+
+    log_id = BigIntegerField()
+    level = IntegerField()
+    place = BigIntegerField()
+    hash = BlobField()
+
+    class Meta:
+        table_name = "log_node"
+        primary_key = CompositeKey("log_id", "level", "place")
+
+
+TABLES = (Log, Leaf, Node)

@@ -1,0 +1,321 @@
+"""The log: each write's leaf, and what strangers can fetch of it."""
+
+import base64
+import hashlib
+import json
+import threading
+
+import ground
+import pytest
+
+from accounts import influencers, posts, wallets
+from evidence import log, notes
+from models import Post
+from storage import arrivals, database, tree, writing
+
+NOW = 1_800_000_000_000
+WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
+
+
+def leaves():
+    """What the log that grows says, leaf by leaf."""
+    one = log.find_log()
+    return [json.loads(leaf) for leaf in log.read_leaves(one, 0, one.size)]
+
+
+def publish(bot, **fields):
+    body = posts.PostBody(**{"eventId": "e1", "body": "word", **fields})
+    return posts.publish(bot.id, body, NOW, "api").uid
+
+
+@pytest.fixture
+def bot(settings, db):
+    return influencers.create_bot(settings, "Ada", NOW, WALLET).bot
+
+
+# ---- leaves --------------------------------------------------------------------------------------
+def test_the_first_leaf_opens_the_log_and_the_attachment_follows(bot):
+    one = log.find_log()
+    assert leaves() == [
+        {"v": 1, "kind": "opening", "at": NOW, "log": one.uid, "previous": None},
+        *(
+            {
+                "v": 1,
+                "kind": "attachment",
+                "at": NOW,
+                "bot": bot.uid,
+                "wallet": WALLET,
+                "ownership": "claimed",
+            },
+        ),
+    ]
+
+
+def test_a_posts_leaf_has_its_facts_and_its_words_as_one_salted_hash(bot):
+    uid = publish(bot, body="Zoë sold", symbol="BONK", reason="thin")
+    leaf, post = leaves()[-1], Post.get(Post.uid == uid)
+    # JSON.stringify gives the same bytes in a reader's browser.
+    words = json.dumps(
+        [post.salt, "e1", "Zoë sold", "BONK", "thin"], ensure_ascii=False, separators=(",", ":")
+    )
+    assert leaf == {
+        "v": 1,
+        "kind": "post",
+        "at": NOW,
+        "post": uid,
+        "bot": bot.uid,
+        "wallet": WALLET,
+        "source": "bot",
+        "channel": "api",
+        "mint": None,
+        "signature": None,
+        "status": "none",
+        "statusReason": None,
+        "eventAt": NOW,
+        "words": hashlib.sha256(words.encode()).hexdigest(),
+    }
+    assert log.find_post(uid).place == log.find_log().size - 1
+
+
+def test_names_are_in_no_leaf(bot):
+    publish(bot, eventId="event-1", body="something", symbol="BONK", reason="because")
+    one = log.find_log()
+    raw = b"".join(log.read_leaves(one, 0, one.size))
+    assert not any(text in raw for text in (b"Ada", b"something", b"BONK", b"because", b"event-1"))
+
+
+def test_what_was_refused_or_repeated_has_no_leaf(bot):
+    publish(bot)
+    size = log.find_log().size
+    assert publish(bot) == Post.get().uid
+    with pytest.raises(posts.Problem):
+        publish(bot, body="other")
+    assert log.find_log().size == size
+
+
+def test_hiding_erases_words_and_salt_and_leaves_the_leaf(bot, settings):
+    uid = publish(bot, body="a word that nobody may keep")
+    before, words = log.find_log().size, leaves()[-1]["words"]
+    salt = Post.get().salt
+    posts.hide(uid, NOW + 1)
+    posts.hide(uid, NOW + 2)
+    assert leaves()[before - 1]["words"] == words
+    assert leaves()[before:] == [{"v": 1, "kind": "hiding", "at": NOW + 1, "post": uid}]
+    assert Post.get().salt is None and log.find_post(uid).salt is None
+    if not ground.SERVER:
+        kept = b"".join(path.read_bytes() for path in settings.data_dir.glob("app.db*"))
+        assert salt.encode() not in kept and b"nobody may keep" not in kept
+
+
+def test_wallets_that_move_are_logged(bot, settings):
+    other = influencers.create_bot(settings, "Bo", NOW, owner=bot.owner).bot
+    begun = log.find_log().size
+    wallets.attach_wallet(settings, other, WALLET, NOW + 1, "proven")
+    wallets.attach_wallet(settings, other, WALLET, NOW + 2, "proven")
+    influencers.retire_bot(other, NOW + 3)
+    influencers.retire_bot(other, NOW + 4)
+    told = [(leaf["kind"], leaf["at"] - NOW, leaf["bot"]) for leaf in leaves()[begun:]]
+    assert told == [
+        ("detachment", 1, bot.uid),
+        ("attachment", 1, other.uid),
+        ("retirement", 3, other.uid),
+        ("detachment", 3, other.uid),
+    ]
+
+
+def test_a_claim_that_is_proven_is_logged_once(bot, settings):
+    begun = log.find_log().size
+    for later in (1, 2):
+        wallets.attach_wallet(settings, bot, WALLET, NOW + later, "proven")
+    assert [leaf["ownership"] for leaf in leaves()[begun:]] == ["proven"]
+
+
+def test_what_is_rolled_back_has_no_leaf_and_leaves_no_gap(bot):
+    size = log.find_log().size
+    with pytest.raises(ZeroDivisionError), writing():
+        arrivals.append_leaf("test", NOW)
+        raise ZeroDivisionError
+    with writing():
+        assert arrivals.append_leaf("test", NOW).place == size
+    assert log.find_log().size == size + 1
+
+
+def test_two_threads_give_indices_without_a_gap(bot):
+    begun = log.find_log().size
+
+    def append():
+        with database.connection_context():
+            for _ in range(150):
+                with writing():
+                    arrivals.append_leaf("test", NOW)
+
+    threads = [threading.Thread(target=append) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    one = log.find_log()
+    assert one.size == begun + 300
+    assert tree.find_root(log.make_reader(one, one.size), one.size) == root_of(one)
+
+
+def root_of(one):
+    """The root of a log from its leaves alone, by pymerkle."""
+    import pymerkle
+
+    other = pymerkle.InmemoryTree(algorithm="sha256")
+    for leaf in log.read_leaves(one, 0, one.size):
+        other.append_entry(leaf)
+    return other.get_state()
+
+
+def test_tiles_above_tiles_are_stored_as_they_fill(db, monkeypatch):
+    # 4 instead of 256: two levels fill within a few leaves.
+    for module in (arrivals, tree):
+        monkeypatch.setattr(module, "TILE_WIDTH", 4)
+    with writing():
+        for n in range(35):
+            arrivals.append_leaf("test", n)
+    rows = database.execute_sql(
+        "SELECT level, COUNT(*) FROM log_node GROUP BY level ORDER BY level"
+    )
+    # 36 leaves with the opening: 9 full tiles, of which 8 fill two above.
+    assert [tuple(row) for row in rows.fetchall()] == [(1, 9), (2, 2)]
+    ((stored,),) = database.execute_sql(
+        "SELECT hash FROM log_node WHERE level = 2 AND place = 1"
+    ).fetchall()
+    hashes = [tree.hash_leaf(leaf) for leaf in log.read_leaves(log.find_log(), 16, 32)]
+    assert bytes(stored) == tree.hash_tile(hashes)
+
+
+def test_a_new_log_begins_where_the_old_one_ends(bot):
+    old = log.find_log()
+    with writing():
+        uid = arrivals.open_log(NOW, previous={"log": old.uid, "size": old.size})
+    publish(bot)
+    first, second = log.list_logs()
+    assert (first.uid, first.size) == (old.uid, old.size) and (second.uid, second.size) == (uid, 2)
+    assert leaves()[0]["previous"] == {"log": old.uid, "size": old.size}
+    assert log.find_post(Post.get().uid)[:2] == (uid, 1)
+
+
+# ---- what is served ------------------------------------------------------------------------------
+@pytest.fixture
+def grown(service):
+    """A service whose log has 300 leaves, and its key."""
+    made = service.make_bot("Ada", WALLET)
+    with writing():
+        for n in range(300 - log.find_log().size):
+            arrivals.append_leaf("test", NOW + n)
+    return service, made
+
+
+def read_checkpoint(service):
+    """The checkpoint that is served, its signature verified by the key that is served."""
+    note = notes.parse_note(service.get("/log/checkpoint").data)
+    key = notes.Verifier.parse(service.get("/log/key").text.strip())
+    notes.check_note(note, key)
+    return notes.parse_checkpoint(note.text)
+
+
+def test_tiles_lead_to_the_signed_root(grown):
+    service, _ = grown
+    checkpoint = read_checkpoint(service)
+    assert checkpoint.size == 300 and checkpoint.root == root_of(log.find_log())
+    tiles = {
+        (0, 0): service.get("/log/tile/0/000"),
+        (0, 1): service.get("/log/tile/0/001.p/44"),
+        (1, 0): service.get("/log/tile/1/000.p/1"),
+    }
+    hashes = {place: tree.cut_tile(got.data, len(got.data) // 32) for place, got in tiles.items()}
+    read = lambda level, index: hashes[level, index // 256][index % 256]  # noqa: E731
+    assert tree.find_root(read, 300) == checkpoint.root
+    for got in tiles.values():
+        assert "immutable" in got.headers["Cache-Control"]
+        assert got.headers["Content-Type"] == "application/octet-stream"
+        assert got.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_bundles_hold_the_leaves_of_the_tiles(grown):
+    service, _ = grown
+    bundle = tree.cut_bundle(service.get("/log/tile/entries/001.p/44").data, 44)
+    tile = tree.cut_tile(service.get("/log/tile/0/001.p/44").data, 44)
+    assert [tree.hash_leaf(leaf) for leaf in bundle] == tile
+    assert len(tree.cut_bundle(service.get("/log/tile/entries/000").data, 256)) == 256
+
+
+def test_each_log_is_served_under_its_id(grown):
+    service, _ = grown
+    uid = log.find_log().uid
+    for path in ("checkpoint", "key", "tile/0/000", "tile/entries/000"):
+        assert service.get(f"/log/{uid}/{path}").data == service.get(f"/log/{path}").data
+        assert service.get(f"/log/log_other/{path}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "0/001",
+            "0/001.p/45",
+            "0/002.p/1",
+            "1/000.p/2",
+            "2/000.p/1",
+            "6/000",
+            "-1/000",
+            "00/000",
+        ),
+        *(
+            "0/000.p/0",
+            "0/000.p/256",
+            "0/000.p/01",
+            "0/000.p/",
+            "0/0",
+            "0/x000/000",
+            "0/000/",
+            "٠/000",
+        ),
+        *("entries/001", "entries/001.p/45", "entries/x001/x001/x001/x001/001", "9" * 400 + "/000"),
+        *("0/000.p/٤", "0/000.p/4.p/4", "entries", "hash/000"),
+    ],
+)
+def test_no_other_tile_is_served(grown, path):
+    service, _ = grown
+    assert service.get(f"/log/tile/{path}").status_code == 404
+
+
+def test_an_instance_that_logged_nothing_has_no_checkpoint(service):
+    for path in ("checkpoint", "key", "tile/0/000.p/1"):
+        assert service.get(f"/log/{path}").status_code == 404
+
+
+# ---- the promise ---------------------------------------------------------------------------------
+def test_the_poster_gets_a_promise_that_anybody_can_check(grown):
+    service, made = grown
+    answer = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
+    promise, told = answer.json["logPromise"], answer.json
+    assert told["logIndex"] == 300 and told["logId"] == log.find_log().uid
+    origin = read_checkpoint(service).origin
+    key = notes.Verifier.parse(service.get("/log/key").text.strip())
+    message = f"candor-log-promise/v1\n{origin}\n{promise['leaf']}\n"
+    key.check(message.encode(), base64.b64decode(promise["signature"]))
+    words = json.dumps([promise["salt"], "e9", "word", None, None], separators=(",", ":"))
+    leaf = json.loads(promise["leaf"])
+    assert leaf["words"] == hashlib.sha256(words.encode()).hexdigest()
+    bundle = tree.cut_bundle(service.get("/log/tile/entries/001.p/45").data, 45)
+    assert bundle[44] == promise["leaf"].encode()
+
+
+def test_a_retry_gets_the_same_promise_and_lists_have_none(grown):
+    service, made = grown
+    first = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
+    again = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json["logPromise"] == first.json["logPromise"]
+    (shown,) = service.get("/api/v1/feed", made.publish_key.text).json["data"]
+    assert shown["logIndex"] == 300 and "logPromise" not in shown
+
+
+def test_the_key_is_made_once_and_private(service):
+    path = service.config.data_dir / "log_key"
+    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 64

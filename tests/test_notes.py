@@ -1,0 +1,144 @@
+"""Signed notes: held against the published vectors of C2SP signed-note and Go's sumdb/note."""
+
+import base64
+
+import pytest
+
+from evidence import notes
+
+# c2sp.org/signed-note
+SPEC_KEY = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
+SPEC_NOTE = (
+    "This is an example message.\n\n"
+    "— example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKu"
+    "wHjG1Yu72IneyaQM=\n"
+)
+# golang.org/x/mod/sumdb/note, note_test.go
+GO_SECRET = "AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
+GO_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+GO_OTHER_KEY = "EnochRoot+af0cfe78+ATtqJ7zOtqQtYqOo0CpvDXNlMhV3HeJDpjrASKGLWdop"
+GO_TEXT = (
+    "If you think cryptography is the answer to your problem,\n"
+    "then you don't know what your problem is.\n"
+)
+GO_LINE = (
+    "— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6"
+    "KE6RyyBwJnAM=\n"
+)
+GO_OTHER_LINE = (
+    "— EnochRoot rwz+eBzmZa0SO3NbfRGzPCpDckykFXSdeX+MNtCOXm2/5n2tiOHp+vAF1aGrQ5ovTG01oOTGwnWLox33WW"
+    "d1RvMc+QQ=\n"
+)
+SIGNER = notes.Signer(bytes(range(32)))
+ROOT = bytes(32)
+TEXT = notes.Checkpoint("candor/log_1", 5, ROOT).write()
+
+
+def test_the_specifications_note_is_read():
+    key = notes.Verifier.parse(SPEC_KEY)
+    assert str(key) == SPEC_KEY
+    notes.check_note(notes.parse_note(SPEC_NOTE.encode()), key)
+
+
+def test_a_note_is_signed_as_go_signs_it():
+    signer = notes.Signer(base64.b64decode(GO_SECRET)[1:])
+    assert str(signer.verifier("PeterNeumann")) == GO_KEY
+    assert signer.sign_note("PeterNeumann", GO_TEXT) == f"{GO_TEXT}\n{GO_LINE}"
+
+
+def test_each_of_two_signers_is_found():
+    note = notes.parse_note(f"{GO_TEXT}\n{GO_LINE}{GO_OTHER_LINE}".encode())
+    for key in (GO_KEY, GO_OTHER_KEY):
+        notes.check_note(note, notes.Verifier.parse(key))
+    with pytest.raises(notes.BadNote):
+        notes.check_note(note, notes.Verifier.parse(SPEC_KEY))
+
+
+def test_a_changed_byte_is_seen():
+    note = notes.parse_note(f"{GO_TEXT}\n{GO_LINE}".replace("problem", "Problem").encode())
+    with pytest.raises(notes.BadNote):
+        notes.check_note(note, notes.Verifier.parse(GO_KEY))
+
+
+def test_a_cosignature_says_when_and_by_whom():
+    # c2sp.org/tlog-cosignature: key id, eight bytes of time, signature over a header and the text
+    line = SIGNER.cosign("w", TEXT, 1679315147)
+    raw = base64.b64decode(line.split(" ")[2])
+    witness = SIGNER.verifier("w", notes.COSIGNATURE)
+    assert raw[4:12] == (1679315147).to_bytes(8, "big") and raw[:4] == witness.id
+    witness.check(
+        b"cosignature/v1\ntime 1679315147\ncandor/log_1\n5\n" + TEXT[15:].encode(), raw[12:]
+    )
+    note = notes.parse_note((SIGNER.sign_note("candor/log_1", TEXT) + line).encode())
+    assert notes.check_cosignature(note, witness) == 1679315147
+    later = notes.parse_note((SIGNER.sign_note("candor/log_1", TEXT) + line).encode())._replace(
+        text=TEXT.replace("5", "6")
+    )
+    with pytest.raises(notes.BadNote):
+        notes.check_cosignature(later, witness)
+
+
+def test_a_log_and_its_witness_have_different_keys():
+    assert SIGNER.verifier("a").public != SIGNER.verifier("a", notes.COSIGNATURE).public
+    assert "0001" not in repr(SIGNER) and SIGNER.seed.hex() not in repr(SIGNER)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\n",
+        b"text\n",
+        f"{GO_TEXT}{GO_LINE}".encode(),
+        f"{GO_TEXT}\n{GO_LINE}".encode()[:-1],
+        f"{GO_TEXT}\n{GO_LINE}".encode().replace(b"\xe2\x80\x94", b"-"),
+        f"{GO_TEXT}\n{GO_LINE}".encode() + b"\xff\n",
+        f"{GO_TEXT}\n{GO_LINE}".replace("answer", "an\x00swer").encode(),
+        f"{GO_TEXT}\n{GO_LINE}".replace("nAM=", "nAM").encode(),
+        f"{GO_TEXT}\n{GO_LINE * 33}".encode(),
+        b"x" * (notes.MAX_NOTE_BYTES + 1),
+    ],
+)
+def test_what_is_no_note_is_refused(raw):
+    with pytest.raises(notes.BadNote):
+        notes.parse_note(raw)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "o\n5\n",
+        "o\n05\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "o\n-5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "o\n٥\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "o\n999999999999999\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "o\n5\nAAAA\n",
+        "\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+        "o\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        f"{'o' * 256}\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(text):
+    with pytest.raises(notes.BadNote):
+        notes.parse_checkpoint(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a+00000000+AAAA",
+        GO_KEY.replace("c74f", "c74e"),
+        GO_KEY.replace("+AR", "+Ax"),
+        " " + GO_KEY,
+    ],
+)
+def test_what_is_no_key_is_refused(text):
+    with pytest.raises(notes.BadNote):
+        notes.Verifier.parse(text)
+
+
+def test_a_checkpoint_comes_back_as_it_was_written():
+    assert notes.parse_checkpoint(TEXT) == notes.Checkpoint("candor/log_1", 5, ROOT)

@@ -1,0 +1,80 @@
+"""The append-only log as C2SP tlog-tiles has it: checkpoints, tiles of hashes, bundles of leaves.
+
+Below /log stands the log that grows, below /log/{id} each one by its id.
+"""
+
+from flask import Blueprint, Response
+
+from accounts.problem import Problem
+from evidence import log
+from evidence.log import LogRow
+from storage import database, tree
+from web.server.application import find_app
+
+blueprint = Blueprint("log", __name__, url_prefix="/log")
+# A tile never changes, not even a partial one: a wider one has another address.
+FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+BRIEFLY = {"Cache-Control": "no-cache"}
+
+
+def find_log(uid: str | None) -> LogRow:
+    """Return the log of this id, or the one that grows; Problem where there is none."""
+    found = log.find_log(uid)
+    if found is None:
+        raise Problem("not_found", "there is no such log, or nothing was logged yet")
+    return found
+
+
+def respond_text(text: str) -> Response:
+    """Answer text that changes."""
+    return Response(text, headers=BRIEFLY, content_type="text/plain; charset=utf-8")
+
+
+@blueprint.get("/checkpoint", defaults={"uid": None})
+@blueprint.get("/<uid>/checkpoint")
+def show_checkpoint(uid: str | None) -> Response:
+    """Answer the checkpoint of all that is logged now, signed."""
+    text = find_app().list_cache.find(
+        ("log", str(uid)), database.data_version(), lambda: sign_checkpoint(find_log(uid)).encode()
+    )
+    return respond_text(text.decode())
+
+
+def sign_checkpoint(one: LogRow) -> str:
+    """Return the note of a log's checkpoint."""
+    return find_app().log_signer.sign_note(one.origin, log.make_checkpoint(one).write())
+
+
+@blueprint.get("/key", defaults={"uid": None})
+@blueprint.get("/<uid>/key")
+def show_key(uid: str | None) -> Response:
+    """Answer the verifier key of a log."""
+    return respond_text(f"{find_app().log_signer.verifier(find_log(uid).origin)}\n")
+
+
+@blueprint.get("/tile/<level>/<path:place>", defaults={"uid": None})
+@blueprint.get("/<uid>/tile/<level>/<path:place>")
+def show_tile(uid: str | None, level: str, place: str) -> Response:
+    """Answer the hashes of a tile, or (level `entries`) the leaves below it."""
+    one, number, width = find_log(uid), *read_place(place)
+    leaves = level == "entries"
+    if not leaves and (not level.isdecimal() or level not in map(str, range(tree.MAX_LEVEL + 1))):
+        raise Problem("not_found", "there is no such tile")
+    if width > tree.find_width(one.size, 0 if leaves else int(level), number):
+        raise Problem("not_found", "the log has no such tile yet")
+    if leaves:
+        begin = number * tree.TILE_WIDTH
+        body = tree.write_bundle(log.read_leaves(one, begin, begin + width))
+    else:
+        body = b"".join(log.read_hashes(one, int(level), number, width))
+    return Response(body, headers=FOR_EVER, content_type="application/octet-stream")
+
+
+def read_place(text: str) -> tuple[int, int]:
+    """Return number and width of a tile's address; Problem where it is none."""
+    path, _, partial = text.partition(".p/")
+    number = tree.read_index(path)
+    width = tree.TILE_WIDTH if path == text else int(partial) if partial.isdecimal() else 0
+    if number is None or (path != text and partial not in map(str, range(1, tree.TILE_WIDTH))):
+        raise Problem("not_found", "there is no such tile")
+    return number, width
