@@ -1,0 +1,202 @@
+"""`doctor --deep` names what was changed behind the log's back: posts, wallets, leaves."""
+
+import json
+
+import pytest
+
+from accounts import influencers, posts, wallets
+from evidence import log
+from models import Post
+from operate import log_checks, readers
+from storage import arrivals, database, writing
+
+NOW = 1_800_000_000_000
+WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
+OTHER = "So11111111111111111111111111111111111111112"
+
+
+@pytest.fixture
+def grown(settings, db):
+    """A bot with a wallet, one that was retired, a hidden post and 259 others: a full tile."""
+    made = influencers.create_bot(settings, "Ada", NOW, WALLET)
+    other = influencers.create_bot(settings, "Bo", NOW, owner=made.owner).bot
+    influencers.retire_bot(other, NOW + 1)
+    for n in range(260):
+        body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
+        posts.publish(made.bot.id, body, NOW, "api")
+    posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    return settings
+
+
+def find(settings):
+    """(table, field or what) of every difference, in the order in which they are told."""
+    reader = readers.open_reader(settings)
+    try:
+        with reader.snapshot():
+            return [(one.table, one.field or one.what) for one in log_checks.check_log(reader)]
+    finally:
+        reader.close()
+
+
+def change(sql, *values):
+    with writing():
+        assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
+
+
+def test_what_nobody_touched_has_no_difference(grown):
+    assert find(grown) == []
+
+
+WORDS = "body, event_id, symbol, reason or salt"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "field"),
+    [
+        ("body", "another word", WORDS),
+        ("reason", None, WORDS),
+        ("symbol", "BONE", WORDS),
+        ("event_id", "e1000", WORDS),
+        ("salt", "00" * 16, WORDS),
+        ("salt", None, WORDS),
+        ("status", "verified", "status"),
+        ("status_reason", "failed", "status_reason"),
+        ("event_at", NOW - 1, "event_at"),
+        ("created_at", NOW - 1, "created_at"),
+        ("mint", OTHER, "mint"),
+        ("signature", "5" * 88, "signature"),
+        ("channel", "studio", "channel"),
+        ("hidden_at", NOW, "hidden_at"),
+        ("leaf_id", None, "leaf_id"),
+        ("uid", "post_" + "0" * 24, "uid"),
+    ],
+)
+def test_a_changed_post_is_named(grown, column, value, field):
+    change(f"UPDATE post SET {column} = ? WHERE event_id = 'e9'", value)
+    assert ("post", field) in find(grown)
+
+
+def test_a_post_shown_again_after_it_was_hidden_is_named(grown):
+    change("UPDATE post SET hidden_at = NULL WHERE event_id = 'e7'")
+    assert find(grown) == [("post", "hidden_at")]
+
+
+def test_a_post_that_was_taken_away_is_named(grown):
+    database.execute_sql("DELETE FROM arrival")
+    ((leaf,),) = database.execute_sql("SELECT leaf_id FROM post WHERE event_id = 'e9'").fetchall()
+    change("DELETE FROM post WHERE event_id = 'e9'")
+    assert find(grown) == [("post", f"the post of leaf id {leaf} is not there")]
+
+
+def test_a_post_beside_the_log_is_named(grown):
+    with writing():
+        one = Post.get(Post.event_id == "e9")
+        Post.create(
+            **{**one.__data__, "id": None, "uid": "post_x", "event_id": "x", "leaf_id": None}
+        )
+    assert find(grown) == [("post", "leaf_id")]
+
+
+def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_is_not(grown):
+    with writing():
+        post = Post.get(Post.event_id == "e9")
+        Post.update(status="not_found").where(Post.id == post.id).execute()
+        said = {"status": "not_found", "statusReason": None, "eventAt": post.event_at}
+        arrivals.append_leaf("verification", NOW, post=post.uid, **said)
+    assert find(grown) == []
+    change("UPDATE post SET status = 'verified' WHERE event_id = 'e9'")
+    assert find(grown) == [("post", "status")]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE attachment SET ownership = 'proven'",
+        "UPDATE attachment SET attached_at = attached_at - 1",
+        "UPDATE attachment SET detached_at = attached_at + 1",
+        "DELETE FROM attachment",
+    ],
+)
+def test_a_changed_attachment_is_named(grown, sql):
+    change(sql)
+    ((table, what),) = find(grown)
+    assert table == "attachment" and "is not as the log has it" in what
+
+
+def test_attaching_detaching_and_attaching_again_agree(grown):
+    bot = Post.get().bot
+    wallets.detach_wallet(bot, NOW + 5)
+    wallets.attach_wallet(grown, bot, WALLET, NOW + 5, "claimed")
+    wallets.attach_wallet(grown, bot, WALLET, NOW + 6, "proven")
+    assert find(grown) == []
+
+
+def test_a_changed_retirement_is_named(grown):
+    change("UPDATE bot SET retired_at = retired_at + 1 WHERE name = 'Bo'")
+    ((table, what),) = find(grown)
+    assert table == "bot" and "retirement" in what
+    change("UPDATE bot SET retired_at = NULL WHERE name = 'Bo'")
+    assert [table for table, _ in find(grown)] == ["bot"]
+
+
+# ---- the log itself ------------------------------------------------------------------------------
+def edit_leaf(number, **changes):
+    ((data,),) = database.execute_sql(
+        "SELECT data FROM log_leaf WHERE id = ?", (number,)
+    ).fetchall()
+    change(
+        "UPDATE log_leaf SET data = ? WHERE id = ?",
+        json.dumps({**json.loads(data), **changes}, sort_keys=True, separators=(",", ":")),
+        number,
+    )
+
+
+def test_an_edited_leaf_of_a_full_tile_is_named_by_its_tile_and_its_post(grown):
+    edit_leaf(100, words="00" * 32)
+    told = find(grown)
+    assert ("post", WORDS) in told and [table for table, _ in told] == ["log_node", "post"]
+
+
+def test_a_leaf_edited_together_with_its_post_still_has_another_hash(grown):
+    edit_leaf(100, status="verified")
+    change("UPDATE post SET status = 'verified' WHERE leaf_id = 100")
+    ((table, what),) = find(grown)
+    assert table == "log_node" and "level 1, place 0" in what
+
+
+def test_an_edited_leaf_of_the_last_tile_is_named_by_its_post(grown):
+    edit_leaf(260, words="00" * 32)
+    assert find(grown) == [("post", WORDS)]
+
+
+def test_a_leaf_that_is_no_json_is_named(grown):
+    change("UPDATE log_leaf SET data = '{' WHERE id = 260")
+    told = find(grown)
+    assert ("log_leaf", "leaf 260 cannot be read") in told
+    assert any(table == "post" for table, _ in told)
+
+
+def test_a_missing_leaf_is_named(grown):
+    change("DELETE FROM log_leaf WHERE id = 100")
+    assert ("log_leaf", "leaf 100 is missing") in find(grown)
+
+
+def test_a_log_cut_at_its_end_is_named_by_what_it_lacks(grown):
+    last = log.find_log().size - 1
+    change("DELETE FROM log_leaf WHERE id = ?", last)
+    # The last leaf hid a post.
+    assert ("post", "hidden_at") in find(grown)
+
+
+def test_a_changed_hash_is_named(grown):
+    change("UPDATE log_node SET hash = ?", bytes(32))
+    ((table, _),) = find(grown)
+    assert table == "log_node"
+
+
+def test_two_logs_are_compared_each_with_its_tree(grown):
+    with writing():
+        arrivals.open_log(NOW)
+    body = posts.PostBody(eventId="new", body="word")
+    posts.publish(Post.get().bot_id, body, NOW, "api")
+    assert find(grown) == []
