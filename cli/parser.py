@@ -36,11 +36,11 @@ def build_parser() -> Parser:
     Each module of cli/ adds its own; a command is a function `run(config, args) -> exit code`, set
     as default `run`.
     """
-    from cli import audit, demo, hooks, mcp, operate, people, programs, server, traders
+    from cli import audit, demo, hooks, mcp, operate, people, programs, server, traders, witness
 
     parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, operate, audit, programs, people, hooks, traders, mcp):
+    for module in (server, demo, operate, audit, witness, programs, people, hooks, traders, mcp):
         module.add_commands(commands)
     return parser
 

@@ -96,10 +96,11 @@ def bind_key(config: Config, signer: Signer, now: int) -> None:
                 " `app.py log --renew`"
             )
         renew_log("key", now)
-    _store_key(signer)
+    store_key(signer)
 
 
-def _store_key(signer: Signer) -> None:
+def store_key(signer: Signer) -> None:
+    """Note with which key the log that grows is signed."""
     one = log.find_log()
     if one is not None:
         key = str(signer.verifier(one.origin))

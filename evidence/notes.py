@@ -97,6 +97,11 @@ class Signer:
         """Return the public part under a name."""
         return Verifier(name, kind, bytes(self._key(kind).verify_key))
 
+    @property
+    def witness_name(self) -> str:
+        """The name of our cosignatures."""
+        return f"candor/witness_{bytes(self._key(COSIGNATURE).verify_key).hex()[:16]}"
+
     def sign(self, message: bytes) -> bytes:
         """Sign a message as the log."""
         return self._key(SIGNATURE).sign(message).signature

@@ -41,4 +41,17 @@ class Node(Base):
         primary_key = CompositeKey("log_id", "level", "place")
 
 
-TABLES = (Log, Leaf, Node)
+class Witnessed(Base):
+    """Another instance whose log is watched: `key`, its verifier key, and `note`, its last
+    checkpoint that was found consistent, with our cosignature. `trouble`: what was wrong since.
+    """
+
+    url = TextField(primary_key=True)
+    key = TextField()
+    note = TextField()
+    checked_at = BigIntegerField()
+    trouble = TextField(null=True)
+    trouble_at = BigIntegerField(null=True)
+
+
+TABLES = (Log, Leaf, Node, Witnessed)

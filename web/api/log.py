@@ -6,7 +6,7 @@ Below /log stands the log that grows, below /log/{id} each one by its id.
 from flask import Blueprint, Response
 
 from accounts.problem import Problem
-from evidence import log
+from evidence import log, witnessed
 from evidence.log import LogRow
 from storage import database, tree
 from web.server.application import find_app
@@ -50,6 +50,12 @@ def sign_checkpoint(one: LogRow) -> str:
 def show_key(uid: str | None) -> Response:
     """Answer the verifier key of a log."""
     return respond_text(f"{find_app().log_signer.verifier(find_log(uid).origin)}\n")
+
+
+@blueprint.get("/witness")
+def show_witnessed() -> Response:
+    """Answer our cosigner key and the checkpoints of other logs that we found consistent."""
+    return respond_text(witnessed.write_witnessed(find_app().log_signer))
 
 
 @blueprint.get("/tile/<level>/<path:place>", defaults={"uid": None})

@@ -1,0 +1,75 @@
+"""witness: watch the log of another instance. log: this instance's own."""
+
+import sys
+from argparse import Namespace
+
+from cli import Commands, add_command, now_ms, open_database, print_result
+from config import Config, log_key
+
+# Exit codes beside 0, consistent.
+ALARM, CANNOT_TELL = 1, 3
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `witness` and `log`."""
+    witness = add_command(
+        commands,
+        "witness",
+        run_witness,
+        "look at another instance's log and cosign what continues the last look: exit 0"
+        " consistent, 1 fork or rollback, 3 cannot tell",
+    )
+    witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
+    witness.add_argument("--forget", action="store_true", help="forget what was seen of it")
+    log = add_command(commands, "log", run_log, "this instance's append-only log and its key")
+    log.add_argument(
+        "--renew",
+        action="store_true",
+        help="begin a new log, which names the last checkpoint of this one: after a restore by"
+        " another program, or where the key was lost",
+    )
+
+
+def run_witness(config: Config, args: Namespace) -> int:
+    """Look at a log once; what was seen is kept in the database."""
+    from evidence import witnessing
+    from evidence.notes import Signer
+    from operate import backups
+
+    signer = Signer(log_key(config))
+    backups.migrate(config)
+    with open_database(config):
+        if args.forget:
+            known = witnessing.forget(args.url)
+            print_result(args, {"forgotten": known}, "forgotten" if known else "nothing was seen")
+            return 0
+        look = witnessing.look_at(args.url, signer, now_ms())
+    print_result(args, look._asdict(), f"{look.verdict}: {look.url}: {look.text}")
+    if look.verdict == "alarm":
+        print(f"ALARM: {look.url}: {look.text}", file=sys.stderr)
+        return ALARM
+    return CANNOT_TELL if look.verdict == "cannot_tell" else 0
+
+
+def run_log(config: Config, args: Namespace) -> None:
+    """Print the log's name, size, root and key; with --renew begin a new one first."""
+    from evidence import catch_up, log
+    from evidence.notes import Signer, encode
+
+    signer = Signer(log_key(config))
+    with open_database(config):
+        if args.renew:
+            catch_up.renew_log("operator", now_ms())
+            catch_up.store_key(signer)
+        one = log.find_log()
+        if one is None:
+            print_result(args, {"log": None}, "nothing was logged yet")
+            return
+        checkpoint = log.make_checkpoint(one)
+    shown = {
+        "log": one.uid,
+        "size": checkpoint.size,
+        "root": encode(checkpoint.root),
+        "key": str(signer.verifier(one.origin)),
+    }
+    print_result(args, shown, "\n".join(f"{name}: {value}" for name, value in shown.items()))

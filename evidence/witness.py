@@ -1,0 +1,189 @@
+"""Watch the log of another instance: does what it shows now continue what it showed before?
+
+One that cannot be reached, or that answers nonsense, is not accused. One that signed a checkpoint
+which does not contain the one before is: of a fork, or a rollback.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+
+from evidence.notes import (
+    BadNote,
+    Checkpoint,
+    Note,
+    Verifier,
+    check_note,
+    decode,
+    parse_checkpoint,
+    parse_note,
+)
+from market.fetch import FetchError, Limits, fetch, open_session
+from storage import tree
+
+# Of one address of a log.
+LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
+MAX_REQUESTS, MAX_SECONDS = 64, 120.0
+# Fetches an address below `/log/` of the instance. Raises FetchError.
+Fetch = Callable[[str], bytes]
+
+
+class CannotTell(Exception):
+    """No answer that says anything; the text says why."""
+
+
+class Alarm(Exception):
+    """The log is not what it was: a sentence for people, and what the witness should keep now."""
+
+    def __init__(self, text: str, seen: "Seen | None" = None) -> None:
+        super().__init__(text)
+        self.seen = seen
+
+
+class Seen(NamedTuple):
+    """A checkpoint that was found consistent, as it is kept: its note and the log's key."""
+
+    key: str
+    note: str
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint of the note."""
+        return parse_checkpoint(parse_note(self.note.encode()).text)
+
+
+def make_fetch(url: str) -> Fetch:
+    """Return a Fetch of the instance at `url`, bounded in bytes, requests and time."""
+    session, end, left = open_session(), time.monotonic() + MAX_SECONDS, [MAX_REQUESTS]
+
+    def get(path: str) -> bytes:
+        left[0] -= 1
+        if left[0] < 0 or time.monotonic() > end:
+            raise FetchError("needed more requests or time than a log ever should")
+        return fetch(session, "GET", f"{url.rstrip('/')}/log/{path}", LIMITS)
+
+    return get
+
+
+# ---- looking -------------------------------------------------------------------------------------
+def look(get: Fetch, seen: Seen | None) -> Seen:
+    """Return the log's present checkpoint, found to continue `seen` (None: nothing was seen).
+
+    Raises Alarm for a fork or a rollback, CannotTell where there is no answer to judge.
+    """
+    try:
+        raw, key = get("checkpoint"), Verifier.parse(get("key").decode("ascii", "replace").strip())
+        note = parse_note(raw)
+        checkpoint = parse_checkpoint(note.text)
+    except FetchError as error:
+        raise CannotTell(f"it {error}") from None
+    except BadNote as error:
+        raise CannotTell(f"it shows no checkpoint: {error}") from None
+    now = Seen(str(key), raw.decode())
+    same = seen is not None and seen.checkpoint.origin == checkpoint.origin
+    _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)
+    try:
+        if seen is None:
+            _check_root(get, "", checkpoint)
+        elif same:
+            _check_growth(get, "", seen.checkpoint, checkpoint)
+        else:
+            _check_new_log(get, seen.checkpoint, checkpoint, now)
+    except FetchError as error:
+        raise CannotTell(f"of its tiles it {error}") from None
+    return now
+
+
+def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
+    try:
+        if key.name != checkpoint.origin:
+            raise BadNote("the key is of another log")
+        check_note(note, key)
+    except BadNote as error:
+        raise Alarm(f"its checkpoint is not signed with the log's key: {error}") from None
+
+
+def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
+    """Return a reader of the hashes of a log of this size, which fetches each tile once."""
+    tiles: dict[tuple[int, int], list[bytes]] = {}
+
+    def read(level: int, index: int) -> bytes:
+        number, place = divmod(index, tree.TILE_WIDTH)
+        if (level, number) not in tiles:
+            width = tree.find_width(size, level, number)
+            tile = get(prefix + tree.write_path(level, number, width))
+            tiles[level, number] = tree.cut_tile(tile, width)
+        return tiles[level, number][place]
+
+    return read
+
+
+def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
+    """Alarm unless the tiles lead to the root."""
+    try:
+        read = _read_tiles(get, prefix, checkpoint.size)
+        found = tree.find_root(read, checkpoint.size)
+    except tree.BadProof as error:
+        raise Alarm(f"its tiles do not fit its checkpoint: {error}") from None
+    if found != checkpoint.root:
+        raise Alarm("its tiles do not lead to the root that it signed")
+
+
+def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
+    """Alarm unless the new tree begins with the old one."""
+    if new.size < old.size:
+        raise Alarm(f"ROLLBACK: it had {old.size} leaves and now shows {new.size}")
+    if new.size == old.size:
+        if new.root != old.root:
+            raise Alarm(f"FORK: two different roots of {old.size} leaves, both signed")
+        return
+    try:
+        path = tree.prove_consistency(_read_tiles(get, prefix, new.size), old.size, new.size)
+        tree.check_consistency(old.size, old.root, new.size, new.root, path)
+    except tree.BadProof as error:
+        raise Alarm(
+            f"FORK: its {new.size} leaves do not begin with the {old.size} that were seen ({error})"
+        ) from None
+
+
+# ---- a new log -----------------------------------------------------------------------------------
+def _check_new_log(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> None:
+    """Alarm unless the first leaf of the new log names the old one, and nothing seen was lost.
+
+    An Alarm about what a restore lost has `seen`: the new log is watched from then on.
+    """
+    previous = _read_previous(get, new)
+    if not previous or f"candor/{previous['log']}" != old.origin:
+        raise Alarm("NEW LOG: it shows another log, which does not continue the one that was seen")
+    size, kept, why = previous["size"], previous["kept"], previous["why"]
+    if size == old.size and decode(previous["root"]) != old.root:
+        raise Alarm("FORK: the new log names another root of the old one than was seen", now)
+    if kept < old.size:
+        raise Alarm(
+            f"NEW LOG ({why}): of the {old.size} leaves that were seen of the old log it kept"
+            f" {kept}; it says that the old one had {size}",
+            now,
+        )
+    # What it kept of the old one still begins with what was seen.
+    prefix = f"{previous['log']}/"
+    kept_root = tree.find_root(_read_tiles(get, prefix, kept), kept)
+    _check_growth(get, prefix, old, Checkpoint(old.origin, kept, kept_root))
+
+
+def _read_previous(get: Fetch, new: Checkpoint) -> dict[str, Any] | None:
+    """Return what the first leaf of a log says of the one before; Alarm where it is not in it."""
+    width = tree.find_width(new.size, 0, 0)
+    try:
+        leaf = tree.cut_bundle(get(tree.write_path("entries", 0, width)), width)[0]
+        path = tree.prove_inclusion(_read_tiles(get, "", new.size), 0, new.size)
+        if tree.follow_inclusion(tree.hash_leaf(leaf), 0, new.size, path) != new.root:
+            raise tree.BadProof("the first leaf is not in the tree")
+        previous = orjson.loads(leaf)["previous"]
+        if previous is None:
+            return None
+        named = {name: str(previous[name]) for name in ("log", "root", "why")}
+        return {**named, "size": int(previous["size"]), "kept": int(previous["kept"])}
+    except (tree.BadProof, ValueError, KeyError, TypeError, IndexError):
+        raise Alarm("NEW LOG: what its first leaf says cannot be read") from None

@@ -1,0 +1,238 @@
+"""The witness: what continues is cosigned; a fork, a rollback, a cut tile and an edited leaf are
+told; nonsense and silence accuse nobody.
+"""
+
+import http.server
+import threading
+
+import pytest
+
+from evidence import catch_up, log, notes, witness, witnessed, witnessing
+from evidence.notes import COSIGNATURE, Signer, Verifier
+from evidence.tables import Witnessed
+from market.fetch import FetchError
+from storage import arrivals, database, tree, writing
+
+NOW = 1_800_000_000_000
+URL = "https://candor.example"
+SIGNER = Signer(b"w" * 32)
+
+
+@pytest.fixture
+def grown(service):
+    """A service whose log has 300 leaves."""
+    grow(300)
+    return service
+
+
+def grow(size):
+    with writing():
+        one = log.find_log()
+        for n in range(size - (one.size if one else 1)):
+            arrivals.append_leaf("test", NOW + n)
+
+
+def fetching(service, **replaced):
+    """A Fetch of this service; `replaced`: {start of an address: answer, or None for a refusal}."""
+
+    def get(path):
+        for start, answer in replaced.items():
+            if path.startswith(start.replace("__", "/")):
+                if answer is None:
+                    raise FetchError("answered HTTP 404")
+                return answer
+        answer = service.get(f"/log/{path}")
+        if answer.status_code != 200:
+            raise FetchError(f"answered HTTP {answer.status_code}")
+        return answer.data
+
+    return get
+
+
+def look(service, **replaced):
+    return witnessing.look_at(URL, SIGNER, NOW, fetching(service, **replaced))
+
+
+def edit(sql, *values):
+    """Change the tables of the log behind its back, and forget the hashes above."""
+    with writing():
+        database.execute_sql(sql, values)
+        for (place,) in database.execute_sql("SELECT place FROM log_node").fetchall():
+            one = log.find_log()
+            leaves = log.read_leaves(one, place * 256, place * 256 + 256)
+            root = tree.hash_tile([tree.hash_leaf(leaf) for leaf in leaves])
+            database.execute_sql("UPDATE log_node SET hash = ? WHERE place = ?", (root, place))
+
+
+# ---- what is consistent --------------------------------------------------------------------------
+def test_a_log_that_grows_is_cosigned_each_time(grown):
+    assert look(grown).verdict == "consistent"
+    for size in (301, 511, 512, 700):
+        grow(size)
+        told = look(grown)
+        assert told.verdict == "consistent" and told.text.startswith(f"{size} leaves")
+    assert look(grown).verdict == "consistent"
+    key, text, lines = witnessed.write_witnessed(SIGNER).split("\n\n")
+    assert text.split("\n")[1] == "700"
+    note = notes.parse_note(f"{text}\n\n{lines}".encode())
+    witness_key = Verifier.parse(key)
+    assert witness_key.kind == COSIGNATURE
+    assert notes.check_cosignature(note, witness_key) == NOW // 1000
+    notes.check_note(note, Verifier.parse(Witnessed.get().key))
+
+
+def test_what_was_seen_is_served(grown):
+    look(grown)
+    answer = grown.get("/log/witness")
+    assert answer.status_code == 200 and Witnessed.get().note in answer.text
+
+
+def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
+    look(grown)
+    catch_up.renew_log("restore", NOW)
+    told = look(grown)
+    assert told.verdict == "consistent" and told.text.startswith("1 leaves")
+
+
+# ---- alarms --------------------------------------------------------------------------------------
+def test_an_edited_leaf_is_a_fork(grown):
+    look(grown)
+    edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
+    told = look(grown)
+    assert told.verdict == "alarm" and "FORK" in told.text
+    grow(400)
+    told = look(grown)
+    assert told.verdict == "alarm" and "FORK" in told.text
+    row = Witnessed.get()
+    assert row.note.split("\n")[1] == "300" and "FORK" in row.trouble
+
+
+def test_a_shorter_log_is_a_rollback(grown):
+    look(grown)
+    edit("DELETE FROM log_leaf WHERE id > 290")
+    told = look(grown)
+    assert told.verdict == "alarm" and "ROLLBACK: it had 300 leaves and now shows 291" in told.text
+
+
+def test_a_truncated_tile_is_told(grown):
+    look(grown)
+    grow(310)
+    for cut in (b"", bytes(31), bytes(32 * 53), bytes(32 * 54)):
+        told = look(grown, tile__0__001=cut)
+        assert told.verdict == "alarm" and "FORK" in told.text
+    assert look(grown).verdict == "consistent"
+
+
+def test_tiles_that_do_not_lead_to_the_root_are_told_at_first_sight(grown):
+    assert look(grown, tile__0__001=bytes(32 * 44)).verdict == "alarm"
+    assert Witnessed.select().count() == 0
+
+
+def test_another_key_is_told(grown):
+    look(grown)
+    one = log.find_log()
+    other = Signer(b"o" * 32)
+    note = other.sign_note(one.origin, log.make_checkpoint(one).write()).encode()
+    key = f"{other.verifier(one.origin)}\n".encode()
+    told = look(grown, checkpoint=note, key=key)
+    assert told.verdict == "alarm" and "not signed with the log's key" in told.text
+
+
+def test_a_restore_that_lost_leaves_is_told_and_then_followed(grown):
+    look(grown)
+    old = catch_up.describe_last()
+    edit("DELETE FROM log_leaf WHERE id > 290")
+    catch_up.renew_log("restore", NOW, old)
+    told = look(grown)
+    assert told.verdict == "alarm" and "of the 300 leaves that were seen" in told.text
+    assert "it kept 291" in told.text
+    assert look(grown).verdict == "consistent"
+
+
+def test_a_new_log_that_names_nothing_is_told(grown):
+    look(grown)
+    with writing():
+        arrivals.open_log(NOW)
+    for _ in range(2):
+        told = look(grown)
+        assert told.verdict == "alarm" and "NEW LOG" in told.text
+
+
+def test_a_new_log_over_a_forged_past_is_told(grown):
+    look(grown)
+    edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
+    catch_up.renew_log("restore", NOW)
+    told = look(grown)
+    assert told.verdict == "alarm" and "FORK" in told.text
+
+
+# ---- no accusation -------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        {"checkpoint": None},
+        {"key": None},
+        {"key": b"\xff\xfe"},
+        {"checkpoint": b""},
+        {"checkpoint": b"<html>502</html>"},
+        {"checkpoint": b"x" * 100_000},
+        {"checkpoint": b"\xff" * 100},
+        {"tile__": None},
+    ],
+)
+def test_silence_and_nonsense_accuse_nobody(grown, replaced):
+    look(grown)
+    grow(310)
+    before = Witnessed.get().note
+    assert look(grown, **replaced).verdict == "cannot_tell"
+    row = Witnessed.get()
+    assert row.note == before and row.trouble is None
+
+
+class Endless(http.server.BaseHTTPRequestHandler):
+    """A server whose answer never ends."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(bytes(65_536))
+        except OSError:
+            # Whoever asked has gone.
+            self.close_connection = True
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def endless():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_endless_answer_is_cut(service, endless):
+    told = witnessing.look_at(endless, SIGNER, NOW)
+    assert told.verdict == "cannot_tell" and "more than it ever should" in told.text
+
+
+def test_so_many_requests_and_no_more(monkeypatch):
+    monkeypatch.setattr(witness, "fetch", lambda *_: b"")
+    get = witness.make_fetch(URL)
+    for _ in range(witness.MAX_REQUESTS):
+        get("checkpoint")
+    with pytest.raises(FetchError):
+        get("checkpoint")
+
+
+def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
+    look(grown)
+    seen = witness.Seen(Witnessed.get().key, "other note")
+    grow(310)
+    found = witness.look(fetching(grown), None)
+    witnessing._keep(URL, seen, found, SIGNER, NOW)
+    assert Witnessed.get().note.split("\n")[1] == "300"
