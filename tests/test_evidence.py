@@ -201,3 +201,12 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
     assert codes == [200, 200, 429]
     assert limited.get("/").status_code == 200
     limited.close()
+
+
+def test_a_profile_says_how_to_check_it(service):
+    bot = service.make_bot("Ada", W)
+    page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
+    line = f"python app.py audit {service.config.base_url} --bot {bot.bot.uid} --rpc"
+    assert line in page and f"/bots/{bot.bot.uid}/evidence.json" in page
+    bare = service.make_bot("Without")
+    assert "app.py audit" not in service.get(f"/bots/{bare.bot.uid}?tab=record").text
