@@ -5,7 +5,6 @@ All of it is integers from the ledger: lamports, seconds and counts of sales wit
 order of the chain.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -73,7 +72,7 @@ class Stretch:
     days: int = 0
     first_day: int | None = None
     last_day: int | None = None
-    holdings: Counter[int] = field(default_factory=Counter)
+    holdings: dict[int, int] = field(default_factory=dict)
 
     @property
     def curve(self) -> Curve:
@@ -86,6 +85,14 @@ class Stretch:
 
     def add(self, later: "Stretch") -> None:
         """Let what happened later follow."""
+        if later.sales:
+            self._add_sales(later)
+        self.closed += later.closed
+        self.won += later.won
+        self.uncounted += later.uncounted
+        self._add_days(later)
+
+    def _add_sales(self, later: "Stretch") -> None:
         joined = join_curves((self.curve, later.curve))
         self.realized, self.high, self.low, self.drawdown = joined
         self.sales += later.sales
@@ -93,11 +100,8 @@ class Stretch:
         if later.best is not None and later.worst is not None:
             self.best = later.best if self.best is None else max(self.best, later.best)
             self.worst = later.worst if self.worst is None else min(self.worst, later.worst)
-        self.closed += later.closed
-        self.won += later.won
-        self.uncounted += later.uncounted
-        self._add_days(later)
-        self.holdings.update(later.holdings)
+        for seconds, count in later.holdings.items():
+            self.holdings[seconds] = self.holdings.get(seconds, 0) + count
 
     def _add_days(self, later: "Stretch") -> None:
         if later.first_day is None:
@@ -126,7 +130,7 @@ def tell_sale(result: int, holding: int | None) -> Stretch:
         winning=int(result > 0),
         best=result,
         worst=result,
-        holdings=Counter() if holding is None else Counter((round_down(holding),)),
+        holdings={} if holding is None else {round_down(holding): 1},
     )
 
 
@@ -179,15 +183,13 @@ class RiskBook:
             told.days, told.first_day = 1, hour // HOURS_A_DAY
             told.last_day = told.first_day
         self._count_token(booked)
-        if told == Stretch():
+        if not (told.sales or told.days or told.closed or told.uncounted):
             return
         for period in (ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)):
-            present, stretch = self._present.get(period.hours, (None, Stretch()))
-            if present != period:
-                stretch = Stretch()
-                self._present[period.hours] = period, stretch
+            if self._present.get(period.hours, (None,))[0] != period:
+                self._present[period.hours] = period, Stretch()
+            stretch = self.rows[period] = self._present[period.hours][1]
             stretch.add(told)
-            self.rows[period] = stretch
 
     def skip(self, booked: Booked) -> None:
         """Follow a transaction that counts for nothing: positions it sold from count neither."""

@@ -1,6 +1,6 @@
 """The risk of a wallet's results, as it is stored: of all it did, and of each of its spans."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import orjson
 from peewee import chunked
 
 import storage
-from chain.risk import Period, RiskBook, Stretch, TokenResult
+from chain.risk import Period, RiskBook, Stretch, TokenResult, join_stretches
 from chain.tables import RiskTotal, TokenTotal
 
 # The span that stands for all that a wallet ever did.
@@ -45,10 +45,16 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
     }
 
 
-def load_stretch(columns: Mapping[str, Any]) -> Stretch:
-    """The Stretch of stored columns."""
-    holdings: Counter[int] = Counter(dict(orjson.loads(columns["holdings"])))
-    return Stretch(**{name: columns[name] for name in NUMBERS}, holdings=holdings)
+def load_stretches(parts: Sequence[Mapping[str, Any]]) -> Stretch:
+    """Join the stretches of stored columns, in the order of time."""
+    joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
+    # At once: a month of a busy wallet has thousands.
+    holdings: defaultdict[int, int] = defaultdict(int)
+    for part in parts:
+        for seconds, count in orjson.loads(part["holdings"]):
+            holdings[seconds] += count
+    joined.holdings = dict(holdings)
+    return joined
 
 
 def list_stretches(books: Mapping[int, RiskBook]) -> Iterator[tuple[PeriodKey, Stretch | None]]:

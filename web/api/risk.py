@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves, join_stretches
-from chain.risk_store import load_stretch
+from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves
+from chain.risk_store import load_stretches
 from web.api.serialize import READING_AGAIN, Json, show_lamports, show_time
 from web.server.rows import select, write_marks
 
@@ -103,9 +103,7 @@ def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> di
     """
     rows = _read_rows(RiskRow, COLUMNS, sql, bot_ids, since)
     return {
-        bot: join_stretches(
-            load_stretch(row._asdict()) for row in found if row.realized is not None
-        )
+        bot: load_stretches([row._asdict() for row in found if row.realized is not None])
         for bot, found in rows.items()
     }
 
