@@ -12,6 +12,7 @@ from test_shapes import add_rare_things, list_answers
 from accounts.keys import hash_secret
 from web.api import (
     connected,
+    estimates,
     health,
     market,
     metrics,
@@ -29,6 +30,7 @@ from web.server import auth, rows
 MODULES = (
     auth,
     connected,
+    estimates,
     health,
     market,
     metrics,

@@ -15,6 +15,7 @@ from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
 from web.api.connected import show_connected
+from web.api.estimates import add_estimates
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -212,14 +213,17 @@ def make_bot(uid: str, now: int) -> Json:
         "tokenResults": show_token_results(bot, row.id),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
-        "openPositions": show_positions(positions_of(row)),
+        "openPositions": show_positions(positions_of(row), now),
     }
 
 
-def show_positions(positions: Sequence[Json]) -> list[Json]:
-    """Add to stored positions the symbols that the market knows."""
+def show_positions(positions: Sequence[Json], now: int) -> list[Json]:
+    """Add to stored positions the symbols that the market knows, and what they may be worth."""
     symbols = market.find_symbols([position["mint"] for position in positions])
-    return [{**position, "symbol": symbols.get(position["mint"])} for position in positions]
+    return [
+        {**position, "symbol": symbols.get(position["mint"])}
+        for position in add_estimates(positions, now)
+    ]
 
 
 # ---- posts ---------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, render_template
+from flask import Blueprint, g, render_template
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import paging, queries, v1
+from web.api.estimates import add_estimates
 from web.api.posts import show_posts
 from web.api.serialize import Json, positions_of, show_bot
 from web.api.statements import TradePosition
@@ -73,7 +74,10 @@ def read_trades(bot: Json) -> dict[str, Any]:
 
 def read_holdings(bot: Json) -> dict[str, Any]:
     """Read the tab of holdings."""
-    return {"symbols": find_symbols(bot["openPositions"])}
+    return {
+        "symbols": find_symbols(bot["openPositions"]),
+        "positions": add_estimates(bot["openPositions"], g.now),
+    }
 
 
 def read_posts(bot: Json) -> dict[str, Any]:

@@ -178,6 +178,18 @@ class Owner(Shape):
     )
 
 
+class Estimate(Shape):
+    """What a position may be worth: its whole amount by the scout's last price of the token. No
+    result holds any of it; nobody says that so much could be sold at that price.
+    """
+
+    valueLamports: Whole
+    priceSol: Exact
+    source: str = described("the price service")
+    asOf: Time = described("when the price was taken")
+    stale: bool = described("the scout has no newer one, though it should")
+
+
 class Position(Shape):
     """What a wallet holds of a token by its observed trades."""
 
@@ -187,3 +199,8 @@ class Position(Shape):
     decimals: int
     costLamports: Whole | None = described("of the part whose cost is known")
     unknownBasisRaw: Whole = described("the part whose cost is not known")
+    estimate: Estimate | None
+    estimateReason: Literal["no_price", "price_doubtful"] | None = described(
+        "why there is no estimate: the scout has no price in SOL of the token, or one that is hard "
+        "to believe"
+    )

@@ -1,0 +1,77 @@
+"""What open positions may be worth, in lamports: an estimate with its age and source."""
+
+import orjson
+import pytest
+from service import NOW, address
+
+from market.tables import Token
+from models import Wallet
+from web.api.estimates import parse_price
+
+W, M = address("w"), address("m")
+
+
+@pytest.fixture
+def bot(service):
+    """It holds 1,500.5 of M, which has 3 decimals."""
+    bot = service.make_bot("Ada", W)
+    service.observe_results(W, 7)
+    held = {"mint": M, "amountRaw": "1500500", "decimals": 3}
+    position = {**held, "costLamports": "90", "unknownBasisRaw": "0"}
+    Wallet.update(positions=orjson.dumps([position]).decode()).execute()
+    return bot
+
+
+def quote(**columns):
+    given = {"price_sol": "0.0000012345", "source": "dexscreener", "quoted_at": NOW, **columns}
+    Token.create(mint=M, held=True, **given)
+
+
+def show(service, bot):
+    shown = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json
+    (position,) = shown["openPositions"]
+    return position, shown
+
+
+def test_the_value_is_the_amount_at_the_last_price(service, bot):
+    """1,500.5 at 1,234.5 lamports are 1,852,367.25; the rest of a lamport is dropped."""
+    quote()
+    position, shown = show(service, bot)
+    assert position["estimate"] == {
+        "valueLamports": "1852367",
+        "priceSol": "0.0000012345",
+        "source": "dexscreener",
+        "asOf": "2026-11-05T12:00:00Z",
+        "stale": True,
+    }
+    assert (position["costLamports"], position["estimateReason"]) == ("90", None)
+    assert shown["results"]["realizedLamports"] == "7"
+
+
+def test_without_a_price_there_is_no_value(service, bot):
+    assert show(service, bot)[0]["estimate"] is None
+    quote(price_sol=None)
+    position, _ = show(service, bot)
+    assert (position["estimate"], position["estimateReason"]) == (None, "no_price")
+
+
+def test_a_price_that_is_hard_to_believe_gives_no_value(service, bot):
+    quote(absurd="jump")
+    position, _ = show(service, bot)
+    assert (position["estimate"], position["estimateReason"]) == (None, "price_doubtful")
+
+
+@pytest.mark.parametrize("text", [None, "", "x", "0", "-1", "NaN", "Infinity", "1e999999", "1e-99"])
+def test_what_is_no_price_is_none(text):
+    assert parse_price(text) is None
+
+
+def test_a_price_is_exact():
+    assert parse_price("1.5e-7") * 10**8 == 15
+
+
+def test_the_page_tells_source_and_age(service, bot):
+    quote()
+    page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
+    assert "dexscreener, <time" in page and ", stale" in page
+    assert "It is no result and no offer" in page

@@ -1,0 +1,73 @@
+"""What open positions may be worth: estimates by the scout's last price, no part of any result."""
+
+from collections.abc import Collection, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import NamedTuple
+
+from web.api import market
+from web.api.serialize import Json, show_time
+from web.server.rows import select, write_marks
+
+LAMPORTS = 10**9
+# Powers of ten that a price in SOL can have.
+MIN_EXPONENT, MAX_EXPONENT = -30, 12
+
+
+class PriceRow(NamedTuple):
+    """The last quote of a token: `price_sol` exact text, `quoted_at` ms; `absurd`: why it is hard
+    to believe.
+    """
+
+    mint: str
+    price_sol: str | None
+    source: str | None
+    quoted_at: int | None
+    absurd: str | None
+
+
+PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE mint IN "
+
+
+def add_estimates(positions: Sequence[Json], now: int) -> list[Json]:
+    """Return positions with `estimate` and `estimateReason`. `now` in ms."""
+    prices, current = find_prices([one["mint"] for one in positions]), market.find_current(now)
+    return [{**one, **show_estimate(one, prices.get(one["mint"]), current)} for one in positions]
+
+
+def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
+    """Return {mint: its last quote} of the tokens that the scout knows."""
+    asked = list(mints)
+    rows = select(PriceRow, f"{PRICES}({write_marks(asked)})", asked) if asked else []
+    return {row.mint: row for row in rows}
+
+
+def show_estimate(position: Json, row: PriceRow | None, current: int) -> Json:
+    """Make the Estimate of a position, or the reason why there is none. A quote from before
+    `current` (ms) is stale.
+    """
+    price = None if row is None else parse_price(row.price_sol)
+    if row is None or price is None or row.quoted_at is None:
+        return {"estimate": None, "estimateReason": "no_price"}
+    if row.absurd:
+        return {"estimate": None, "estimateReason": "price_doubtful"}
+    units = Fraction(int(position["amountRaw"]), 10 ** position["decimals"])
+    estimate = {
+        "valueLamports": str(int(units * price * LAMPORTS)),
+        "priceSol": f"{Decimal(row.price_sol or 0):f}",
+        "source": row.source,
+        "asOf": show_time(row.quoted_at),
+        "stale": row.quoted_at < current,
+    }
+    return {"estimate": estimate, "estimateReason": None}
+
+
+def parse_price(text: str | None) -> Fraction | None:
+    """Return a price above zero, exactly; None for what cannot be one."""
+    try:
+        price = Decimal(text or "")
+    except InvalidOperation:
+        return None
+    if not price.is_finite() or price <= 0:
+        return None
+    return Fraction(price) if MIN_EXPONENT <= price.adjusted() <= MAX_EXPONENT else None
