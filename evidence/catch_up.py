@@ -5,7 +5,6 @@ see that it is signed with the key it was opened with.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import orjson
 from peewee import Case
 
 from accounts.posts import log_post
@@ -128,9 +127,3 @@ def describe_last(db: Any = database) -> dict[str, Any] | None:
     if one is None:
         return None
     return {"log": one.uid, "size": one.size, "root": encode(log.make_checkpoint(one, db).root)}
-
-
-def read_opening(one: log.LogRow) -> dict[str, Any] | None:
-    """Return what a log's first leaf says of the log before it."""
-    previous: dict[str, Any] | None = orjson.loads(log.read_leaves(one, 0, 1)[0])["previous"]
-    return previous

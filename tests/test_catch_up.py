@@ -7,7 +7,7 @@ import pytest
 
 from accounts import influencers, posts, wallets
 from config import BadSetting
-from evidence import catch_up, log
+from evidence import catch_up, log, openings
 from evidence.notes import Signer, encode
 from models import Post
 from operate import backups
@@ -101,7 +101,7 @@ def test_a_lost_key_file_begins_a_new_log_that_names_the_old(settings, first_edi
     root = encode(log.make_checkpoint(old).root)
     catch_up.catch_up(settings, Signer(bytes(31) + b"1"), NOW + 1)
     new = log.find_log()
-    assert new.uid != old.uid and catch_up.read_opening(new) == {
+    assert new.uid != old.uid and openings.read_opening(new) == {
         "log": old.uid,
         "size": old.size,
         "root": root,
@@ -142,7 +142,7 @@ def test_a_restore_opens_a_log_that_names_what_was_lost(settings, tmp_path):
     with database.connection_context():
         old, new = log.list_logs()
         assert (old.size, new.size) == (4, 1) and old.uid == last.origin.removeprefix("candor/")
-        assert catch_up.read_opening(new) == {
+        assert openings.read_opening(new) == {
             "log": old.uid,
             "size": 5,
             "root": encode(last.root),
@@ -160,7 +160,7 @@ def test_a_restore_elsewhere_names_the_backups_own_checkpoint(settings, tmp_path
     backups.migrate(elsewhere)
     with database.connection_context():
         old, new = log.list_logs()
-        told = catch_up.read_opening(new)
+        told = openings.read_opening(new)
         assert (told["log"], told["size"], told["kept"]) == (old.uid, 4, 4)
         assert new.key == str(
             Signer(bytes.fromhex((elsewhere.data_dir / "log_key").read_text())).verifier(new.origin)
@@ -174,7 +174,7 @@ def test_a_damaged_database_does_not_stop_its_restore(settings, tmp_path):
     backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
     backups.migrate(settings)
     with database.connection_context():
-        assert catch_up.read_opening(log.find_log())["size"] == 4
+        assert openings.read_opening(log.find_log())["size"] == 4
 
 
 def test_the_old_log_stays_as_it_was(settings, first_edition):

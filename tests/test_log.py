@@ -2,14 +2,16 @@
 
 import base64
 import hashlib
+import html
 import json
+import re
 import threading
 
 import ground
 import pytest
 
 from accounts import influencers, posts, wallets
-from evidence import log, notes
+from evidence import catch_up, log, notes
 from models import Post
 from storage import arrivals, database, tree, writing
 
@@ -319,3 +321,53 @@ def test_a_retry_gets_the_same_promise_and_lists_have_none(grown):
 def test_the_key_is_made_once_and_private(service):
     path = service.config.data_dir / "log_key"
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 64
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+def test_a_posts_page_shows_its_proof(grown):
+    service, made = grown
+    answer = service.post({"eventId": "e9", "body": "a <b>word</b>"}, made.publish_key.text)
+    uid, promise = answer.json["id"], answer.json["logPromise"]
+    shown = {
+        name: html.unescape(text)
+        for name, text in re.findall(
+            r'<code data-proof="(\w+)">(.*?)</code>', service.get(f"/posts/{uid}").text, re.S
+        )
+    }
+    assert shown["leaf"] == promise["leaf"] and shown["index"] == "300"
+    words = json.dumps([promise["salt"], "e9", "a <b>word</b>", None, None], separators=(",", ":"))
+    assert shown["words"] == words
+    note = notes.parse_note(shown["checkpoint"].encode())
+    notes.check_note(note, notes.Verifier.parse(shown["key"]))
+    checkpoint = notes.parse_checkpoint(note.text)
+    path = [base64.b64decode(one) for one in shown["path"].split("\n")]
+    leaf = tree.hash_leaf(shown["leaf"].encode())
+    assert tree.follow_inclusion(leaf, 300, checkpoint.size, path) == checkpoint.root
+
+
+def test_a_hidden_posts_page_shows_its_leaf_and_no_words(grown):
+    service, made = grown
+    answer = service.post({"eventId": "e9", "body": "gone"}, made.publish_key.text)
+    posts.hide(answer.json["id"], NOW)
+    page = service.get(f"/posts/{answer.json['id']}").text
+    assert 'data-proof="leaf"' in page and 'data-proof="words"' not in page
+    assert answer.json["logPromise"]["salt"] not in page
+
+
+def test_the_logs_page_and_status_show_the_key(grown):
+    service, _ = grown
+    key = html.escape(service.get("/log/key").text.strip())
+    assert key in service.get("/log/").text and key in service.get("/status").text
+    assert read_checkpoint(service).origin in service.get("/log/").text
+
+
+def test_the_logs_page_names_the_logs_before(grown):
+    service, _ = grown
+    old = log.find_log().uid
+    catch_up.renew_log("restore", NOW)
+    page = service.get("/log/").text
+    assert f'href="/log/{old}/checkpoint"' in page and "A backup was restored." in page
+
+
+def test_an_empty_log_has_a_page(service):
+    assert "Nothing was logged yet." in service.get("/log/").text

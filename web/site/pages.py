@@ -17,6 +17,7 @@ from web.server.application import find_app
 from web.server.gate import settings
 from web.site import charts, figures, money, pieces, words
 from web.site.lists import add_etag, link_to_older, read_cursor
+from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("pages", __name__)
@@ -110,7 +111,8 @@ def show_one_post(uid: str) -> ResponseReturnValue:
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
-    return render_template("post.html", post=post, drawn=draw_posts([post])[0])
+    proof = {} if post["simulated"] else find_proof(uid)
+    return render_template("post.html", post=post, drawn=draw_posts([post])[0], **proof)
 
 
 # ---- paper mode ----------------------------------------------------------------------------------
@@ -153,6 +155,7 @@ def show_status() -> ResponseReturnValue:
     """Show how the jobs and the database are."""
     return render_template(
         "status.html",
+        log_key=find_key(),
         health=health.check_health(settings(), g.now),
         market=market.show_market_health(g.now),
         programs=health.show_programs(find_app().settings),

@@ -1,0 +1,49 @@
+"""The page of the log, and the proof on the page of a post."""
+
+from typing import Any
+
+import orjson
+from flask import Blueprint, render_template
+from flask.typing import ResponseReturnValue
+
+from evidence import log, openings, witnessed
+from web.server.application import find_app
+
+blueprint = Blueprint("log_page", __name__)
+
+
+@blueprint.get("/log/")
+def show_log() -> ResponseReturnValue:
+    """Show the log, its key, and the logs before it."""
+    one, signer = log.find_log(), find_app().log_signer
+    checkpoint = log.make_checkpoint(one) if one else None
+    return render_template(
+        "log.html",
+        checkpoint=checkpoint,
+        note=checkpoint and signer.sign_note(checkpoint.origin, checkpoint.write()),
+        key=checkpoint and signer.verifier(checkpoint.origin),
+        openings=openings.list_openings(),
+        watched=witnessed.list_witnessed(),
+    )
+
+
+def find_key() -> str | None:
+    """Return the verifier key of the log that grows; None where nothing was logged yet."""
+    one = log.find_log()
+    return str(find_app().log_signer.verifier(one.origin)) if one else None
+
+
+def find_proof(uid: str) -> dict[str, Any]:
+    """Return what templates/log_proof.html shows of a post; empty for one that is not logged."""
+    logged = log.find_post(uid)
+    one = log.find_log(logged.log) if logged else None
+    if logged is None or one is None:
+        return {}
+    signer = find_app().log_signer
+    texts = (logged.event_id, logged.body, logged.symbol, logged.reason)
+    return {
+        "logged": logged,
+        "proof": log.prove(one, logged.place, signer),
+        "key": str(signer.verifier(one.origin)),
+        "words": logged.salt and orjson.dumps([logged.salt, *texts]).decode(),
+    }
