@@ -19,6 +19,7 @@ import models
 import storage
 from accounts import traders
 from observer import Observer
+from storage import arrivals
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text()
@@ -333,6 +334,30 @@ def test_a_post_comes_over_the_stream_within_seconds(site, open_page):
     assert bodies == ["Second.", "First."] and not page.title().startswith("(")
 
 
+def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_page):
+    made = site.make_bot("Nell")
+    with storage.database.connection_context(), storage.writing():
+        for n in range(300):
+            arrivals.append_leaf("test", NOW + n)
+    said = {"eventId": "1", "body": 'Zoë said "sold"\n\t\u2028 <b>& 🐕', "reason": "thin"}
+    post = site.post(said, made.publish_key.text).json
+    page = open_page()
+    page.goto(f"/posts/{post['id']}")
+    page.get_by_text("In the log: the leaf leads in").wait_for()
+    told = page.locator("#proof-verdict").inner_text()
+    assert "its hash is that of these words, which the log’s key signed." in told
+    page.get_by_role("button", name="Change one byte").click()
+    page.get_by_text("Not in the log:").wait_for()
+    page.get_by_role("button", name="Put it back").click()
+    page.get_by_text("In the log: the leaf leads in").wait_for()
+    # What a reader sees is what is checked: another word on the page is told.
+    words = page.locator('[data-proof="words"]')
+    words.evaluate("(shown) => { shown.textContent = shown.textContent.replace('sold', 'held'); }")
+    page.get_by_role("button", name="Change one byte").click()
+    page.get_by_role("button", name="Put it back").click()
+    page.get_by_text("Not what was logged:").wait_for()
+
+
 def test_without_javascript(site, open_page):
     page = open_page(java_script_enabled=False)
     key, _ = connect_bot(page)
@@ -384,6 +409,7 @@ def full(site):
         "/create",
         "/connect",
         "/status",
+        "/log/",
         "/docs",
         "/docs/errors",
         "/docs/fields",

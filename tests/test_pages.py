@@ -377,6 +377,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         "/strategies",
         "/create",
         "/status",
+        "/log/",
         "/docs",
         "/docs/errors",
         "/docs/fields",
