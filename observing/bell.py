@@ -14,7 +14,7 @@ from typing import NamedTuple
 from chain.answers import Holding
 
 # Between two looks at a wallet; how long a look waits for what belongs to the first notice.
-MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.1
+MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
 # Of a wallet, waiting for a look. Beyond that its newest signatures are listed instead.
 MAX_WAITING = 100
 # How often a transaction is asked for that no node has yet.

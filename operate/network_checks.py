@@ -32,12 +32,27 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
             if genesis == MAINNET
             else look(f"Solana endpoint {number} answers, and is not mainnet")
         )
+        yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
             yield wrong(
                 f"its newest final block is of {show_time(seconds * 1000)}, the clock here says"
                 f" {show_time(now)}",
                 "set the clock, or replace the endpoint if it lags",
             )
+
+
+def check_finality(rpc: Rpc, number: int) -> Finding:
+    """Ask a node whether its chain finalizes by Alpenglow: a certificate of its genesis says so.
+    Nothing here depends on it; it tells how long a transaction takes to be final.
+    """
+    try:
+        certificate, _ = rpc.call("getAgGenesisCert", [])
+    except RpcError:
+        # -32601, as of nodes that do not know the question.
+        return fine(f"Solana endpoint {number} does not tell whether its chain runs Alpenglow")
+    if certificate is None:
+        return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
+    return fine(f"Solana endpoint {number}: its chain runs Alpenglow, final within a second")
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:

@@ -1,0 +1,363 @@
+"""How soon is a receipt in the database once its node shows it as final, with a bell and without,
+and what does it cost? Over a real Solana runtime whose notices pass a front that misbehaves.
+
+    python -m bench bell --tools FOLDER [--count 1000] [--people 20] [--rate 8] [--seed 5]
+        [--faults none|off|drop|double|stall|cut|reorder|lie|all] [--interval 15]
+
+FOLDER: as for `bench live`. The front is 31 slots behind the runtime, as mainnet's finality is; it
+holds each notice back until the RPC front shows its slot. `off`: no bell; `drop`: every notice is
+lost; the others befall one notice in five. Exit 1 where a receipt is missing, extra or doubled.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import config
+import storage
+from models import Trade, Wallet
+
+ROOT = Path(__file__).resolve().parent.parent
+LIVE = ROOT.parent / "shared" / "node" / "live"
+VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+SHARE, LATE_SECONDS = 0.2, 3.0
+FAULTS = ("double", "stall", "cut", "reorder", "lie")
+sys.path.append(str(ROOT / "tests"))
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="bench bell")
+    parser.add_argument("--tools", required=True, type=Path)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--people", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=8.0)
+    parser.add_argument("--interval", type=float, default=15.0)
+    parser.add_argument("--seed", default="5")
+    parser.add_argument("--faults", default="none")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), given) as stage:
+        return measure(Path(folder), stage, given)
+
+
+class Stage:
+    """Surfpool, the front of its answers, the front of its notices, and who sends transactions."""
+
+    def __init__(self, folder, given):
+        self.folder, self.given, self.started = folder, given, []
+
+    def __enter__(self):
+        from bench.live import Runtime
+
+        given, folder = self.given, self.folder
+        info, address = folder / "node.json", folder / "addr"
+        self._start = lambda *argv, **more: Runtime._start(self, *argv, **more)
+        self._start(["node", str(LIVE / "start.js"), "50", str(info)], info)
+        told = json.loads(info.read_text())
+        proxy = [sys.executable, "-B", str(LIVE / "proxy.py"), "--upstream", told["rpc"]]
+        self._start([*proxy, "--port", "0", "--ready-file", str(address)], address)
+        self.url, self.go = address.read_text().strip(), folder / "go"
+        self.front = Front(told["ws"], self, given.faults, given.seed)
+        wallets = folder / "wallets.json"
+        program = [sys.executable, "-B", str(ROOT / "bench" / "bell_driver.py")]
+        places = {"live": LIVE, "info": info, "wallets": wallets, "go": self.go}
+        plan = {"count": given.count, "people": given.people, "rate": given.rate}
+        options = {**places, **plan, "seed": given.seed}
+        argv = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+        self.driver = self._start([*program, *argv], wallets, stdout=subprocess.PIPE)
+        self.wallets = json.loads(wallets.read_text())
+        return self
+
+    def __exit__(self, *exc):
+        self.front.stop()
+        for process in reversed(self.started):
+            process.terminate()
+            process.wait(10)
+
+    def ask(self, path, body=None):
+        from bench.live import Runtime
+
+        return Runtime.ask(self, path, body)
+
+    def call(self, method, *params):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        return self.ask("/", request)["result"]
+
+
+class Front:
+    """A WebSocket before the runtime's own: it passes requests on, and tells each notice once the
+    RPC front shows its slot; some befalls a fault.
+    """
+
+    def __init__(self, upstream, stage, faults, seed):
+        from websockets.sync.server import serve
+
+        self._upstream, self._stage, self._dice = upstream, stage, random.Random(seed)
+        self._faults = FAULTS if faults == "all" else (faults,)
+        # When the RPC front came to show each slot.
+        self.times, self.told = {}, 0
+        self._held, self._ending, self._guard = [], threading.Event(), threading.Lock()
+        self._server = serve(self._talk, "127.0.0.1", 0, compression=None)
+        self.url = f"ws://127.0.0.1:{self._server.socket.getsockname()[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._tell_on, daemon=True).start()
+
+    def stop(self):
+        self._ending.set()
+        self._server.shutdown()
+
+    def _talk(self, line):
+        from websockets.exceptions import ConnectionClosed
+        from websockets.sync.client import connect
+
+        with connect(self._upstream, compression=None, proxy=None) as upstream:
+            threading.Thread(target=self._pass_on, args=(upstream, line), daemon=True).start()
+            try:
+                for raw in line:
+                    # Its `finalized` is neither 31 slots late nor told with the right slot.
+                    upstream.send(raw.replace("finalized", "confirmed"))
+            except ConnectionClosed:
+                return
+
+    def _pass_on(self, upstream, line):
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            for raw in upstream:
+                message = json.loads(raw)
+                if "method" not in message:
+                    line.send(raw)
+                else:
+                    slot = message["params"]["result"]["context"]["slot"]
+                    # It tells of a transaction in the slot after.
+                    slot -= message["method"] == "logsNotification"
+                    with self._guard:
+                        self._held.append((slot, line, raw))
+        except ConnectionClosed:
+            return
+
+    def _tell_on(self):
+        tip = last = self._stage.ask("/stats")["tip"]
+        while not self._ending.wait(0.02):
+            tip = self._stage.ask("/stats")["tip"]
+            self.times.update({slot: time.monotonic() for slot in range(last + 1, tip + 1)})
+            last = tip
+            with self._guard:
+                due = [one for one in self._held if one[0] <= tip]
+                self._held = [one for one in self._held if one[0] > tip]
+            for _, line, raw in due:
+                self._tell(line, raw)
+
+    def _tell(self, line, raw):
+        from websockets.exceptions import ConnectionClosed
+
+        fault = self._dice.choice(self._faults) if self._dice.random() < SHARE else None
+        if "drop" in self._faults:
+            return
+        self.told += 1
+        try:
+            if fault == "cut":
+                line.close()
+                return
+            if fault in ("stall", "reorder"):
+                # Told some seconds, or some notices, later.
+                delay = 3.0 if fault == "stall" else self._dice.random() / 2
+                threading.Timer(delay, self._send, (line, raw)).start()
+                return
+            if fault == "lie":
+                raw = raw.replace('"signature":"', '"signature":"z', 1)[: len(raw) + 1]
+                raw = raw.replace('"lamports":', '"lamports":7', 1)
+            for _ in range(2 if fault == "double" else 1):
+                line.send(raw)
+        except ConnectionClosed:
+            return
+
+    def _send(self, line, raw):
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            line.send(raw)
+        except ConnectionClosed:
+            return
+
+
+class Service:
+    """A running instance that watches these wallets, and a reader of its stream."""
+
+    def __init__(self, folder, stage, given):
+        self.data, self.shown = folder / "data", {}
+        self.environ = {
+            "DATA_DIR": str(self.data),
+            "PORT": str(free_port()),
+            "SOLANA_RPC_URLS": stage.url,
+            "SOLANA_WS_URLS": "off" if given.faults == "off" else stage.front.url,
+            "RPC_REQUESTS_PER_SECOND": "1000",
+            "OBSERVER_INTERVAL_SECONDS": str(given.interval),
+            "SCOUT_INTERVAL_SECONDS": "0",
+            "PAPER_INTERVAL_SECONDS": "0",
+            "EXTRA_SWAP_PROGRAMS": VENUE,
+        }
+        self.url = f"http://127.0.0.1:{self.environ['PORT']}"
+        settings = config.load(self.environ, dotenv=None)
+        storage.migrate(storage.connect(settings))
+        for number, wallet in enumerate(stage.wallets):
+            made = self._command("bot", "create", "--name", f"Person {number}", "--wallet", wallet)
+        self.key = self._command("key", "create", "--scope", "read", "--owner", made["ownerId"])
+        argv = [sys.executable, "app.py", "run"]
+        self.process = subprocess.Popen(
+            argv,
+            cwd=ROOT,
+            env={**os.environ, **self.environ},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _command(self, *words):
+        done = subprocess.run(
+            [sys.executable, "app.py", *words, "--json"],
+            cwd=ROOT,
+            env={**os.environ, **self.environ},
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def health(self):
+        import requests
+
+        try:
+            return requests.get(self.url + "/api/health", timeout=5).json()["walletObserver"]
+        except requests.RequestException:
+            return None
+
+    def follow(self):
+        """Note when the stream tells of each trade, from now on."""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        import requests
+
+        headers = {"Authorization": f"Bearer {self.key['key']}"}
+        address = self.url + "/api/v1/stream"
+        with requests.get(address, headers=headers, stream=True, timeout=600) as answer:
+            try:
+                for line in answer.iter_lines(chunk_size=1):
+                    if line.startswith(b"data: {"):
+                        told = json.loads(line[6:])
+                        place = told.get("wallet"), told.get("signature")
+                        self.shown.setdefault(place, (told.get("slot"), time.monotonic()))
+            except requests.RequestException:
+                return
+
+    def memory(self):
+        """Resident megabytes of all its processes."""
+        pids = [self.process.pid]
+        for pid in pids:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pids += map(int, children)
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def measure(folder, stage, given):
+    service = Service(folder, stage, given)
+    try:
+        wait_for(lambda: is_settled(service, given), 120)
+        service.follow()
+        time.sleep(1)
+        before = stage.ask("/stats")["calls"]
+        stage.go.touch()
+        said = json.loads(stage.driver.communicate()[0])
+        time.sleep(5)
+        after = stage.ask("/stats")["calls"]
+        time.sleep(2 * given.interval + 5)
+        memory, bell = service.memory(), service.health()["bell"]
+    finally:
+        service.stop()
+    print(f"faults {given.faults}: {len(said['sent'])} transactions of {given.people} wallets sent")
+    calls = {name: after.get(name, 0) - before.get(name, 0) for name in after}
+    return judge(stage, said, service, calls, memory, bell)
+
+
+def is_settled(service, given):
+    health = service.health()
+    if not health or health["pending"] or health["lagSeconds"] is None:
+        return False
+    return given.faults == "off" or health["bell"]["walletsHeard"] == given.people
+
+
+def wait_for(test, seconds):
+    end = time.monotonic() + seconds
+    while not test():
+        if time.monotonic() > end:
+            raise SystemExit("the wallets were not observed, or not heard")
+        time.sleep(1)
+
+
+def judge(stage, said, service, calls, memory, bell):
+    settings = config.load(service.environ, dotenv=None)
+    short, receipts = 0, set()
+    with storage.connect(settings).connection_context():
+        for wallet in stage.wallets:
+            listed, rows = list_truth(stage, wallet), list_rows(wallet)
+            doubled = len(rows) - len(set(rows))
+            short += len(listed - set(rows)) + len(set(rows) - listed) + doubled
+        receipts = {signature for _, signature in service.shown if signature}
+    times = stage.front.times
+    lags = sorted(when - times[slot] for slot, when in service.shown.values() if slot in times)
+    stories = dict(said["sent"])
+    late = Counter(
+        stories.get(signature)
+        for (_, signature), (slot, when) in service.shown.items()
+        if slot in times and when - times[slot] > LATE_SECONDS
+    )
+    asked = calls.get("getTransaction", 0)
+    print(
+        f"{short} rows missing, extra or doubled; shown after finality: median"
+        f" {lags[len(lags) // 2]:.2f} s, 99 of 100 within {lags[len(lags) * 99 // 100]:.2f} s,"
+        f" worst {lags[-1]:.2f} s, of {len(lags)}; later than"
+        f" {LATE_SECONDS:g} s: {dict(late)}"
+    )
+    print(
+        f"{asked / len(receipts):.3f} getTransaction and {sum(calls.values()) / len(receipts):.3f}"
+        f" calls a receipt, of {len(receipts)}: {calls}; {memory:.0f} MB; bell {bell}"
+    )
+    return int(bool(short))
+
+
+def list_truth(stage, wallet):
+    """What the node lists for a wallet and the accounts that the ledger knows of it."""
+    from models import Address
+
+    known = Address.select(Address.address).join(Wallet).where(Wallet.address == wallet)
+    return {
+        row["signature"]
+        for address in known.scalars()
+        for row in stage.call("getSignaturesForAddress", address, {"limit": 1000})
+    }
+
+
+def list_rows(wallet):
+    rows = Trade.select(Trade.signature).join(Wallet).where(Wallet.address == wallet)
+    return list(rows.scalars())
