@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-# A clock may be behind the chain by so much: a finalized block is 15 s old.
+# The newest final block may be so old: nodes lag, and finality takes its time.
 CLOCK_MS = 90_000
 
 

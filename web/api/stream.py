@@ -36,7 +36,9 @@ MAX_STREAMS = 32
 MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
 # Events read at once, events buffered for all.
 BATCH, MAX_BUFFERED = 100, 1_000
-POLL_SECONDS, COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 0.2, 15, 5, 60
+# Between two looks at whether anybody committed; without a commit keys are checked so often.
+POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
+COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
 # One line: an empty one after it would end an event, and some clients yield that one, without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
@@ -156,6 +158,8 @@ class StreamHub:
         self._subscribers: dict[Subscriber, None] = {}
         self._is_polled, self._floor, self._reach = False, 0, 0
         self._events: deque[Event] = deque()
+        # The version of the database that was read last.
+        self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
     def subscribe(self, caller: ApiCaller, newest: int, most: int) -> Subscriber:
@@ -254,13 +258,22 @@ class StreamHub:
     def _poll_on(self) -> None:
         try:
             while (found := self._poll()) is not None:
-                time.sleep(0 if found == BATCH else POLL_SECONDS)
+                if found < BATCH:
+                    self._wait_for_commit()
         except Exception:
             # A fault of this program: the streams end, and the next one begins anew.
             with self._news:
                 self._is_polled = False
             self._end_where(lambda subscriber: True)
             raise
+
+    def _wait_for_commit(self) -> None:
+        """Wait until anybody commits, whichever process, but not for long: keys expire."""
+        end = time.monotonic() + KEYS_SECONDS
+        while True:
+            time.sleep(POLL_SECONDS)
+            if self.stopping or time.monotonic() >= end or _read_version() != self._version:
+                return
 
     def _poll(self) -> int | None:
         """Read once what arrived, and whose key still works (last, so that nothing is sent that
@@ -273,6 +286,8 @@ class StreamHub:
             self._end_where(lambda subscriber: self.stopping)
             return None
         try:
+            # Before reading: what is committed meanwhile is read the next time.
+            self._version = _read_version()
             with database.connection_context():
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)
                 working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
@@ -306,3 +321,12 @@ class StreamHub:
             subscriber.is_active = False
         if subscribers:
             self._news.notify_all()
+
+
+def _read_version() -> object:
+    """A value that changes with every commit; None where the database cannot be asked."""
+    try:
+        with database.connection_context():
+            return database.data_version()
+    except PeeweeException:
+        return None
