@@ -264,16 +264,13 @@ class Service:
 
 
 def create_bots(settings, wallets):
-    """A bot for each wallet, all of one owner; a key that reads."""
-    database, now, owner = storage.connect(settings), time.time_ns() // 1_000_000, None
+    """A bot for each wallet; return a key that reads, of the last one's owner."""
+    database, now = storage.connect(settings), time.time_ns() // 1_000_000
     storage.migrate(database)
     with database.connection_context(), storage.writing():
         for number, wallet in enumerate(wallets):
-            made = influencers.create_bot(
-                config.lift_quotas(settings), f"Person {number}", now, wallet, owner
-            )
-            owner = made.bot.owner
-        key = api_keys.create_key(owner, "read", now).text
+            made = influencers.create_bot(settings, f"Person {number}", now, wallet)
+        key = api_keys.create_key(made.bot.owner, "read", now).text
     database.close_all()
     return key
 
