@@ -21,6 +21,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import requests
+
 import config
 import storage
 from accounts import api_keys, influencers
@@ -62,6 +64,7 @@ class Stage:
         self._start = lambda *argv, **more: Runtime._start(self, *argv, **more)
         self._start(["node", str(LIVE / "start.js"), "50", str(info)], info)
         told = json.loads(info.read_text())
+        self.runtime_url = told["rpc"]
         # Balances as of the finalized slot, too: the proxy itself passes on the newest ones.
         code = "import proxy; proxy.UPSTREAM_ALWAYS.discard('getMultipleAccounts'); proxy.main()"
         code = f"import sys; sys.path.insert(0, {str(LIVE)!r}); {code}"
@@ -90,9 +93,17 @@ class Stage:
 
         return Runtime.ask(self, path, body)
 
+    def find_newest_slot(self):
+        """The newest slot of the runtime, final or not."""
+        return self._call(self.runtime_url, "getSlot", [{"commitment": "processed"}])
+
+    @staticmethod
+    def _call(url, method, params):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return requests.post(url, json=request, timeout=20).json()["result"]
+
     def call(self, method, *params):
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        return self.ask("/", request)["result"]
+        return self._call(self.url, method, list(params))
 
 
 class Front:
@@ -141,8 +152,8 @@ class Front:
                 else:
                     context = message["params"]["result"]["context"]
                     if message["method"] == "accountNotification":
-                        # It tells the slot before.
-                        context["slot"] += 1
+                        # It tells the slot in which it was asked; it is in one of the next two.
+                        context["slot"] = self._stage.find_newest_slot() + 2
                         raw = json.dumps(message)
                     slot = context["slot"]
                     with self._guard:
@@ -223,8 +234,6 @@ class Service:
         )
 
     def health(self):
-        import requests
-
         try:
             return requests.get(self.url + "/api/health", timeout=5).json()["walletObserver"]
         except requests.RequestException:
@@ -235,8 +244,6 @@ class Service:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        import requests
-
         headers = {"Authorization": f"Bearer {self.key}"}
         address = self.url + "/api/v1/stream"
         with requests.get(address, headers=headers, stream=True, timeout=600) as answer:
