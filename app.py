@@ -88,8 +88,8 @@ def _add_routes(app: Application, config: settings.Config) -> None:
     from web.site import (
         board,
         browsers,
-        cards,
         documentation,
+        embeds,
         evidence,
         exports,
         feeds,
@@ -100,6 +100,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         pages,
         profiles,
         search,
+        share_cards,
         studio,
         tokens,
     )
@@ -114,7 +115,8 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         log,
         exports,
         feeds,
-        cards,
+        embeds,
+        share_cards,
         guides,
         log_pages,
         live,

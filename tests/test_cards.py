@@ -57,7 +57,7 @@ def test_a_post_unfolds_with_its_label_first(service, bot):
     )
     assert (
         meta["og:url"] == f"http://127.0.0.1:8000/posts/{verified}"
-        and meta["twitter:card"] == "summary"
+        and meta["twitter:card"] == "summary_large_image"
     )
     assert (
         meta["og:description"]
@@ -95,8 +95,7 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
     influencers.set_profile(bot.bot, bio="I am the best, trust me.")
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
     assert (
-        card.description
-        == "+1.250 SOL realized, from 3 sales whose cost was seen; history fully known. I am the"
+        card.description == "+1.250 SOL realized, from 3 sales; complete history. I am the"
         " best, trust me."
     )
     mute = service.make_bot("Mute")

@@ -96,6 +96,7 @@ MAY_IMPORT = {
         ),
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
+    "web.site.receipt_image": {"PIL", "segno"},
     "demo": {
         *("demo", "accounts", "chain", "market", "operate", "papertrade", "scout", "voice", *BELOW),
         *("apsw", "peewee", "requests"),

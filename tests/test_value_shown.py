@@ -300,7 +300,7 @@ def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest
 @pytest.mark.parametrize(
     "state, said",
     [
-        ("backfilling", "Not worked out: its history is still being fetched"),
+        ("backfilling", "Not worked out: its history is still loading"),
         ("complete", "Not worked out: its transactions are being read again after an upgrade"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         (
             {"state": "backfilling", "pending": 1200},
             (
-                "The history is still being fetched: 240 transactions so far, 1,200 to come."
+                "The history is still loading: 240 transactions so far, 1,200 to come."
                 " Nothing below is final."
             ),
         ),
@@ -84,16 +84,13 @@ def test_coverage_is_said_in_a_sentence(change, said):
 @pytest.mark.parametrize(
     "matched, partial, unmatched, said",
     [
-        (0, 0, 0, "no sale with a known cost yet"),
-        (1, 0, 0, "from 1 sale whose cost was seen"),
+        (0, 0, 0, "no sale with a known purchase price yet"),
+        (1, 0, 0, "from 1 sale"),
         (
             41,
             12,
             10,
-            (
-                "from 53 sales whose cost was seen; 10 more sales with an unknown cost count for"
-                " nothing"
-            ),
+            "from 53 sales; 10 more sales are left out: purchase price unknown",
         ),
     ],
 )

@@ -1,32 +1,26 @@
-"""What other sites show of a post or a bot: the Open Graph card that a link unfolds to, and
-/embed/{id}, the one page that may be framed.
-"""
+"""What a link to a post or a bot unfolds to on other sites: the texts of its Open Graph card."""
 
 from typing import NamedTuple
 
-from flask import Blueprint, Flask, Response, current_app, request
-from flask.typing import ResponseReturnValue
+from flask import Flask
 
-from accounts.problem import Problem
-from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import facts, figures, words
 
-blueprint = Blueprint("cards", __name__)
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
 TAKEN_DOWN = "The operator took these words down."
-FRAMED_POLICY = (
-    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
-)
 
 
 class Card(NamedTuple):
-    """The Open Graph title, description and type (`article` or `profile`) of a page, as text."""
+    """The Open Graph title, description and type (`article` or `profile`) of a page, as text, and
+    whether it has a picture (web.site.share_cards).
+    """
 
     title: str
     description: str
     kind: str
+    has_picture: bool = True
 
 
 def init_app(app: Flask) -> None:
@@ -44,7 +38,7 @@ def card_of_post(post: Json) -> Card:
     """Make the preview of a link to a post."""
     # Sites cut a card at its end, so the label comes first and the bot's words last.
     description = f"{describe_trust(post)} {_cut(post['body'] or TAKEN_DOWN, MAX_DESCRIPTION)}"
-    return Card(write_title(post), description, "article")
+    return Card(write_title(post), description, "article", not post.get("hiddenAt"))
 
 
 def card_of_bot(bot: Json) -> Card:
@@ -61,7 +55,7 @@ def _describe_record(bot: Json) -> str:
         return (
             f"{figures.write_sol(results['realizedSol'], True)} realized,"
             f" {words.describe_results(results)}{_describe_cost_left(results)};"
-            f" history {coverage}."
+            f" {coverage}."
         )
     if bot["resultsReason"]:
         reason = words.UNRANKED[bot["resultsReason"]]
@@ -106,20 +100,3 @@ def _cut(text: str, max_length: int) -> str:
     """Return the text on one line, shortened to at most `max_length` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
-
-
-@blueprint.get("/embed/<uid>")
-def show_embedded(uid: str) -> ResponseReturnValue:
-    """Render a post for a frame: without a session or a cookie, and with one link, out of it."""
-    post = timeline.find_post(uid)
-    if post is None:
-        raise Problem("not_found", "there is no such post")
-    # flask.render_template would run the context processors, and they read the session.
-    template = current_app.jinja_env.get_template("embed.html")
-    html = template.render(post=post, trust=words.trust_of(post), config=settings())
-    response = Response(html)
-    response.headers["Content-Security-Policy"] = FRAMED_POLICY
-    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    response.headers["Cache-Control"] = "no-cache"
-    response.add_etag()
-    return response.make_conditional(request)

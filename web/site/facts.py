@@ -88,11 +88,16 @@ def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None
     return _find_fact(post, symbols or {}, MARKUP)
 
 
+def find_text(post: Json) -> Fact | None:
+    """Return what the transaction of a post did, as text; None while it was not observed."""
+    return _find_fact(post, {}, TEXT)
+
+
 def write_fact(post: Json) -> str:
     """Write the whole strip in a line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
     Nov 16:44`; empty while nothing was observed.
     """
-    fact = _find_fact(post, {}, TEXT)
+    fact = find_text(post)
     if fact is None:
         return ""
     change = f" ({fact.change})" if fact.change else ""

@@ -13,7 +13,7 @@ MAX_NAMED = 3
 NO_BOOKS = {
     "no_wallet": "no wallet is connected",
     "not_observed": "this wallet was not observed yet",
-    "backfilling": "its history is still being fetched; sums of a part would mislead",
+    "backfilling": "its history is still loading; partial sums would mislead",
     "reading_again": words.UNRANKED["reading_again"],
     "proven_by_another": words.UNRANKED["proven_by_another"],
 }

@@ -181,9 +181,9 @@ ADVICE = {
 NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
 COVERAGE = {
     "none": "not observed",
-    "backfilling": "being fetched",
-    "partial": "known in part",
-    "complete": "fully known",
+    "backfilling": "loading history",
+    "partial": "partial history",
+    "complete": "complete history",
 }
 JOB_STATES = {
     "ok": "working",
@@ -231,7 +231,7 @@ def _describe_backfill(coverage: Json) -> str:
     count = _count(coverage["receipts"], "transaction")
     if coverage["pending"]:
         return (
-            f"The history is still being fetched: {count} so far, {coverage['pending']:,} to come."
+            f"The history is still loading: {count} so far, {coverage['pending']:,} to come."
             " Nothing below is final."
         )
     return (
@@ -269,13 +269,13 @@ def describe_results(results: Json) -> str:
     """Tell how many sales the realized PnL rests on, and how many are left out."""
     counted = results["matchedSells"] + results["partialSells"]
     unmatched = results["unmatchedSells"]
-    text = "no sale with a known cost yet"
+    text = "no sale with a known purchase price yet"
     if counted:
-        text = f"from {_count(counted, 'sale')} whose cost was seen"
+        text = f"from {_count(counted, 'sale')}"
     if not unmatched:
         return text
-    verb = "counts" if unmatched == 1 else "count"
-    return f"{text}; {_count(unmatched, 'more sale')} with an unknown cost {verb} for nothing"
+    verb = "is" if unmatched == 1 else "are"
+    return f"{text}; {_count(unmatched, 'more sale')} {verb} left out: purchase price unknown"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

@@ -1,0 +1,144 @@
+"""Pictures of posts and bots for links, the strip of claims, frames and badges."""
+
+import re
+import struct
+import subprocess
+import sys
+
+import pytest
+from service import NOW, address, signature
+from test_said_and_did import W, bot, key, observe, say  # noqa: F401  fixtures
+
+from accounts import influencers
+from models import Post
+from web.site import candor, receipt_image, share_cards
+from web.site.receipt_image import clean, wrap
+
+HOSTILE = "\u202e" + "🌱" * 50 + "<script>" + "W" * 3_000 + "\nمرحبا 你好 e\u0301\u0301"
+
+
+def size_of(answer):
+    assert answer.status_code == 200 and answer.content_type == "image/png"
+    assert answer.data[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", answer.data[16:24])
+
+
+# ---- pictures ------------------------------------------------------------------------------------
+def test_a_post_has_a_picture_that_its_link_unfolds_to(service, key):  # noqa: F811
+    post = say(service, key)
+    waiting = service.get(f"/posts/{post}.png")
+    assert size_of(waiting) == (1200, 630) and waiting.headers["Cache-Control"] == "no-cache"
+    observe(service)
+    settled = service.get(f"/posts/{post}.png")
+    assert settled.data != waiting.data and "immutable" in settled.headers["Cache-Control"]
+    page = service.get(f"/posts/{post}").text
+    assert f'og:image" content="http://127.0.0.1:8000/posts/{post}.png"' in page
+    assert 'twitter:card" content="summary_large_image"' in page
+    assert re.search(r'og:image:alt" content="\[receipt verified[^"]*−0.0146 SOL', page)
+    again = service.get(f"/posts/{post}.png", headers={"If-None-Match": settled.headers["ETag"]})
+    assert again.status_code == 304
+
+
+def test_a_hidden_post_has_no_picture(service, key):  # noqa: F811
+    post = say(service, key)
+    assert service.get(f"/posts/{post}.png").status_code == 200
+    Post.update(hidden_at=NOW).execute()
+    assert service.get(f"/posts/{post}.png").status_code == 404
+    assert "og:image" not in service.get(f"/posts/{post}").text
+
+
+def test_hostile_words_and_names_break_no_picture(service, bot, key):  # noqa: F811
+    influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100)
+    post = say(service, key, HOSTILE)
+    assert size_of(service.get(f"/posts/{post}.png")) == (1200, 630)
+    assert size_of(service.get(f"/bots/{bot.bot.uid}.png")) == (1200, 630)
+    assert service.get("/bots/bot_nobody.png").status_code == 404
+
+
+def test_text_is_in_letters_that_the_font_has():
+    assert clean("a\u202eb\x00 🌱 é\nc") == "ab é c"
+    assert clean("مرحبا بالعالم ok") == receipt_image.UNDRAWABLE
+    # 100 px at a size of 10 are 16 letters.
+    assert wrap("x" * 40, 100, 10, 2) == ["x" * 16, "x" * 15 + "…"]
+    assert wrap("one two three", 100, 10, 2) == ["one two three"]
+
+
+def test_what_draws_pictures_is_loaded_by_the_first_one():
+    script = (
+        "import sys, app, web.site.share_cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["False", "False"]
+
+
+def test_pictures_are_drawn_once_and_not_without_end(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(receipt_image, "draw", lambda content: drawn.append(content) or b"png")
+    monkeypatch.setattr(receipt_image, "Content", lambda **fields: fields["name"])
+    cache = share_cards.CardCache()
+    names = [b'{"name": %d}' % n for n in range(share_cards.MAX_CARDS + 1)]
+    for name in [*names, names[-1], names[0]]:
+        cache.find(name)
+    # The last is still cached, the first had to go.
+    assert drawn == [*range(share_cards.MAX_CARDS + 1), 0]
+
+
+def test_whoever_finds_no_place_to_wait_is_told_to_come_again(monkeypatch):
+    cache = share_cards.CardCache()
+    for _ in range(share_cards.MAX_WAITING):
+        cache._places.acquire()
+    with pytest.raises(share_cards.Problem) as refused:
+        cache.find(b"{}")
+    assert refused.value.code == "busy"
+
+
+# ---- the strip -----------------------------------------------------------------------------------
+def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F811
+    for n in range(61):
+        service.post({"eventId": f"talk {n}", "body": "talk"}, key)
+    say(service, key)
+    observe(service)
+    strip = candor.find_strip(bot.bot.uid)
+    # The last 60 of 62: the verified one and 59 without a transaction.
+    assert strip.sentence == "1 of 60 claims match a transaction; 59 name none."
+    assert (strip.total, strip.matching, strip.contradicting, strip.width) == (60, 1, 0, 540)
+    for path in (f"/bots/{bot.bot.uid}", "/leaderboard", f"/embed/bots/{bot.bot.uid}"):
+        assert strip.sentence in service.get(path).text, path
+
+
+def test_the_sentence_names_each_status():
+    statuses = ["verified", "verified", "mismatch", "pending", "none", "none", "not_found"]
+    assert candor.describe_claims(statuses) == (
+        "2 of 7 claims match a transaction; 1 contradicts one; 1 waits for the chain; 1 names one"
+        " that was not found; 2 name none."
+    )
+    assert candor.describe_claims([]) == "No claims yet."
+
+
+def test_strips_of_a_list_are_one_query(service, monkeypatch):
+    bots = [service.make_bot(name, address(name)).bot.uid for name in ("a", "b", "c")]
+    asked, select = [], candor.select
+    monkeypatch.setattr(candor, "select", lambda *given: asked.append(given) or select(*given))
+    assert {one.total for one in candor.find_strips(bots).values()} == {0}
+    candor.find_strips(bots)
+    assert len(asked) == 1
+
+
+# ---- frames and badges ---------------------------------------------------------------------------
+def test_a_bot_may_be_framed(service, bot):  # noqa: F811
+    answer = service.get(f"/embed/bots/{bot.bot.uid}")
+    assert "frame-ancestors *" in answer.headers["Content-Security-Policy"]
+    assert "Set-Cookie" not in answer.headers and "X-Frame-Options" not in answer.headers
+    assert "Nell" in answer.text and "<script" not in answer.text
+    assert service.get("/embed/bots/bot_nobody").status_code == 404
+
+
+def test_a_badge_says_what_was_earned_and_how_many_claims_match(service, bot, key):  # noqa: F811
+    service.post({"eventId": "lie", "body": "x", "signature": signature("other")}, key)
+    Post.update(status="mismatch").execute()
+    service.observe_results(W, 18_000_000_000, realizedSol="18")
+    answer = service.get(f"/bots/{bot.bot.uid}/badge.svg")
+    assert answer.content_type.startswith("image/svg+xml") and "style=" not in answer.text
+    assert "+18.00 SOL · 0 of 1 claims match" in answer.text and "#b3261e" in answer.text

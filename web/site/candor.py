@@ -1,0 +1,118 @@
+"""The candor strip of a bot: its last posts in the shapes of their labels, oldest first, and the
+sentence that counts them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from storage import database
+from web.server.cache import ListCache
+from web.server.rows import select, write_marks
+
+MAX_CLAIMS = 60
+# In units of the drawing; a claim takes STEP of them.
+STEP, HEIGHT = 9, 18
+# The shape of each status, drawn from the left edge of its place.
+SHAPES = {
+    "verified": "M{x} 2h7v14h-7z",
+    "mismatch": "M{x} 3l7 12m0-12l-7 12",
+    "pending": "M{x} 9a3.5 3.5 0 1 1 7 0a3.5 3.5 0 1 1-7 0",
+    "none": "M{x} 6h6v6h-6z",
+    "not_found": "M{x} 6h6v6h-6z",
+}
+# What is said of each status; the first is always said.
+CLAUSES = {
+    "mismatch": ("contradicts one", "contradict one"),
+    "pending": ("waits for the chain", "wait for the chain"),
+    "not_found": ("names one that was not found", "name one that was not found"),
+    "none": ("names none", "name none"),
+}
+
+
+class ClaimRow(NamedTuple):
+    """The status of one of the last posts of a bot."""
+
+    bot: str
+    status: str
+
+
+# By the index of posts by bot: as quick however many posts a bot has. A hidden post counts: hiding
+# words makes no record better.
+CLAIMS = f"""
+SELECT b.uid AS bot, p.status FROM bot b JOIN post p ON p.bot_id = b.id AND p.id >= COALESCE((
+    SELECT q.id FROM post q WHERE q.bot_id = b.id ORDER BY q.id DESC LIMIT 1 OFFSET {MAX_CLAIMS - 1}
+), 0)
+WHERE b.uid IN """
+
+
+class Path(NamedTuple):
+    """All shapes of one status, as the `d` of an SVG path."""
+
+    status: str
+    shapes: str
+
+
+class Strip(NamedTuple):
+    """The strip of a bot; `width` in units of the drawing, 0 without posts. The last three count
+    claims.
+    """
+
+    sentence: str
+    paths: list[Path]
+    width: int
+    total: int
+    matching: int
+    contradicting: int
+
+
+_cache: ListCache[dict[str, Strip]] = ListCache(64)
+
+
+def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
+    """Return {bot uid: strip} of these bots by one query, cached until anything is written."""
+    return _cache.find(tuple(bots), database.data_version(), lambda: _read_strips(bots))
+
+
+def find_strip(bot: str) -> Strip:
+    """Return the strip of one bot, by its uid."""
+    return find_strips([bot])[bot]
+
+
+def _read_strips(bots: Sequence[str]) -> dict[str, Strip]:
+    statuses: dict[str, list[str]] = {bot: [] for bot in bots}
+    for row in select(ClaimRow, f"{CLAIMS}({write_marks(bots)}) ORDER BY b.id, p.id", bots):
+        statuses[row.bot].append(row.status)
+    return {bot: draw_strip(claims) for bot, claims in statuses.items()}
+
+
+def draw_strip(statuses: Sequence[str]) -> Strip:
+    """Draw the statuses of posts, the oldest first."""
+    shapes: dict[str, str] = {}
+    for place, status in enumerate(statuses):
+        shapes[status] = shapes.get(status, "") + SHAPES[status].format(x=place * STEP + 1)
+    return Strip(
+        describe_claims(statuses),
+        [Path(status, drawn) for status, drawn in shapes.items()],
+        len(statuses) * STEP,
+        len(statuses),
+        statuses.count("verified"),
+        statuses.count("mismatch"),
+    )
+
+
+def describe_claims(statuses: Sequence[str]) -> str:
+    """Count posts by status: `41 of 60 claims match a transaction; 6 contradict one.`"""
+    if not statuses:
+        return "No claims yet."
+    counts = Counter(statuses)
+    said = [f"{counts['verified']} of {len(statuses)} claims match a transaction"]
+    said += [
+        f"{counts[status]} {clause[counts[status] > 1]}"
+        for status, clause in CLAUSES.items()
+        if counts[status]
+    ]
+    return "; ".join(said) + "."
+
+
+FILTERS: dict[str, Callable[..., Any]] = {"find_strip": find_strip, "find_strips": find_strips}

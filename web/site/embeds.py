@@ -1,0 +1,95 @@
+"""What other sites show inside their own pages: a post or a bot in a frame, and a badge.
+
+These pages are the only ones that may be framed; they have no session, no cookie and no script.
+"""
+
+from typing import Any
+
+from flask import Blueprint, Response, current_app, request
+from flask.typing import ResponseReturnValue
+from markupsafe import escape
+
+from accounts.problem import Problem
+from web.api import timeline
+from web.api.serialize import Json
+from web.server.gate import settings
+from web.site import candor, figures, words
+from web.site.profiles import find_profile
+
+blueprint = Blueprint("embeds", __name__)
+FRAMED_POLICY = (
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
+)
+# Of a badge: letters are about this wide, in pixels at a size of 11.
+LETTER, HEIGHT, PADDING = 6.6, 20, 7
+GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
+BADGE = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img"'
+    ' aria-label="{alt}"><title>{alt}</title><rect width="{width}" height="{height}" rx="3"'
+    ' fill="#26292c"/><path d="M{left} 0h{right}v{height}h-{right}z" fill="{color}"/>'
+    '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
+    '<text x="{padding}" y="14" textLength="{first}">Candor</text>'
+    '<text x="{at}" y="14" textLength="{second}">{text}</text></g></svg>'
+)
+BADGE_CACHING = "public, max-age=300"
+
+
+@blueprint.get("/embed/<uid>")
+def show_embedded(uid: str) -> ResponseReturnValue:
+    """Render a post for a frame: with one link, out of it."""
+    post = timeline.find_post(uid)
+    if post is None:
+        raise Problem("not_found", "there is no such post")
+    return _frame("embed.html", post=post, trust=words.trust_of(post))
+
+
+@blueprint.get("/embed/bots/<uid>")
+def show_embedded_bot(uid: str) -> ResponseReturnValue:
+    """Render the record of a bot for a frame."""
+    return _frame("embed_bot.html", bot=find_profile(uid), strip=candor.find_strip(uid))
+
+
+def _frame(name: str, **values: Any) -> ResponseReturnValue:
+    # flask.render_template would run the context processors, and they read the session.
+    template = current_app.jinja_env.get_template(name)
+    response = Response(template.render(config=settings(), **values))
+    response.headers["Content-Security-Policy"] = FRAMED_POLICY
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    response.headers["Cache-Control"] = "no-cache"
+    response.add_etag()
+    return response.make_conditional(request)
+
+
+# ---- the badge -----------------------------------------------------------------------------------
+@blueprint.get("/bots/<uid>/badge.svg")
+def show_badge(uid: str) -> ResponseReturnValue:
+    """Serve a badge for a README: what the bot earned, and how many of its claims match."""
+    svg = draw_badge(find_profile(uid), candor.find_strip(uid))
+    response = Response(svg, content_type="image/svg+xml")
+    response.headers["Cache-Control"] = BADGE_CACHING
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    response.add_etag()
+    return response.make_conditional(request)
+
+
+def draw_badge(bot: Json, strip: candor.Strip) -> str:
+    """Draw the badge of a bot as SVG, without a style that a strict policy would refuse."""
+    results, made_up = bot["results"], "made up: " if settings().demonstration else ""
+    earned = figures.write_sol(results["realizedSol"], True) if results else "no results"
+    text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
+    first, second = round(6 * LETTER), round(len(text) * LETTER)
+    left = first + 2 * PADDING
+    right = second + 2 * PADDING
+    return BADGE.format(
+        alt=escape(f"{words.plain(bot['name'])} on Candor: {earned}; {strip.sentence}"),
+        text=escape(text),
+        color=BAD if strip.contradicting else GOOD if strip.matching else PLAIN,
+        width=left + right,
+        height=HEIGHT,
+        left=left,
+        right=right,
+        first=first,
+        second=second,
+        padding=PADDING,
+        at=left + PADDING,
+    )

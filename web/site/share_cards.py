@@ -1,0 +1,168 @@
+"""/posts/{id}.png and /bots/{id}.png: the pictures that a shared link unfolds to, drawn at the
+first request and cached in memory. A hidden post has none.
+
+Pillow is loaded by the first picture that is drawn. One is drawn at a time: the rest of the server
+answers meanwhile.
+"""
+
+import threading
+from collections import OrderedDict
+
+import orjson
+from flask import Blueprint, Response, request
+from flask.typing import ResponseReturnValue
+
+from accounts.problem import Problem
+from web.api import queries, timeline
+from web.api.serialize import Json, show_bot
+from web.server.gate import settings
+from web.site import candor, facts, figures, words
+
+blueprint = Blueprint("share_cards", __name__)
+# Of about 80 KB each.
+MAX_CARDS = 48
+MAX_WAITING, WAIT_SECONDS = 4, 3.0
+RETRY_AFTER = {"Retry-After": "5"}
+# Other sites ask again after a day; a label that may still move is asked for each time.
+SETTLED, MOVING = "public, max-age=86400, immutable", "no-cache"
+SETTLED_STATES = ("verified", "mismatch")
+
+
+class CardCache:
+    """Pictures by what they show, so that none is ever stale; the least recently used goes first.
+
+    `MAX_WAITING` requests at most wait for the one that draws: the others are told to come again.
+    """
+
+    def __init__(self) -> None:
+        self._cards: OrderedDict[bytes, bytes] = OrderedDict()
+        self._lock, self._places = threading.Lock(), threading.Semaphore(MAX_WAITING)
+
+    def find(self, shown: bytes) -> bytes:
+        """Return the picture of this content, JSON of a receipt_image.Content."""
+        card = self._cards.get(shown)
+        if card is not None:
+            return card
+        if not self._places.acquire(blocking=False):
+            raise _make_busy()
+        try:
+            return self._draw(shown)
+        finally:
+            self._places.release()
+
+    def _draw(self, shown: bytes) -> bytes:
+        if not self._lock.acquire(timeout=WAIT_SECONDS):
+            raise _make_busy()
+        try:
+            if shown not in self._cards:
+                # Here, so that a server that shows no picture never loads what draws them.
+                from web.site import receipt_image
+
+                content = receipt_image.Content(**orjson.loads(shown))
+                self._cards[shown] = receipt_image.draw(content)
+            self._cards.move_to_end(shown)
+            while len(self._cards) > MAX_CARDS:
+                self._cards.popitem(last=False)
+            return self._cards[shown]
+        finally:
+            self._lock.release()
+
+
+def _make_busy() -> Problem:
+    return Problem("busy", "other pictures are being drawn; try again", headers=RETRY_AFTER)
+
+
+_cache = CardCache()
+
+
+# ---- routes --------------------------------------------------------------------------------------
+@blueprint.get("/posts/<uid>.png")
+def show_card_of_post(uid: str) -> ResponseReturnValue:
+    """Serve the picture of a post."""
+    post = timeline.find_post(uid)
+    if post is None or post.get("hiddenAt"):
+        raise Problem("not_found", "there is no picture of such a post")
+    settled = post["simulated"] or post["verification"]["status"] in SETTLED_STATES
+    return _answer(describe_post(post), SETTLED if settled else MOVING)
+
+
+@blueprint.get("/bots/<uid>.png")
+def show_card_of_bot(uid: str) -> ResponseReturnValue:
+    """Serve the picture of a bot's record."""
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such bot")
+    bot = orjson.loads(orjson.dumps(show_bot(row, (), settings().base_url)))
+    return _answer(describe_bot(bot, candor.find_strip(uid)), MOVING)
+
+
+def _answer(content: Json, caching: str) -> ResponseReturnValue:
+    response = Response(_cache.find(orjson.dumps(content)), content_type="image/png")
+    response.headers["Cache-Control"] = caching
+    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    response.add_etag()
+    return response.make_conditional(request)
+
+
+# ---- what a picture says -------------------------------------------------------------------------
+def describe_post(post: Json) -> Json:
+    """Return the receipt_image.Content of a post."""
+    trust, fact, receipt = words.trust_of(post), facts.find_text(post), post["receipt"]
+    label, _, note = trust.label.partition(" · ")
+    return {
+        "when": words.clock(fact.at if fact and fact.at else post["createdAt"]),
+        "name": post["botName"],
+        "words": post["body"],
+        "trust": trust.key,
+        "stamp": label,
+        "stamp_note": _mark(note),
+        "told": fact.told if fact else trust.detail,
+        "result": fact.result if fact else "",
+        "beside": fact.change if fact else "",
+        "small": [
+            " · ".join(
+                part
+                for part in (
+                    f"wallet {words.short(post['provenance']['wallet'])}"
+                    if post["provenance"]["wallet"]
+                    else "no wallet",
+                    f"slot {receipt['slot']:,}" if receipt else "",
+                    f"tx {words.short(post['signature'])}" if post["signature"] else "",
+                )
+                if part
+            ),
+            _shorten(f"{settings().base_url}/posts/{post['id']}"),
+        ],
+        "link": f"{settings().base_url}/posts/{post['id']}",
+    }
+
+
+def describe_bot(bot: Json, strip: candor.Strip) -> Json:
+    """Return the receipt_image.Content of a bot."""
+    results, link = bot["results"], bot["profileUrl"]
+    proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
+    wallet = f"wallet {words.short(bot['wallet']['address'])}" if bot["wallet"] else "no wallet"
+    return {
+        "when": f"@{bot['handle']}",
+        "name": bot["name"],
+        "words": bot["bio"] or "No bio.",
+        "trust": "verified" if proven else "none",
+        "stamp": "wallet proven" if proven else "claimed" if bot["wallet"] else "no wallet",
+        "stamp_note": _mark("" if proven else "nobody proved the wallet" if bot["wallet"] else ""),
+        "told": f"Realized PnL {words.describe_results(results)}" if results else strip.sentence,
+        "result": figures.write_sol(results["realizedSol"], True) if results else "",
+        "beside": "",
+        "small": [
+            strip.sentence if results else "Performance not verified.",
+            f"{wallet} · {_shorten(link)}",
+        ],
+        "link": link,
+    }
+
+
+def _mark(note: str) -> str:
+    return "demonstration: made up" if settings().demonstration else note
+
+
+def _shorten(link: str) -> str:
+    return link.partition("://")[2]
