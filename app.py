@@ -31,6 +31,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     """
     import storage
     from evidence.notes import Signer
+    from storage import key_files
     from web.api import health, rendered_posts, stream
     from web.server import application, cache
 
@@ -41,7 +42,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     app = application.Application(__name__)
     app.config.update(
         CANDOR=config,
-        SECRET_KEY=settings.secret_key(config),
+        SECRET_KEY=key_files.secret_key(config),
         MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
@@ -57,7 +58,7 @@ def create_app(config: settings.Config | None = None) -> Application:
         MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=config.base_url)
     )
     app.stream_hub = stream.StreamHub(app.secret, config.base_url)
-    app.log_signer = Signer(settings.log_key(config))
+    app.log_signer = Signer(key_files.log_key(config))
     _add_hooks(app, config)
     # The first query opens a connection; a request without one has none to close.
     app.teardown_request(lambda _: None if database.is_closed() else database.close())

@@ -3,8 +3,6 @@
 docs/settings.md lists them.
 """
 
-import fcntl
-import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -29,10 +27,7 @@ GECKOTERMINAL = "https://api.geckoterminal.com"
 BASE58_ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 HOST_NAME = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:.]+\]")
 DEMONSTRATION_ID = b"DEMO"
-# Characters of the file secret_key. We write 64.
-MIN_SECRET = 32
 MAX_PROGRAMS_BYTES = 256_000
-log = logging.getLogger("candor")
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -242,6 +237,10 @@ class Config(BaseSettings):
         LOCAL_HOSTS,
         description="must be host names without port, separated by commas",
     )
+    # Other instances whose logs are watched.
+    witnesses: Annotated[tuple[HttpUrl, ...], BeforeValidator(_split)] = Field(
+        (), description="must be http(s) URLs of other instances, separated by commas"
+    )
     trusted_proxies: Whole = _whole(0, 0, 10)
     web_concurrency: Whole = _whole(1, 1, 64)
     threads: Whole = _whole(8, 1, 256)
@@ -396,70 +395,3 @@ def _read_programs(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise BadSetting(f"{path}, line {line}: must be UTF-8") from None
-
-
-# ---- the signing secret --------------------------------------------------------------------------
-def secret_key(config: Config) -> str:
-    """Return the instance's signing secret: the setting, or the file in DATA_DIR.
-
-    The file is made on first use (mode 0600), and again where it is empty, as a power cut may have
-    left it. BadSetting where it holds too little.
-    """
-    return config.secret_key or _keep_secret(
-        config.data_dir / "secret_key", MIN_SECRET, "signs everybody out"
-    )
-
-
-def log_key(config: Config) -> bytes:
-    """Return the 32 secret bytes of the log's keys: the setting, or the file in DATA_DIR, which is
-    made as `secret_key`'s is.
-    """
-    path = config.data_dir / "log_key"
-    kept = config.log_key or _keep_secret(path, 64, "begins a new log")
-    if not re.fullmatch("[0-9a-f]{64}", kept):
-        raise BadSetting(f"{path} must hold 64 hexadecimal digits: put the kept one back")
-    return bytes.fromhex(kept)
-
-
-def _keep_secret(path: Path, least: int, effect: str) -> str:
-    secret = _read_secret(path) or _make_secret(path)
-    if len(secret) < least:
-        raise BadSetting(
-            f"{path} must hold at least {least} characters: delete it and the next start makes a"
-            f" new one, which {effect}"
-        )
-    return secret
-
-
-def _read_secret(path: Path) -> str:
-    """What the file holds; "" where there is none, or only blanks and NUL bytes."""
-    try:
-        return path.read_text(errors="replace").strip("\0 \r\n\t")
-    except FileNotFoundError:
-        return ""
-
-
-def _make_secret(path: Path) -> str:
-    """Write a secret unless another process just did; return the one that is there."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if not _read_secret(path):
-            if path.exists():
-                log.warning("%s was empty, so it is made anew", path.name)
-            _write_whole(path, os.urandom(32).hex())
-            os.fsync(folder)
-        return _read_secret(path)
-    finally:
-        # Frees the lock, too.
-        os.close(folder)
-
-
-def _write_whole(path: Path, secret: str) -> None:
-    """Write the file whole or not at all, readable by its owner alone."""
-    draft = path.with_name(f"{path.name}.partial")
-    with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)

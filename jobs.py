@@ -24,12 +24,15 @@ from peewee import OperationalError
 
 import storage
 from config import Config
+from evidence.notes import Signer
+from evidence.witnessing import run_tick
 from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
 from observing.ringing import Ringing
 from papertrade import PaperJob
 from scout import Scout
+from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
 # After so long without any answer of a node health says so, though the pass is still waiting. One
@@ -39,6 +42,7 @@ SILENT_SECONDS = 40.0
 GRACE_SECONDS = 5.0
 # A pass of the hooks lasts a minute; the next one follows at once.
 HOOKS_SECONDS = 1.0
+WITNESS_SECONDS = 600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -264,7 +268,16 @@ class Jobs:
             Work("scout", config.scout_interval_seconds, scout.run_tick),
             Work("paper", config.paper_interval_seconds, paper.run_tick),
             *self._deliver(),
+            *self._watch_logs(),
         ]
+
+    def _watch_logs(self) -> list[Work]:
+        """The job that is a witness of other instances; none where none is named."""
+        urls = self.config.witnesses
+        if not urls:
+            return []
+        signer = Signer(log_key(self.config))
+        return [Work("witness", WITNESS_SECONDS, lambda now: (run_tick(urls, signer, now), None))]
 
     def _deliver(self) -> list[Work]:
         """The job of the hooks; none where nobody shows what arrived."""

@@ -1,11 +1,16 @@
 """Keep what a witness saw, in the database: one row for each instance that is watched."""
 
+import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from evidence import witness
-from evidence.notes import Signer, parse_note
+from evidence import log, witness
+from evidence.notes import BadNote, Checkpoint, Signer, check_note, parse_checkpoint, parse_note
 from evidence.tables import Witnessed
-from storage import writing
+from market.fetch import FetchError
+from storage import tree, writing
+
+logger = logging.getLogger("candor.log")
 
 
 class Look(NamedTuple):
@@ -38,6 +43,51 @@ def look_at(url: str, signer: Signer, now: int, get: witness.Fetch | None = None
         f"the {seen.checkpoint.size} seen before" if seen else "themselves; seen for the first time"
     )
     return Look(url, "consistent", told)
+
+
+def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
+    """Look at each of these instances, and at what each saw of ours; return what is wrong in a
+    sentence, None where nothing is.
+    """
+    wrong = []
+    for url in urls:
+        get = witness.make_fetch(url)
+        looks = (look_at(url, signer, now, get), ask_about_us(url, signer, get))
+        wrong += [f"{one.url}: {one.text}" for one in looks if one.verdict == "alarm"]
+    for one in wrong:
+        logger.error("log witness: %s", one)
+    return "; ".join(wrong) or None
+
+
+def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Look:
+    """Compare what another instance saw of this one's log with the log: a checkpoint that we signed
+    and no longer have means that this database is not the one that was shown.
+    """
+    one = log.find_log()
+    try:
+        blocks = get("witness").decode().split("\n\n")[1:]
+    except (FetchError, UnicodeDecodeError):
+        return Look(url, "cannot_tell", "it does not say what it saw of this log")
+    for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
+        if one and text.split("\n")[0] == one.origin:
+            try:
+                note = parse_note(f"{text}\n\n{lines.rstrip()}\n".encode())
+                check_note(note, signer.verifier(one.origin))
+                return _compare(url, one, parse_checkpoint(note.text))
+            except BadNote as error:
+                return Look(url, "cannot_tell", f"what it saw of this log cannot be read: {error}")
+    return Look(url, "cannot_tell", "it has not seen this log")
+
+
+def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Look:
+    if theirs.size > one.size:
+        text = f"it has seen {theirs.size} leaves of this log, which has {one.size}: ROLLBACK here"
+        return Look(url, "alarm", text)
+    root = tree.find_root(log.make_reader(one, theirs.size), theirs.size)
+    if root != theirs.root:
+        text = f"it has seen another root of {theirs.size} leaves of this log: FORK here"
+        return Look(url, "alarm", text)
+    return Look(url, "consistent", f"it has seen {theirs.size} leaves of this log")
 
 
 def _keep(

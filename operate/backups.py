@@ -24,7 +24,7 @@ from evidence import catch_up
 from evidence.notes import Signer
 from operate import foreign_schema, instance, new_log
 from operate.instance import SIDE_FILES, Refused
-from storage import trouble
+from storage import key_files, trouble
 
 BUSY_MS = 5000
 
@@ -344,7 +344,9 @@ def migrate(config: Config) -> Migrated:
         migrated = _migrate_file(config, database)
     with database.connection_context():
         if database.table_exists("log"):
-            catch_up.catch_up(config, Signer(settings.log_key(config)), time.time_ns() // 1_000_000)
+            catch_up.catch_up(
+                config, Signer(key_files.log_key(config)), time.time_ns() // 1_000_000
+            )
     return migrated
 
 

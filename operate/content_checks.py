@@ -35,6 +35,8 @@ def check_contents(
     yield from check_receipts(execute)
     if "0020_value" in applied:
         yield from check_sums(execute)
+    if "0027_witness" in applied:
+        yield from check_witnessed(execute)
     if "0014_quota" in applied:
         yield from check_use(execute, config, now)
 
@@ -160,6 +162,16 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
         )
     if not rows:
         yield fine("the books of every wallet close to the lamport")
+
+
+def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Tell of other instances whose logs are not what they were."""
+    for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
+        if trouble:
+            yield look(
+                f"the log of {url} is not what it was: {trouble}",
+                "ask its operator; `app.py witness URL --forget` begins anew",
+            )
 
 
 def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:

@@ -236,3 +236,54 @@ def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
     found = witness.look(fetching(grown), None)
     witnessing._keep(URL, seen, found, SIGNER, NOW)
     assert Witnessed.get().note.split("\n")[1] == "300"
+
+
+# ---- WITNESSES -----------------------------------------------------------------------------------
+def cosigned(size_of):
+    """What another instance would show of the log as it is now, or as `size_of` makes it."""
+    one = log.find_log()
+    size, root = size_of(one)
+    note = own_signer().sign_note(one.origin, notes.Checkpoint(one.origin, size, root).write())
+    return f"key\n\n{note}".encode()
+
+
+def own_signer():
+    return Signer(b"l" * 32)
+
+
+def ask(**replaced):
+    return witnessing.ask_about_us(URL, own_signer(), lambda path: replaced[path])
+
+
+def test_what_a_witness_saw_of_this_log_is_compared(grown):
+    one = log.find_log()
+    read = log.make_reader(one, one.size)
+    for size in (1, 256, 300):
+        shown = cosigned(lambda _, size=size: (size, tree.find_root(read, size)))
+        assert ask(witness=shown).verdict == "consistent"
+    told = ask(witness=cosigned(lambda one: (one.size + 1, bytes(32))))
+    assert told.verdict == "alarm" and "ROLLBACK here" in told.text
+    told = ask(witness=cosigned(lambda one: (one.size - 1, bytes(32))))
+    assert told.verdict == "alarm" and "FORK here" in told.text
+
+
+@pytest.mark.parametrize(
+    "shown", [b"", b"\xff", b"key\n", b"key\n\nx\n1\n\n", b"a\n\nb\n\nc\n\nd\n\n"]
+)
+def test_a_witness_that_says_nothing_of_us_accuses_nobody(grown, shown):
+    assert ask(witness=shown).verdict == "cannot_tell"
+
+
+def test_a_forged_checkpoint_of_ours_accuses_nobody(grown):
+    one = log.find_log()
+    forged = notes.Checkpoint(one.origin, one.size + 9, bytes(32)).write()
+    shown = f"key\n\n{Signer(b'f' * 32).sign_note(one.origin, forged)}".encode()
+    assert ask(witness=shown).verdict == "cannot_tell"
+
+
+def test_the_job_tells_what_is_wrong(grown, monkeypatch, caplog):
+    monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
+    assert witnessing.run_tick([URL], SIGNER, NOW) is None
+    edit("DELETE FROM log_leaf WHERE id > 290")
+    assert "ROLLBACK" in witnessing.run_tick([URL], SIGNER, NOW)
+    assert "ROLLBACK" in caplog.text
