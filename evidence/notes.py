@@ -4,6 +4,7 @@ tlog-cosignature), with Ed25519. Pure.
 
 import base64
 import binascii
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -89,22 +90,24 @@ class Signer:
 
     seed: bytes
 
-    def _key(self, kind: int) -> SigningKey:
-        told = b"candor witness key\n" + self.seed
-        return SigningKey(self.seed if kind == SIGNATURE else hashlib.sha256(told).digest())
+    @functools.cached_property
+    def _keys(self) -> dict[int, SigningKey]:
+        """The key of each kind of signature: to derive one takes longer than to sign."""
+        told = hashlib.sha256(b"candor witness key\n" + self.seed).digest()
+        return {SIGNATURE: SigningKey(self.seed), COSIGNATURE: SigningKey(told)}
 
     def verifier(self, name: str, kind: int = SIGNATURE) -> Verifier:
         """Return the public part under a name."""
-        return Verifier(name, kind, bytes(self._key(kind).verify_key))
+        return Verifier(name, kind, bytes(self._keys[kind].verify_key))
 
     @property
     def witness_name(self) -> str:
         """The name of our cosignatures."""
-        return f"candor/witness_{bytes(self._key(COSIGNATURE).verify_key).hex()[:16]}"
+        return f"candor/witness_{bytes(self._keys[COSIGNATURE].verify_key).hex()[:16]}"
 
     def sign(self, message: bytes) -> bytes:
         """Sign a message as the log."""
-        return self._key(SIGNATURE).sign(message).signature
+        return self._keys[SIGNATURE].sign(message).signature
 
     def sign_note(self, name: str, text: str) -> str:
         """Return the text with the log's signature."""
@@ -113,7 +116,7 @@ class Signer:
 
     def cosign(self, name: str, text: str, seconds: int) -> str:
         """Return the witness's line for a checkpoint's text that was found consistent at a time."""
-        signature = self._key(COSIGNATURE).sign(write_cosigned(text, seconds)).signature
+        signature = self._keys[COSIGNATURE].sign(write_cosigned(text, seconds)).signature
         told = self.verifier(name, COSIGNATURE).id + seconds.to_bytes(8, "big") + signature
         return f"{BEGIN}{name} {encode(told)}\n"
 
