@@ -24,6 +24,7 @@ from peewee import OperationalError
 
 import storage
 from config import Config
+from evidence.digests import DigestLog
 from evidence.notes import Signer
 from evidence.witnessing import run_tick
 from models import Job
@@ -43,6 +44,7 @@ GRACE_SECONDS = 5.0
 # A pass of the hooks lasts a minute; the next one follows at once.
 HOOKS_SECONDS = 1.0
 WITNESS_SECONDS = 600.0
+DIGEST_SECONDS = 3600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -269,7 +271,20 @@ class Jobs:
             Work("paper", config.paper_interval_seconds, paper.run_tick),
             *self._deliver(),
             *self._watch_logs(),
+            *self._log_digests(),
         ]
+
+    def _log_digests(self) -> list[Work]:
+        """The job that logs digests of evidence; none where nothing is observed."""
+        if not self.config.observer_interval_seconds:
+            return []
+        digests = DigestLog()
+
+        def tick(now: int) -> Outcome:
+            digests.run_tick(now)
+            return None, None
+
+        return [Work("digests", DIGEST_SECONDS, tick)]
 
     def _watch_logs(self) -> list[Work]:
         """The job that is a witness of other instances; none where none is named."""

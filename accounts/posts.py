@@ -24,7 +24,7 @@ from chain.verify import judge, list_moved_mints
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
-from storage.arrivals import append_leaf, hash_words, new_salt, store_arrival
+from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_arrival
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
@@ -124,10 +124,14 @@ class PostBody(BaseModel):
 
 @dataclass(frozen=True)
 class Published:
-    """The post of an event, by its uid, and whether an earlier request had made it."""
+    """The post of an event, by its uid, and whether an earlier request had made it. `leaf` of the
+    log and the `salt` of its words: of a new one.
+    """
 
     uid: str
     replayed: bool
+    leaf: str | None = None
+    salt: str | None = None
 
 
 # ---- from bytes to a body ------------------------------------------------------------------------
@@ -238,7 +242,7 @@ def publish(
         with writing():
             if config is not None:
                 _refuse_beyond_quota(config, bot_id, body)
-            return Published(_store(bot_id, body, now, channel, key_id, sanitized), replayed=False)
+            return _store(bot_id, body, now, channel, key_id, sanitized)
     except IntegrityError:
         return Published(_find_same(bot_id, body).uid, replayed=True)
 
@@ -270,7 +274,7 @@ class TradeRow(NamedTuple):
 
 def _store(
     bot_id: int, body: PostBody, now: int, channel: str, key_id: int | None, sanitized: bool
-) -> str:
+) -> Published:
     wallet = (database.execute_sql(WALLET_OF, (bot_id,)).fetchone() or (None,))[0]
     return store_post(
         bot=bot_id,
@@ -331,25 +335,26 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 
 
 # ---- the row -------------------------------------------------------------------------------------
-def store_post(**columns: Any) -> str:
+def store_post(**columns: Any) -> Published:
     """Insert a post with its arrival and its leaf of the log, and count it towards its owner's
-    quota; return its uid.
+    quota.
 
     Call it inside a transaction. IntegrityError where its event id is taken.
     """
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}
-    number = store_row(Post, {**row, "leaf_id": log_post(row)})
+    leaf = log_post(row)
+    number = store_row(Post, {**row, "leaf_id": leaf.id})
     store_arrival("post", post=number)
     if columns.get("status") == "verified":
         bot, trade = columns["bot"], columns["trade"]
         time_posts(getattr(bot, "id", bot), [number], [getattr(trade, "id", trade)])
     count_posts_bytes(columns["bot"], measure_post(columns))
-    return uid
+    return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
 
 
-def log_post(row: Mapping[str, Any], **more: Any) -> int:
-    """Append the leaf of a post whose columns are `row`; return its id. `more`: what else it says.
+def log_post(row: Mapping[str, Any], **more: Any) -> Appended:
+    """Append the leaf of a post whose columns are `row`. `more`: what else it says.
 
     A post that was hidden has no salt, and its leaf no hash of words.
     """
@@ -369,7 +374,7 @@ def log_post(row: Mapping[str, Any], **more: Any) -> int:
         words=hash_words(row["salt"], *texts) if row["salt"] else None,
         **said,
         **more,
-    ).id
+    )
 
 
 def measure_post(columns: dict[str, Any]) -> int:

@@ -76,7 +76,7 @@ def _log_post(post: Post, now: int) -> tuple[int, str | None]:
     salt = None if post.hidden_at else new_salt()
     row = {**post.__data__, "salt": salt}
     more = {"hiddenAt": post.hidden_at} if post.hidden_at else {}
-    return log_post(row, loggedAt=now, **more), salt
+    return log_post(row, loggedAt=now, **more).id, salt
 
 
 # ---- the key, and new logs -----------------------------------------------------------------------

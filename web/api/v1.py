@@ -280,20 +280,24 @@ def publish() -> JsonResponse:
         done = posts.publish(
             caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
         )
-        shown = orjson.dumps({**find_post(done.uid), "logPromise": find_promise(done.uid)})
+        post = find_post(done.uid)
+        shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"])})
     if done.replayed:
         return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
     return JsonResponse(shown, 201)
 
 
-def find_promise(uid: str) -> Json:
+def make_promise(done: posts.Published, log_uid: str) -> Json:
     """Make the LogPromise of a post: its leaf, the salt of its words, and our signature."""
-    logged = log.find_post(uid)
-    if logged is None:
-        raise Problem("internal", "this post is not in the log")
-    message = log.write_promise(logged.origin, logged.leaf)
+    leaf, salt = done.leaf, done.salt
+    if leaf is None:
+        logged = log.find_post(done.uid)
+        if logged is None:
+            raise Problem("internal", "this post is not in the log")
+        leaf, salt = logged.leaf, logged.salt
+    message = log.write_promise(log.name_origin(log_uid), leaf)
     signature = encode(find_app().log_signer.sign(message))
-    return {"leaf": logged.leaf, "salt": logged.salt, "signature": signature}
+    return {"leaf": leaf, "salt": salt, "signature": signature}
 
 
 def read_event_id() -> str | None:
