@@ -1,86 +1,148 @@
-"""Numbers to points: nothing is lost on the way, and what is higher stands higher."""
+"""Numbers to coordinates: nothing is lost on the way, what is higher stands higher, and no loss is
+drawn as a gain.
+"""
 
+import itertools
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from web.api.paper import EquityPoint
-from web.api.queries import DayTotals
-from web.site import charts
-from web.site.charts import TimedTrade
+from web.site import charts, outcomes
+from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
+
+HOUR = charts.HOUR_SECONDS
 
 
-def test_days_become_a_step_line_and_bars():
-    intervals = charts.group_days([DayTotals(100, 50, 200, 3, 1), DayTotals(102, -80, 100, 1, 1)])
-    assert [
-        (one.begins // charts.DAY_SECONDS, one.realized, one.total, one.volume) for one in intervals
-    ] == [
-        (100, 50, 50, 200),
-        (101, 0, 50, 0),
-        (102, -80, -30, 100),
+def read_path(path):
+    """The heights of a path's level pieces, with where each ends."""
+    return [(float(x), float(y)) for y, x in re.findall(r"V([\d.]+)H([\d.]+)", path)]
+
+
+def test_a_curve_changes_sides_where_it_crosses_zero():
+    curve = charts.draw_curve(
+        [Step(0, HOUR, 50), Step(HOUR, 2 * HOUR, 50), Step(2 * HOUR, 4 * HOUR, -30)]
+    )
+    # From 5 at the top to 88 at the bottom are 80 lamports.
+    zero = 5 + 83 * 50 / 80
+    assert curve.zero == round(zero, 2) and curve.total == -30
+    assert [(run.side, read_path(run.path)) for run in curve.runs] == [
+        ("up", [(50, 5)]),
+        ("down", [(100, 88)]),
     ]
-    curve = charts.draw_curve(intervals)
-    assert (curve.top, curve.bottom) == (50, -30)
-    # Five eighths down, two units inside the box.
-    assert curve.zero == 2 + 156 * 50 / 80
-    assert (
-        curve.line
-        == "0.00,99.50 0.00,99.50 0.00,2.00 200.00,2.00 200.00,2.00 400.00,2.00 400.00,158.00"
-        " 600.00,158.00"
-    )
-    assert [bar.height for bar in curve.bars] == [48, 0, 24]
+    assert all(run.path.endswith(f"V{curve.zero:g}") for run in curve.runs)
 
 
-def test_too_few_points_draw_no_chart():
-    assert (
-        charts.draw_curve(charts.group_days([])) is None
-        and charts.draw_timeline([]) is None
-        and charts.draw_equity([EquityPoint(1, 1)]) is None
-    )
+def test_too_little_draws_nothing():
+    assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark([7]) is None
+    assert charts.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
 
 
-days = st.lists(
-    st.builds(
-        DayTotals,
-        st.integers(0, 4000),
-        st.integers(-(10**18), 10**18),
-        st.integers(0, 10**18),
-        st.integers(1, 99),
-        st.integers(0, 99),
-    ),
-    min_size=1,
-    max_size=50,
-    unique_by=lambda one: one.day,
+steps = st.lists(st.integers(-(10**18), 10**18), min_size=1, max_size=130).map(
+    lambda values: [Step(n * HOUR, (n + 1) * HOUR, value) for n, value in enumerate(values)]
 )
 
 
-@given(days.map(sorted))
-def test_intervals_add_up_to_the_days_however_many_there_are(rows):
-    intervals = charts.group_days(rows)
-    assert len(intervals) <= charts.MAX_INTERVALS
-    assert [
-        sum(getattr(one, name) for one in intervals)
-        for name in ("realized", "volume", "trades", "sells")
-    ] == [
-        sum(getattr(row, name) for row in rows)
-        for name in ("realized", "volume", "trades", "sells")
+@given(steps)
+def test_no_loss_is_drawn_as_a_gain(given_steps):
+    curve = charts.draw_curve(given_steps)
+    for run in curve.runs:
+        heights = [y for _, y in read_path(run.path)]
+        assert all(charts.TOP <= y <= charts.BOTTOM for y in heights)
+        assert run.side != "up" or all(y <= curve.zero for y in heights)
+        assert run.side != "down" or all(y >= curve.zero for y in heights)
+    sides = [charts.find_side(step.value) for step in given_steps]
+    assert [run.side for run in curve.runs] == [
+        side for n, side in enumerate(sides) if not n or sides[n - 1] != side
     ]
-    assert intervals[-1].total == sum(row.realized for row in rows)
-    assert (
-        intervals[0].begins == rows[0].day * charts.DAY_SECONDS
-        and intervals[-1].ends > rows[-1].day * charts.DAY_SECONDS
+    places = [tick.at for tick in curve.levels]
+    assert 1 <= len(places) <= 6 and any(tick.label == "0" for tick in curve.levels)
+
+
+def test_gaps_marks_and_the_connection_stand_at_their_time():
+    curve = charts.draw_curve(
+        [Step(0, 100, 10), Step(100, 200, 40)],
+        gaps=[(50, 100), (500, 600)],
+        trades=[TimedTrade(150, "gain", 0), TimedTrade(-5, "buy", 0)],
+        connected_at=40,
     )
-    curve = charts.draw_curve(intervals)
-    points = [tuple(map(float, point.split(","))) for point in curve.line.split()]
-    assert all(
-        0 <= x <= charts.WIDTH and 2 <= y <= charts.LINE_HEIGHT - 2 for x, y in points
-    ) and points == sorted(points, key=lambda point: point[0])
+    assert curve.gaps == [(25, 25)] and curve.connected == 20
+    # Before the curve begins there is no place; 40 is the highest.
+    assert curve.marks == [(75, 5, "gain")]
+
+
+@pytest.mark.parametrize(
+    "begins, ends, labels",
+    [
+        (0, 4 * HOUR, ["00:00", "01:00", "02:00", "03:00", "04:00"]),
+        (HOUR, 4 * 86_400, ["2 Jan", "3 Jan", "4 Jan", "5 Jan"]),
+        (0, 20 * 86_400, ["1 Jan", "8 Jan", "15 Jan"]),
+    ],
+)
+def test_an_axis_has_full_hours_or_days(begins, ends, labels):
+    ticks = charts.list_dates(Axis(begins, ends))
+    assert [tick.label for tick in ticks] == labels
+    assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
+
+
+def test_amounts_beside_a_curve_are_round():
+    # 7 SOL in at most four pieces: by 2 SOL.
+    ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
+    assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
+    assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
+
+
+def test_a_sparkline_shows_what_changed_since_it_began():
+    spark = charts.draw_spark([100, 100, 70, 130])
+    assert spark.change == 30 and [run.side for run in spark.runs] == ["flat", "down", "up"]
+
+
+def test_in_a_race_the_best_is_first_and_no_label_covers_another():
+    race = charts.draw_race(
+        [0, HOUR, 2 * HOUR],
+        [Runner("b", "B", [500, 500, 490], False), Runner("a", "A", [0, 5, 20], True)]
+        + [Runner(f"c{n}", "C", [0, 0, 0], False) for n in range(6)],
+    )
+    assert [(one.place, one.bot, one.change) for one in race.lanes][:2] == [
+        (1, "a", 20),
+        (2, "c0", 0),
+    ]
+    assert (race.lanes[-1].bot, race.lanes[-1].change) == ("b", -10)
+    heights = [one.label_y for one in race.lanes]
+    assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
+    assert heights[-1] <= charts.BOTTOM
+
+
+def test_sales_are_counted_by_what_they_returned():
+    sales = [(-60, 100), (-1, 100), (0, 100), (5, 100), (10, 100), (300, 100), (7, 0)]
+    counts = {one.label: one.sales for one in outcomes.group_returns(sales) if one.sales}
+    assert counts == {
+        "lost over 50%": 1,
+        "lost up to 10%": 1,
+        "gained up to 10%": 2,
+        "gained 10% to 25%": 1,
+        "gained over 100%": 2,
+    }
+    assert {one.side for one in outcomes.group_returns(sales) if "lost" in one.label} == {"down"}
+
+
+def test_a_calendar_has_a_row_for_each_weekday():
+    # 20,762 days after Thursday, 1 January 1970: a Thursday again, 20,762 = 7 * 2966.
+    calendar = outcomes.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
+    assert len(calendar) == 30
+    last, before, week = calendar[-1], calendar[-2], calendar[-8]
+    assert (last.side, last.strength, last.y) == ("down", 3, 3 * 24 + 12)
+    assert (week.side, week.strength, week.y, week.x) == ("up", 1, last.y, last.x - 28)
+    assert (before.side, before.strength, before.trades) == ("flat", 0, 2)
 
 
 def test_purchases_stand_above_the_line_and_sales_below():
     timeline = charts.draw_timeline([TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)])
-    buy, sell = timeline.marks
+    buy, sell = timeline.bars
     assert (timeline.begins, timeline.ends) == (100, 200)
-    middle = charts.STRIP_HEIGHT / 2
+    middle = charts.BOTTOM / 2
     assert (buy.side, buy.y + buy.height) == ("buy", middle) and (sell.side, sell.y) == (
         "sell",
         middle,
@@ -88,7 +150,9 @@ def test_purchases_stand_above_the_line_and_sales_below():
     assert buy.x < sell.x and buy.height > sell.height
 
 
-def test_a_line_begins_where_the_account_began():
-    line = charts.draw_equity([EquityPoint(0, 100), EquityPoint(10, 80), EquityPoint(20, 180)])
-    assert (line.top, line.bottom) == (180, 80) and line.zero == round(2 + 156 * 80 / 100, 2)
-    assert line.line == "0.00,126.80 300.00,158.00 600.00,2.00"
+def test_a_paper_account_begins_where_it_was_opened():
+    points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
+    line = charts.draw_equity(points, 30_000)
+    # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
+    assert [run.side for run in line.runs] == ["flat", "down", "up"]
+    assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)

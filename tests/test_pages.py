@@ -39,8 +39,12 @@ RESULTS = {
 HOSTILE = "<script>window.pwned=1</script>{{7*7}}\u202eevil"
 
 
+def text_of_html(text):
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))).strip()
+
+
 def text_of(answer):
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text)))
+    return text_of_html(answer.text)
 
 
 def post_of(answer, uid):
@@ -306,10 +310,12 @@ def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
 
 
 def test_the_curve_has_its_numbers_beside_it(service, observed):
-    page = service.get(f"/bots/{observed.bot.uid}")
+    page = service.get(f"/bots/{observed.bot.uid}?tab=record")
     figure = re.search(r'<figure class="chart">.*?</figure>', page.text, re.S)[0]
-    assert "<polyline" in figure and re.search(
-        r"<td>5 Nov 2026</td><td>−0.25</td><td>−0.25</td><td>0.75</td><td>1</td><td>1</td>", figure
+    assert '<path class="down"' in figure and '<path class="up"' not in figure
+    # Bought for 1 SOL, sold for 0.75: a day with one trade, another with the loss.
+    assert text_of_html(figure).endswith(
+        "5 Nov 2026 −0.2500 −0.2500 0.750 1 1 4 Nov 2026 0.0000 0.0000 1.000 1 0"
     )
 
 

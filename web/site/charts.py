@@ -1,68 +1,357 @@
-"""Chart geometry, pure: amounts become coordinates, which the templates draw as inline SVG."""
+"""Chart geometry, pure: amounts and times become coordinates, which the templates draw as SVG.
+
+Coordinates are percent of the drawing, so that it stretches while its words do not.
+"""
 
 import itertools
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
+from chain.amounts import sol
 from web.api.paper import EquityPoint
-from web.api.queries import DayTotals
+from web.site.figures import write_tokens
 
-# In units of the drawing, which the page stretches; the templates' viewBox repeats them.
-WIDTH, LINE_HEIGHT, BARS_HEIGHT, STRIP_HEIGHT = 600, 160, 48, 60
-# Keeps half of a line at the very edge from being cut off.
-MARGIN = 2
-MAX_INTERVALS = 60
-DAY_SECONDS = 86_400
+# Curves stay between these heights: above is air, below stand the dates.
+TOP, BOTTOM = 5.0, 88.0
+MAX_LEVELS, MAX_DATES = 4, 5
+HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
+# Seconds between two dates of an axis.
+DATE_STEPS = (
+    *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
+    *(DAY_SECONDS * days for days in (1, 2, 3, 7, 14, 30, 60, 120, 365, 730)),
+)
+# Lamports between two amounts of an axis: 1, 2, 5, 10...
+ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
+SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
+# A label takes this much of the height of the race.
+LABEL_HEIGHT = 6.0
 
 
-class Interval(NamedTuple):
-    """Consecutive days of a wallet added up, in lamports and counts.
-
-    `begins`, `ends`: Unix seconds; `sells`: sales with a result; `total`: realized PnL up to the
-    end.
-    """
+class Step(NamedTuple):
+    """An amount that held from one Unix second to another. `value`: lamports."""
 
     begins: int
     ends: int
-    realized: int
-    volume: int
-    trades: int
-    sells: int
-    total: int
+    value: int
 
 
-class Bar(NamedTuple):
-    """A bar of the volume chart: its upper left corner and its size."""
+class Run(NamedTuple):
+    """A part of a curve on one side of zero, as the `d` of a path that begins and ends at zero.
+
+    `side`: up | down | flat.
+    """
+
+    side: str
+    path: str
+
+
+class Tick(NamedTuple):
+    """A date below a curve, or an amount beside it. `at`: its place; `anchor`: start | middle |
+    end.
+    """
+
+    at: float
+    label: str
+    anchor: str = "middle"
+
+
+class Band(NamedTuple):
+    """A stretch of time."""
+
+    x: float
+    width: float
+
+
+class Mark(NamedTuple):
+    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale of unknown cost)."""
 
     x: float
     y: float
-    width: float
-    height: float
-
-
-class Curve(NamedTuple):
-    """A line and the bars below it.
-
-    `line`: the `points` of a polyline; `zero`: the height of the zero line, or of the first value
-    where there is no zero; `top`, `bottom`: lamports at the edges of the scale.
-    """
-
-    line: str
-    bars: list[Bar]
-    zero: float
-    top: int
-    bottom: int
+    kind: str
 
 
 class TimedTrade(NamedTuple):
-    """A purchase or sale of a token. `at`: Unix seconds; `side`: buy | sell."""
+    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or buy | sell on a timeline."""
 
     at: int
     side: str
     lamports: int
 
 
-class Mark(NamedTuple):
+class Curve(NamedTuple):
+    """A curve over time. `begins`, `ends`: Unix seconds; `zero`: the height of its beginning, or of
+    nothing earned; `total`: lamports at its end; `connected`: when the wallet came to its bot.
+    """
+
+    runs: list[Run]
+    zero: float
+    levels: list[Tick]
+    dates: list[Tick]
+    gaps: list[Band]
+    marks: list[Mark]
+    connected: float | None
+    begins: int
+    ends: int
+    total: int
+
+
+class Axis(NamedTuple):
+    """Time from left to right, in Unix seconds."""
+
+    begins: int
+    ends: int
+
+    def find_x(self, at: int) -> float:
+        """Return the place of a time; what lies outside stands at the edge."""
+        x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
+        return round(min(100.0, max(0.0, x)), 2)
+
+
+class Scale(NamedTuple):
+    """Lamports from the top down to the bottom, between two heights."""
+
+    top: int
+    bottom: int
+    high: float = TOP
+    low: float = BOTTOM
+
+    def find_y(self, lamports: int) -> float:
+        """Return the height of an amount; the middle, where all amounts are the same."""
+        height = self.top - self.bottom
+        share = (self.top - lamports) / height if height else 0.5
+        return round(self.high + (self.low - self.high) * share, 2)
+
+
+# ---- curves --------------------------------------------------------------------------------------
+def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
+    """Make steps of what was sampled at these Unix seconds, in order: each value holds up to its
+    time, from the time before on.
+    """
+    return [
+        Step(begins, ends, value)
+        for (begins, ends), value in zip(itertools.pairwise(times), values[1:], strict=True)
+    ]
+
+
+def draw_curve(
+    steps: Sequence[Step],
+    base: int = 0,
+    gaps: Sequence[tuple[int, int]] = (),
+    trades: Sequence[TimedTrade] = (),
+    connected_at: int | None = None,
+) -> Curve | None:
+    """Draw steps, given in order; None without any.
+
+    `base`: lamports that separate gain and loss; `gaps`: Unix seconds from and to; `trades`: to be
+    marked on the curve; `connected_at`: Unix seconds.
+    """
+    if not steps:
+        return None
+    values = [base, *(step.value for step in steps)]
+    scale, axis = Scale(max(values), min(values)), Axis(steps[0].begins, steps[-1].ends)
+    is_inside = connected_at is not None and axis.begins < connected_at < axis.ends
+    return Curve(
+        draw_runs(steps, base, axis, scale),
+        scale.find_y(base),
+        list_levels(scale, base),
+        list_dates(axis),
+        [_draw_band(axis, *gap) for gap in gaps if gap[1] >= axis.begins and gap[0] <= axis.ends],
+        [_draw_mark(one, steps, axis, scale) for one in trades if one.at >= axis.begins],
+        axis.find_x(connected_at) if is_inside and connected_at is not None else None,
+        axis.begins,
+        axis.ends,
+        steps[-1].value,
+    )
+
+
+def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> list[Run]:
+    """Cut steps where they change sides, so that no loss is drawn as a gain."""
+    zero = scale.find_y(base)
+    runs = []
+    for side, group in itertools.groupby(steps, lambda step: find_side(step.value - base)):
+        run = list(group)
+        level = "".join(
+            f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
+            for value, same in itertools.groupby(run, lambda step: step.value)
+        )
+        runs.append(Run(side, f"M{axis.find_x(run[0].begins):g} {zero:g}{level}V{zero:g}"))
+    return runs
+
+
+def find_side(amount: int) -> str:
+    """Tell on which side of zero an amount is: up | down | flat."""
+    return "up" if amount > 0 else "down" if amount < 0 else "flat"
+
+
+def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
+    x = axis.find_x(begins)
+    # A gap inside one block is still to be seen.
+    return Band(x, max(0.6, round(axis.find_x(ends) - x, 2)))
+
+
+def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scale) -> Mark:
+    value = next((step.value for step in steps if trade.at < step.ends), steps[-1].value)
+    return Mark(axis.find_x(trade.at), scale.find_y(value), trade.side)
+
+
+# ---- axes ----------------------------------------------------------------------------------------
+def list_levels(scale: Scale, base: int = 0) -> list[Tick]:
+    """List round amounts that lie on the scale, the base among them."""
+    size = _find_size(scale.top - scale.bottom)
+    first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
+    return [
+        Tick(scale.find_y(base + n * size), _write_level(base + n * size))
+        for n in range(first, last + 1)
+    ]
+
+
+def _write_level(lamports: int) -> str:
+    return write_tokens(sol(lamports), sign=True)
+
+
+def _find_size(height: int) -> int:
+    """Return the smallest of 1, 2, 5, 10... lamports that cuts a height into few pieces."""
+    return next(size for size in ROUND_AMOUNTS if size * MAX_LEVELS >= height)
+
+
+def list_dates(axis: Axis) -> list[Tick]:
+    """List full hours or days on an axis, at most MAX_DATES."""
+    duration = axis.ends - axis.begins
+    size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
+    first = -(-axis.begins // size) * size
+    return [_draw_date(axis, at, size) for at in range(first, axis.ends + 1, size)][: MAX_DATES + 1]
+
+
+def _draw_date(axis: Axis, at: int, size: int) -> Tick:
+    x = axis.find_x(at)
+    text = datetime.fromtimestamp(at, UTC).strftime("%-d %b" if size >= DAY_SECONDS else "%H:%M")
+    return Tick(x, text, "start" if x < 6 else "end" if x > 94 else "middle")
+
+
+# ---- sparklines ----------------------------------------------------------------------------------
+class Spark(NamedTuple):
+    """A small curve of its own size. `zero`: the height of its beginning; `change`: lamports."""
+
+    runs: list[Run]
+    zero: float
+    change: int
+
+
+def draw_spark(values: Sequence[int]) -> Spark | None:
+    """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
+    than two.
+    """
+    if len(values) < 2:
+        return None
+    base = values[0]
+    steps = [Step(n, n + 1, value) for n, value in enumerate(values[1:])]
+    scale = Scale(max(values), min(values), SPARK_MARGIN, SPARK_HEIGHT - SPARK_MARGIN)
+    runs = draw_runs(steps, base, Axis(0, len(steps)), scale)
+    return Spark(runs, scale.find_y(base), values[-1] - base)
+
+
+# ---- the race ------------------------------------------------------------------------------------
+class Runner(NamedTuple):
+    """A bot in the race. `values`: its realized PnL in lamports at each sampled time."""
+
+    bot: str
+    name: str
+    values: Sequence[int]
+    is_partial: bool
+
+
+class Lane(NamedTuple):
+    """The line of a bot in the race. `place`: from 1, at the height `label_y`; `change`: lamports
+    since the race began.
+    """
+
+    place: int
+    bot: str
+    name: str
+    path: str
+    label_y: float
+    change: int
+    is_partial: bool
+
+
+class Race(NamedTuple):
+    """Realized PnL of several bots since one moment, the best first."""
+
+    lanes: list[Lane]
+    zero: float
+    levels: list[Tick]
+    dates: list[Tick]
+    begins: int
+    ends: int
+
+
+def draw_race(times: Sequence[int], runners: Sequence[Runner]) -> Race | None:
+    """Draw bots side by side over the Unix seconds their values were sampled at; None for none."""
+    if not runners or len(times) < 2:
+        return None
+    axis = Axis(times[0], times[-1])
+    changes = {one.bot: [value - one.values[0] for value in one.values] for one in runners}
+    every = [value for values in changes.values() for value in values]
+    scale = Scale(max(every), min(every))
+    ordered = sorted(runners, key=lambda one: -changes[one.bot][-1])
+    heights = spread([scale.find_y(changes[one.bot][-1]) for one in ordered])
+    lanes = [
+        _draw_lane(place, one, changes[one.bot], times, axis, scale)._replace(label_y=height)
+        for place, (one, height) in enumerate(zip(ordered, heights, strict=True), 1)
+    ]
+    zero = scale.find_y(0)
+    return Race(lanes, zero, list_levels(scale), list_dates(axis), axis.begins, axis.ends)
+
+
+def _draw_lane(
+    place: int, one: Runner, changes: Sequence[int], times: Sequence[int], axis: Axis, scale: Scale
+) -> Lane:
+    steps = make_steps(times, changes)
+    path = f"M0 {scale.find_y(changes[0]):g}" + "".join(
+        f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
+        for value, same in itertools.groupby(steps, lambda step: step.value)
+    )
+    return Lane(place, one.bot, one.name, path, 0.0, changes[-1], one.is_partial)
+
+
+def spread(heights: Sequence[float]) -> list[float]:
+    """Move labels, given from the top down, so far apart that none covers another."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + LABEL_HEIGHT) if placed else height)
+    # What left the drawing below pushes the ones above it up.
+    limit = BOTTOM
+    for n in range(len(placed) - 1, -1, -1):
+        placed[n] = round(min(placed[n], limit), 2)
+        limit = placed[n] - LABEL_HEIGHT
+    return placed
+
+
+# ---- the curve of a paper trader -----------------------------------------------------------------
+def draw_equity(points: Sequence[EquityPoint], until: int) -> Curve | None:
+    """Draw points, given in order, over time up to `until` (ms); None for fewer than two."""
+    if len(points) < 2:
+        return None
+    ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
+    steps = [
+        Step(one.at // 1000, end // 1000, one.lamports)
+        for one, end in zip(points, ends, strict=True)
+    ]
+    return draw_curve(steps, points[0].lamports)
+
+
+# ---- the trades of a token -----------------------------------------------------------------------
+class Timeline(NamedTuple):
+    """The trades of a token, the oldest at the left. `begins`, `ends`: Unix seconds."""
+
+    bars: list["Bar"]
+    dates: list[Tick]
+    begins: int
+    ends: int
+
+
+class Bar(NamedTuple):
     """A trade on a token's timeline: above the middle for a purchase, below it for a sale; its
     height grows with the SOL that moved.
     """
@@ -73,124 +362,20 @@ class Mark(NamedTuple):
     side: str
 
 
-class Timeline(NamedTuple):
-    """The trades of a token, the oldest at the left. `begins`, `ends`: Unix seconds."""
-
-    marks: list[Mark]
-    begins: int
-    ends: int
-
-
-class Scale(NamedTuple):
-    """The vertical axis of a line chart. `top`, `bottom`: lamports at its edges."""
-
-    top: int
-    bottom: int
-
-    def find_y(self, lamports: int) -> float:
-        """Return the distance of a value from the upper edge of the box."""
-        height = (self.top - self.bottom) or 1
-        return MARGIN + (LINE_HEIGHT - 2 * MARGIN) * (self.top - lamports) / height
-
-
-# ---- the curve of a wallet -----------------------------------------------------------------------
-def group_days(days: Sequence[DayTotals]) -> list[Interval]:
-    """Add days, given in order, up to at most MAX_INTERVALS intervals of equally many days."""
-    if not days:
-        return []
-    first, count = days[0].day, days[-1].day - days[0].day + 1
-    size = -(-count // MAX_INTERVALS)
-    groups = {
-        index: list(group)
-        for index, group in itertools.groupby(days, lambda one: (one.day - first) // size)
-    }
-    intervals: list[Interval] = []
-    for index in range(-(-count // size)):
-        total = intervals[-1].total if intervals else 0
-        intervals.append(_sum_up(groups.get(index, []), first + index * size, size, total))
-    return intervals
-
-
-def _sum_up(days: Sequence[DayTotals], first: int, size: int, total: int) -> Interval:
-    realized = sum(one.realized for one in days)
-    return Interval(
-        first * DAY_SECONDS,
-        (first + size) * DAY_SECONDS,
-        realized,
-        sum(one.volume for one in days),
-        sum(one.trades for one in days),
-        sum(one.sells for one in days),
-        total + realized,
-    )
-
-
-def draw_curve(intervals: Sequence[Interval]) -> Curve | None:
-    """Draw realized PnL as a step line and volume as bars; None where there is nothing to draw."""
-    if not intervals:
-        return None
-    totals = [one.total for one in intervals]
-    scale, step = Scale(max(0, *totals), min(0, *totals)), WIDTH / len(intervals)
-    y = zero = scale.find_y(0)
-    points = [(0.0, y)]
-    for n, total in enumerate(totals):
-        points += [(n * step, y), (n * step, y := scale.find_y(total))]
-    points.append((WIDTH, y))
-    bars = _draw_bars([one.volume for one in intervals], step)
-    return Curve(_write_points(points), bars, round(zero, 2), scale.top, scale.bottom)
-
-
-def _draw_bars(volumes: Sequence[int], step: float) -> list[Bar]:
-    highest = max(volumes) or 1
-    heights = [BARS_HEIGHT * volume / highest for volume in volumes]
-    return [
-        Bar(
-            round((n + 0.15) * step, 2),
-            round(BARS_HEIGHT - height, 2),
-            round(0.7 * step, 2),
-            round(height, 2),
-        )
-        for n, height in enumerate(heights)
-    ]
-
-
-# ---- the curve of a paper trader -----------------------------------------------------------------
-def draw_equity(points: Sequence[EquityPoint]) -> Curve | None:
-    """Draw points, given in order, over time; None for fewer than two."""
-    if len(points) < 2:
-        return None
-    values = [point.lamports for point in points]
-    scale, first = Scale(max(values), min(values)), points[0].at
-    duration = (points[-1].at - first) or 1
-    line = _write_points(
-        [(WIDTH * (one.at - first) / duration, scale.find_y(one.lamports)) for one in points]
-    )
-    return Curve(line, [], round(scale.find_y(values[0]), 2), scale.top, scale.bottom)
-
-
-def _write_points(points: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
-
-
-# ---- the trades of a token -----------------------------------------------------------------------
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
     """Draw the trades of a token, given in any order; None where there are none."""
     if not trades:
         return None
-    begins, ends = min(trade.at for trade in trades), max(trade.at for trade in trades)
-    duration = (ends - begins) or 1
+    axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))
     largest = max(abs(trade.lamports) for trade in trades) or 1
-    marks = [
-        _draw_mark(
-            WIDTH * (0.01 + 0.98 * (trade.at - begins) / duration),
-            trade.side,
-            abs(trade.lamports) / largest,
-        )
-        for trade in sorted(trades)
+    bars = [
+        _draw_bar(0.99 * axis.find_x(one.at), one.side, abs(one.lamports) / largest)
+        for one in sorted(trades)
     ]
-    return Timeline(marks, begins, ends)
+    return Timeline(bars, list_dates(axis), axis.begins, axis.ends)
 
 
-def _draw_mark(x: float, side: str, share: float) -> Mark:
-    middle = STRIP_HEIGHT / 2
+def _draw_bar(x: float, side: str, share: float) -> Bar:
+    middle = BOTTOM / 2
     height = round(4 + (middle - 6) * share, 2)
-    return Mark(round(x, 2), round(middle - height, 2) if side == "buy" else middle, height, side)
+    return Bar(round(x, 2), round(middle - height, 2) if side == "buy" else middle, height, side)

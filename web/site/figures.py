@@ -99,6 +99,11 @@ def find_places(numbers: Iterable[Number | None]) -> int:
     return max(MIN_COLUMN_PLACES, _choose_places(max(largest, MIN_WITH_FIXED_PLACES)))
 
 
+def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
+    """Return the digits behind the point for a column of lamports written as SOL."""
+    return find_places(None if one is None else f"{_to_sol(one):f}" for one in lamports)
+
+
 def _choose_places(value: Decimal) -> int:
     """Return how many digits behind the point a number that is not negative has by itself."""
     if value >= 1:
@@ -217,5 +222,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         one.__name__: one for one in (sol, lamports, tokens, usd, percent, change, exact_sol, whole)
     },
     "places": find_places,
+    "lamport_places": find_lamport_places,
     "exact_number": write_exact,
+    "write_lamports": write_lamports,
 }

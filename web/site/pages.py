@@ -15,7 +15,7 @@ from web.api import health, market, paging, paper, timeline
 from web.api.serialize import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site import candor, charts, figures, money, pieces, words
+from web.site import candor, charts, figures, money, pictures, pieces, profile_words, words
 from web.site.lists import add_etag, link_to_older, read_cursor
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts
@@ -36,7 +36,8 @@ class FilterProblem(NamedTuple):
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    app.jinja_env.filters.update(words.FILTERS | money.FILTERS | figures.FILTERS | candor.FILTERS)
+    for module in (words, money, figures, candor, profile_words):
+        app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,
@@ -50,6 +51,7 @@ def init_app(app: Flask) -> None:
         JOB_STATES=words.JOB_STATES,
     )
     pieces.init_app(app)
+    pictures.init_app(app)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     # The address of a static file changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
@@ -132,7 +134,7 @@ def show_trader(uid: str) -> ResponseReturnValue:
     return render_template(
         "trader.html",
         trader=trader,
-        equity=None if withheld else charts.draw_equity(paper.list_equity(uid)),
+        equity=None if withheld else charts.draw_equity(paper.list_equity(uid), g.now),
         posts=draw_posts(trader["posts"][:MAX_TRADER_POSTS], "h3"),
     )
 

@@ -1,4 +1,4 @@
-"""Pieces of pages: posts, trades and charts as HTML, cached until what they show changes; and the
+"""Pieces of pages: posts and trades as HTML, cached until what they show changes; and the
 addresses of static files.
 """
 
@@ -16,10 +16,10 @@ from chain.amounts import exact
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow
-from web.site import charts, words
+from web.site import words
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-MAX_POSTS, MAX_TRADES, MAX_CHARTS = 1024, 1024, 256
+MAX_POSTS, MAX_TRADES = 1024, 1024
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class PieceCache:
 
     draw_post: Callable[[bytes, str, str], str]
     draw_trade: Callable[[bytes, str | None], str]
-    draw_chart: Callable[[str, bytes], str]
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,10 @@ class MatchedLot:
 
 
 def init_app(app: Flask) -> None:
-    """Give the app its caches of drawn posts, trades and charts."""
+    """Give the app its caches of drawn posts and trades."""
     app.extensions["pieces"] = PieceCache(
         functools.lru_cache(MAX_POSTS)(_draw_post),
         functools.lru_cache(MAX_TRADES)(_draw_trade),
-        functools.lru_cache(MAX_CHARTS)(_draw_chart),
     )
 
 
@@ -154,18 +152,6 @@ def _find_sold_decimals(trade: Json) -> int:
         ),
         0,
     )
-
-
-# ---- charts --------------------------------------------------------------------------------------
-def draw_wallet_chart(address: str, results: Json) -> str:
-    """Return the HTML of a wallet's curve and its table. It changes with the wallet's results."""
-    return _cache().draw_chart(address, orjson.dumps(results))
-
-
-def _draw_chart(address: str, results: bytes) -> str:
-    intervals = charts.group_days(queries.list_days(address))
-    curve = charts.draw_curve(intervals)
-    return cast(str, _macros().chart(intervals, curve)) if curve else ""
 
 
 # ---- names of tokens -----------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from chain.amounts import exact
 from web.api import paging, queries, v1
 from web.api.estimates import add_estimates
 from web.api.posts import show_posts
-from web.api.serialize import Json, positions_of, show_bot
+from web.api.serialize import Json, positions_of
 from web.api.statements import TradePosition
+from web.api.token_results import show_token_results
 from web.server import sessions
-from web.server.gate import settings
-from web.site import pieces
+from web.site import pictures
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -32,13 +32,15 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with `openPositions`. Problem `not_found` without one."""
+    """Return the bot as the API shows it, with `openPositions` and `tokenResults`; Problem
+    `not_found` without one.
+    """
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    former = queries.list_former_wallets([row.id]).get(row.id, ())
-    bot = show_bot(row, former, settings().base_url)
-    profile: Json = expand_json({**bot, "openPositions": positions_of(row)})
+    bot = v1.show_bots([row])[0]
+    told = {"openPositions": positions_of(row), "tokenResults": show_token_results(bot, row.id)}
+    profile: Json = expand_json({**bot, **told})
     return profile
 
 
@@ -62,7 +64,7 @@ def read_overview(bot: Json) -> dict[str, Any]:
     posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
     return {
         "posts": draw_posts(show_posts(posts), "h3"),
-        "chart": draw_chart(bot),
+        "chart": pictures.draw_bot_curve(bot),
     }
 
 
@@ -88,14 +90,7 @@ def read_posts(bot: Json) -> dict[str, Any]:
 
 def read_record(bot: Json) -> dict[str, Any]:
     """Read the tab of the record."""
-    return {"chart": draw_chart(bot)}
-
-
-def draw_chart(bot: Json) -> str:
-    """Return the HTML of the curve of a bot's wallet, empty without results."""
-    if not (bot["wallet"] and bot["results"]):
-        return ""
-    return pieces.draw_wallet_chart(bot["wallet"]["address"], bot["results"])
+    return {"chart": pictures.draw_bot_curve(bot), "sales": pictures.draw_bot_sales(bot)}
 
 
 # What each tab reads; the overview has no name.

@@ -1,0 +1,94 @@
+"""Realized PnL at chosen times, for curves: however many trades there are, each point is one look
+into running totals.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from web.server.rows import select, select_value, write_marks
+
+
+class SampleRow(NamedTuple):
+    """A bot's realized PnL up to a Unix second, in lamports."""
+
+    bot: str
+    at: int
+    realized: int
+
+
+# {}: the times, then the bots. Everything that is known of the wallet a bot has now.
+OF_WALLET = """
+WITH sampled (at) AS (VALUES {})
+SELECT b.uid AS bot, s.at, COALESCE((
+    SELECT h.realized FROM hour_total h WHERE h.wallet_id = a.wallet_id AND h.hour < s.at / 3600
+    ORDER BY h.hour DESC LIMIT 1), 0) AS realized
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL CROSS JOIN sampled s
+WHERE b.uid IN ({}) ORDER BY b.uid, s.at
+"""
+# Since its wallets were attached, of all it ever had.
+OF_RECORD = """
+WITH sampled (at) AS (VALUES {})
+SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
+    SELECT f.realized FROM forward_total f WHERE f.attachment_id = a.id AND f.time < s.at
+    ORDER BY f.time DESC LIMIT 1)), 0) AS BIGINT) AS realized
+FROM bot b JOIN attachment a ON a.bot_id = b.id CROSS JOIN sampled s
+WHERE b.uid IN ({}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
+"""
+
+
+def sample_realized(sql: str, bots: Sequence[str], times: Sequence[int]) -> dict[str, list[int]]:
+    """Return {bot: realized PnL in lamports before each of these Unix seconds}, in order.
+
+    `sql`: OF_WALLET, whose times count by full hours, or OF_RECORD; `bots`: public ids.
+    """
+    found: dict[str, list[int]] = {}
+    if not bots or not times:
+        return found
+    asked = sql.format(", ".join(["(?)"] * len(times)), write_marks(bots))
+    for row in select(SampleRow, asked, [*times, *bots]):
+        found.setdefault(row.bot, []).append(row.realized)
+    return found
+
+
+TIME_BEFORE = """
+SELECT t.block_time FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
+AND t.slot <= ? ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT 1
+"""
+TIME_AFTER = """
+SELECT t.block_time FROM trade t WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
+AND t.slot >= ? ORDER BY t.slot, t.place, t.id LIMIT 1
+"""
+
+
+def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | None, int | None]:
+    """Return the Unix seconds of a wallet's transactions around these slots, None where unknown."""
+    before = select_value(TIME_BEFORE, (address, first_slot))
+    return before, select_value(TIME_AFTER, (address, last_slot))
+
+
+class SaleRow(NamedTuple):
+    """A purchase or a sale of a wallet. `at`: Unix seconds; `status`: matched | partial | unmatched
+    | not_applicable; `result`, `cost`: lamports.
+    """
+
+    at: int | None
+    kind: str
+    status: str
+    result: int | None
+    cost: int | None
+
+
+# The newest transactions alone: a wallet may have a million.
+SALES = """
+SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
+    SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
+    WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
+    ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
+WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
+"""
+MAX_LOOKED_AT = 1_000
+
+
+def list_sales(address: str) -> list[SaleRow]:
+    """Return purchases and sales among the newest MAX_LOOKED_AT transactions, newest first."""
+    return select(SaleRow, SALES, (address, MAX_LOOKED_AT))

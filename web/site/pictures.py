@@ -1,0 +1,158 @@
+"""Pictures of pages, with what they are drawn from: curves, sparklines, the race, how sales went.
+
+All are bounded: points are sampled from running totals, so a bot with a million trades costs what
+one with ten does.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import orjson
+from flask import Flask, current_app, g
+
+from web.api import history, queries
+from web.api.serialize import Json
+from web.site import charts, outcomes
+from web.site.charts import DAY_SECONDS, HOUR_SECONDS
+
+MAX_PICTURES, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 256, 20, 80, 60
+CURVE_POINTS = 120
+
+
+class DayResult(NamedTuple):
+    """A row of the table beside a curve: a day with trades, in lamports and counts. `at`: Unix
+    seconds; `total`: realized PnL up to its end.
+    """
+
+    at: int
+    realized: int
+    total: int
+    volume: int
+    trades: int
+    sells: int
+
+
+@dataclass(frozen=True)
+class PictureCache:
+    """The drawing functions of one application, with what they drew lately."""
+
+    draw_curve: Callable[[bytes, int], str]
+    draw_sales: Callable[[bytes, int], str]
+
+
+def init_app(app: Flask) -> None:
+    """Give the app its cache of pictures."""
+    app.extensions["pictures"] = PictureCache(
+        functools.lru_cache(MAX_PICTURES)(_draw_curve),
+        functools.lru_cache(MAX_PICTURES)(_draw_sales),
+    )
+
+
+def _cache() -> PictureCache:
+    return cast(PictureCache, current_app.extensions["pictures"])
+
+
+def _macros() -> Any:
+    """Return the macros of templates/pictures.html as functions."""
+    return current_app.jinja_env.get_template("pictures.html").module
+
+
+# ---- the curve of a bot's wallet -----------------------------------------------------------------
+def draw_bot_curve(bot: Json) -> str:
+    """Return the HTML of the curve of a bot's wallet and its table, empty without results."""
+    if not (bot["wallet"] and bot["results"]):
+        return ""
+    key = {name: bot[name] for name in ("id", "wallet", "results", "coverage")}
+    key["coverage"] = {**key["coverage"], "checkedAt": None, "observedTo": None}
+    return _cache().draw_curve(orjson.dumps(key), g.now // 1000 // HOUR_SECONDS)
+
+
+def _draw_curve(key: bytes, hour: int) -> str:
+    """Draw a curve up to the end of an hour, counted from 1970."""
+    bot = orjson.loads(key)
+    address, coverage = bot["wallet"]["address"], bot["coverage"]
+    connected_at = parse_time(bot["wallet"]["attachedAt"])
+    begins = parse_time(coverage["observedFrom"] or bot["wallet"]["attachedAt"])
+    times = list_times(begins, (hour + 1) * HOUR_SECONDS, CURVE_POINTS)
+    values = history.sample_realized(history.OF_WALLET, [bot["id"]], times).get(bot["id"], [])
+    curve = charts.draw_curve(
+        charts.make_steps(times, values) if values else [],
+        gaps=find_gaps(address, coverage["gaps"][:MAX_GAPS]),
+        trades=find_marks(address),
+        connected_at=connected_at,
+    )
+    loading = coverage["state"] == "backfilling"
+    days = list_day_results(address)
+    return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
+
+
+def list_times(begins: int, ends: int, points: int) -> list[int]:
+    """List at most `points` + 1 Unix seconds from the hour of `begins` on, full hours equally far
+    apart, up to `ends`, which is a full hour.
+    """
+    first = begins // HOUR_SECONDS * HOUR_SECONDS
+    size = max(1, -(-(ends - first) // HOUR_SECONDS // points)) * HOUR_SECONDS
+    count = max(1, -(-(ends - first) // size))
+    return [ends - n * size for n in range(count, -1, -1)]
+
+
+def parse_time(text: str) -> int:
+    """Return the Unix seconds of a time as the API writes it."""
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
+    """Return the Unix seconds of gaps, from the transaction before to the one after."""
+    found = (history.find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
+    return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
+
+
+def find_marks(address: str) -> list[charts.TimedTrade]:
+    """Return the newest purchases and sales, as marks of a curve."""
+    rows = [row for row in history.list_sales(address) if row.at is not None]
+    return [
+        charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
+    ]
+
+
+def name_mark(row: history.SaleRow) -> str:
+    """Return the kind of charts.Mark of a trade."""
+    if row.result is None:
+        return "buy" if row.kind == "buy" else "unknown"
+    return "loss" if row.result < 0 else "gain"
+
+
+def list_day_results(address: str) -> list[DayResult]:
+    """Return the last days with trades, in order, with the totals at their ends."""
+    total, listed = 0, []
+    for day in queries.list_days(address):
+        total += day.realized
+        listed.append(
+            DayResult(day.day * DAY_SECONDS, day.realized, total, day.volume, day.trades, day.sells)
+        )
+    return listed[-MAX_DAYS_LISTED:]
+
+
+# ---- how single sales and days went --------------------------------------------------------------
+def draw_bot_sales(bot: Json) -> str:
+    """Return the HTML of a bot's histogram and calendar, empty without results."""
+    if not (bot["wallet"] and bot["results"]):
+        return ""
+    key = {"address": bot["wallet"]["address"], "results": bot["results"]}
+    return _cache().draw_sales(orjson.dumps(key), g.now // 1000 // DAY_SECONDS)
+
+
+def _draw_sales(key: bytes, today: int) -> str:
+    """Draw a histogram, and a calendar that ends today, counted in days from 1970."""
+    address = orjson.loads(key)["address"]
+    sales = [
+        (row.result, row.cost)
+        for row in history.list_sales(address)
+        if row.result is not None and row.cost is not None
+    ]
+    days = {one.day: (one.realized, one.trades) for one in queries.list_days(address)}
+    calendar = outcomes.draw_calendar(days, today)
+    return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales)))

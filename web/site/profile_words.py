@@ -1,0 +1,152 @@
+"""What a profile tells of a wallet's figures, and of a history that is still loading. Text only."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from web.api.serialize import Json
+from web.site import figures, money
+
+MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
+# Figures of the comparison, with how each is written.
+COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
+    ("Realized PnL", lambda one: figures.write_lamports(one["realizedLamports"], sign=True)),
+    ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
+    ("Sales of unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
+    ("Win rate by position", lambda one: write_rate(one["risk"])),
+    ("Max drawdown", lambda one: write_drawdown(one["risk"])),
+    ("Median holding time", lambda one: write_duration(find(one["risk"], "medianHoldingSeconds"))),
+    ("Best sale", lambda one: write_signed(find(one["risk"], "bestLamports"))),
+    ("Worst sale", lambda one: write_signed(find(one["risk"], "worstLamports"))),
+    ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
+    ("Trades", lambda one: figures.whole(one["observedTrades"])),
+    ("Volume", lambda one: figures.write_lamports(one["volumeLamports"])),
+    ("Cost that left unsold", lambda one: write_amount(one["costLeftLamports"])),
+)
+
+
+class ComparedFigure(NamedTuple):
+    """A figure since the wallet was connected, and of all that is known of it, as text."""
+
+    name: str
+    since: str
+    all: str
+
+
+def find(risk: Json | None, name: str) -> Any:
+    """Return a member of a Risk, None where there is no risk."""
+    return risk and risk[name]
+
+
+def list_compared(bot: Json) -> list[ComparedFigure]:
+    """List the figures of a Bot that has results: since it was connected, and of all."""
+    record, everything = bot["record"], {**bot["results"], "risk": bot["risk"]}
+    return [
+        ComparedFigure(name, write(record) if record else figures.UNKNOWN, write(everything))
+        for name, write in COMPARED
+    ]
+
+
+def write_rate(risk: Json | None) -> str:
+    """Write the share of closed positions that won: `61%, 27 of 44`."""
+    if not risk or not risk["positionsClosed"]:
+        return figures.UNKNOWN
+    won, closed = risk["positionsWon"], risk["positionsClosed"]
+    return f"{figures.write_percent(won / closed)}, {won:,} of {closed:,}"
+
+
+def position_rate(risk: Json | None) -> float | None:
+    """Return the share of closed positions that won, None without any."""
+    if not risk or not risk["positionsClosed"]:
+        return None
+    return float(risk["positionsWon"] / risk["positionsClosed"])
+
+
+def drawdown(risk: Json | None) -> int | None:
+    """Return the max drawdown of a Risk in lamports, as the loss it is."""
+    return -int(risk["maxDrawdownLamports"]) if risk else None
+
+
+def write_drawdown(risk: Json | None) -> str:
+    """Write the max drawdown of a Risk: `−0.2140 SOL`."""
+    return write_amount(drawdown(risk))
+
+
+def write_amount(lamports: str | int | None) -> str:
+    """Write lamports as SOL, a dash for what is unknown."""
+    return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports)
+
+
+def write_signed(lamports: str | int | None) -> str:
+    """Write lamports as SOL with a sign, a dash for what is unknown."""
+    return figures.UNKNOWN if lamports is None else figures.write_lamports(lamports, sign=True)
+
+
+def write_duration(seconds: int | None) -> str:
+    """Write how long something took: `40 s`, `12 min`, `2 h 10 min`, `3 d 4 h`."""
+    if seconds is None:
+        return figures.UNKNOWN
+    if seconds < MINUTE_SECONDS:
+        return f"{seconds} s"
+    if seconds < HOUR_SECONDS:
+        return f"{seconds // MINUTE_SECONDS} min"
+    if seconds < DAY_SECONDS:
+        return _join(seconds, HOUR_SECONDS, "h", MINUTE_SECONDS, "min")
+    return _join(seconds, DAY_SECONDS, "d", HOUR_SECONDS, "h")
+
+
+def _join(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = seconds % large // small
+    return f"{seconds // large:,} {large_name}" + (f" {rest} {small_name}" if rest else "")
+
+
+# ---- a history that is still loading -------------------------------------------------------------
+def describe_progress(bot: Json, now: int) -> str:
+    """Tell how much of a wallet's history is here, and when about the rest will be. `now`: ms."""
+    known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
+    if not pending:
+        return f"All {known:,} transactions found so far are here; they are being checked again."
+    begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
+    left = find_time_left(known, pending, now / 1000 - begun)
+    time = f", about {write_duration(left)} left" if left is not None else ""
+    return f"{known:,} of {known + pending:,} transactions{time}."
+
+
+def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
+    """Return the seconds that the rest takes at the pace so far; None where nothing is here yet or
+    the pace tells nothing.
+    """
+    if not known or not 0 < elapsed < DAY_SECONDS:
+        return None
+    return round(pending * elapsed / known)
+
+
+def explain_rank(bot: Json) -> str:
+    """Tell why a partial history may have a rank; empty where it has none or is whole."""
+    if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
+        return ""
+    return (
+        "It may still be ranked: nothing is missing between the transactions known, and what was"
+        " held before them has no known cost, so selling it counts for nothing."
+    )
+
+
+def list_tokens(listed: Json) -> list[Json]:
+    """List the tokens of a TokenList from the best to the worst, each once."""
+    known = {one["mint"] for one in listed["best"]}
+    worst = [one for one in reversed(listed["worst"]) if one["mint"] not in known]
+    return [*listed["best"], *worst]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    one.__name__: one
+    for one in (
+        list_compared,
+        position_rate,
+        drawdown,
+        write_duration,
+        describe_progress,
+        explain_rank,
+        list_tokens,
+    )
+}
