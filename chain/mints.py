@@ -14,9 +14,11 @@ import base64
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from chain import base58
+from chain.amounts import exact
 
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
@@ -238,7 +240,8 @@ def check_supply(mint: Mint) -> tuple[str, str]:
         return "warn", "there is none of it"
     if mint.supply == 1:
         return "warn", "a single unit exists, as of a collectible"
-    return "pass", f"{mint.supply} raw units exist"
+    amount = exact(mint.supply, mint.decimals)
+    return "pass", f"{Decimal(amount):,f} tokens exist"
 
 
 def check_decimals(mint: Mint) -> tuple[str, str]:

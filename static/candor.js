@@ -166,3 +166,15 @@ document.addEventListener("click", async (event) => {
     result.textContent = "The wallet did not sign.";
   }
 });
+
+// ---- figures of a history that is still loading: shown anew until it is complete -------------------------------------------
+const REFRESH_MS = 5000;
+
+async function refreshFigures() {
+  if (document.hidden || !one("[data-refresh]")) return;
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer || !answer.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  one("#figures").replaceWith(page.querySelector("#figures"));
+}
+if (one("[data-refresh]")) setInterval(refreshFigures, REFRESH_MS);

@@ -28,11 +28,13 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
     # From 5 at the top to 88 at the bottom are 80 lamports.
     zero = 5 + 83 * 50 / 80
     assert curve.zero == round(zero, 2) and curve.total == -30
-    assert [(run.side, read_path(run.path)) for run in curve.runs] == [
+    assert [(run.side, read_path(run.line)) for run in curve.runs] == [
         ("up", [(50, 5)]),
         ("down", [(100, 88)]),
     ]
-    assert all(run.path.endswith(f"V{curve.zero:g}") for run in curve.runs)
+    # Areas end at zero, and so does the line where it crosses it; its end is what was earned.
+    assert all(run.area.endswith(f"V{curve.zero:g}") for run in curve.runs)
+    assert curve.runs[0].line == curve.runs[0].area and curve.runs[1].line.endswith("H100")
 
 
 def test_too_little_draws_nothing():
@@ -49,7 +51,7 @@ steps = st.lists(st.integers(-(10**18), 10**18), min_size=1, max_size=130).map(
 def test_no_loss_is_drawn_as_a_gain(given_steps):
     curve = charts.draw_curve(given_steps)
     for run in curve.runs:
-        heights = [y for _, y in read_path(run.path)]
+        heights = [y for _, y in read_path(run.line)]
         assert all(charts.TOP <= y <= charts.BOTTOM for y in heights)
         assert run.side != "up" or all(y <= curve.zero for y in heights)
         assert run.side != "down" or all(y >= curve.zero for y in heights)

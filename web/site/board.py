@@ -5,6 +5,7 @@ from flask.typing import ResponseReturnValue
 
 from web.api import leaderboard, v1
 from web.api.connected import show_connected
+from web.site import pictures
 from web.site.lists import add_etag, expand_json
 
 blueprint = Blueprint("board", __name__)
@@ -19,4 +20,12 @@ def show_leaderboard() -> ResponseReturnValue:
     board = v1.read_board(request.args)
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = expand_json(leaderboard.show_entries(entries, board, g.now))
-    return render_template("leaderboard.html", rows=rows, board=board, connected=show_connected())
+    bots = tuple(row["botId"] for row in rows if row["realizedSol"] is not None)
+    return render_template(
+        "leaderboard.html",
+        rows=rows,
+        board=board,
+        sparks=pictures.draw_sparks(board, bots),
+        connected=show_connected(),
+        race=pictures.draw_race(),
+    )

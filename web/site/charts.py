@@ -37,13 +37,13 @@ class Step(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A part of a curve on one side of zero, as the `d` of a path that begins and ends at zero.
-
-    `side`: up | down | flat.
+    """A part of a curve on one side of zero, as the `d` of paths: its area begins and ends at zero,
+    and so does its line, but where the curve ends. `side`: up | down | flat.
     """
 
     side: str
-    path: str
+    area: str
+    line: str
 
 
 class Tick(NamedTuple):
@@ -168,14 +168,16 @@ def draw_curve(
 def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> list[Run]:
     """Cut steps where they change sides, so that no loss is drawn as a gain."""
     zero = scale.find_y(base)
-    runs = []
+    runs: list[Run] = []
     for side, group in itertools.groupby(steps, lambda step: find_side(step.value - base)):
         run = list(group)
         level = "".join(
             f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
             for value, same in itertools.groupby(run, lambda step: step.value)
         )
-        runs.append(Run(side, f"M{axis.find_x(run[0].begins):g} {zero:g}{level}V{zero:g}"))
+        line = f"M{axis.find_x(run[0].begins):g} {zero:g}{level}"
+        runs.append(Run(side, f"{line}V{zero:g}", f"{line}V{zero:g}"))
+    runs[-1] = runs[-1]._replace(line=runs[-1].line.rpartition("V")[0])
     return runs
 
 
@@ -231,11 +233,14 @@ def _draw_date(axis: Axis, at: int, size: int) -> Tick:
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve of its own size. `zero`: the height of its beginning; `change`: lamports."""
+    """A small curve of its own size. `zero`: the height of its beginning; `change`: what was
+    added up to its end, `side`: which way that is.
+    """
 
     runs: list[Run]
     zero: float
     change: int
+    side: str
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
@@ -248,7 +253,8 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
     steps = [Step(n, n + 1, value) for n, value in enumerate(values[1:])]
     scale = Scale(max(values), min(values), SPARK_MARGIN, SPARK_HEIGHT - SPARK_MARGIN)
     runs = draw_runs(steps, base, Axis(0, len(steps)), scale)
-    return Spark(runs, scale.find_y(base), values[-1] - base)
+    change = values[-1] - base
+    return Spark(runs, scale.find_y(base), change, find_side(change))
 
 
 # ---- the race ------------------------------------------------------------------------------------

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, cast
 import orjson
 from flask import Flask, current_app, g
 
-from web.api import history, queries
+from web.api import history, leaderboard, queries
 from web.api.serialize import Json
-from web.site import charts, outcomes
+from web.server import gate
+from web.site import charts, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
-MAX_PICTURES, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 256, 20, 80, 60
-CURVE_POINTS = 120
+MAX_PICTURES, MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 256, 8, 20, 80, 60
+CURVE_POINTS, SPARK_POINTS, RACE_DAYS = 120, 24, 7
 
 
 class DayResult(NamedTuple):
@@ -41,6 +42,8 @@ class PictureCache:
 
     draw_curve: Callable[[bytes, int], str]
     draw_sales: Callable[[bytes, int], str]
+    draw_sparks: Callable[..., dict[str, charts.Spark]]
+    draw_race: Callable[[object, int], str]
 
 
 def init_app(app: Flask) -> None:
@@ -48,6 +51,8 @@ def init_app(app: Flask) -> None:
     app.extensions["pictures"] = PictureCache(
         functools.lru_cache(MAX_PICTURES)(_draw_curve),
         functools.lru_cache(MAX_PICTURES)(_draw_sales),
+        functools.lru_cache(16)(_draw_sparks),
+        functools.lru_cache(2)(_draw_race),
     )
 
 
@@ -156,3 +161,54 @@ def _draw_sales(key: bytes, today: int) -> str:
     days = {one.day: (one.realized, one.trades) for one in queries.list_days(address)}
     calendar = outcomes.draw_calendar(days, today)
     return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales)))
+
+
+# ---- sparklines ----------------------------------------------------------------------------------
+def draw_sparks(board: leaderboard.Board, bots: tuple[str, ...]) -> dict[str, charts.Spark]:
+    """Return {bot: how its realized PnL went in the board's window, 30 days for all time}."""
+    version = gate.find_context().version
+    return _cache().draw_sparks(version, board, bots, g.now // 1000 // HOUR_SECONDS)
+
+
+def _draw_sparks(
+    version: object, board: leaderboard.Board, bots: tuple[str, ...], hour: int
+) -> dict[str, charts.Spark]:
+    """Draw sparklines up to the end of an hour, counted from 1970. `version`: of the database."""
+    seconds = leaderboard.WINDOWS[board.window] or 30 * DAY_SECONDS
+    ends = (hour + 1) * HOUR_SECONDS
+    times = [ends - seconds + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
+    sql = history.OF_RECORD if board.record == "forward" else history.OF_WALLET
+    sampled = history.sample_realized(sql, bots, times)
+    drawn = {bot: charts.draw_spark(values) for bot, values in sampled.items()}
+    return {bot: spark for bot, spark in drawn.items() if spark}
+
+
+# ---- the race ------------------------------------------------------------------------------------
+def draw_race() -> str:
+    """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
+    where nobody is ranked. It is drawn anew after each change, and every hour.
+    """
+    return _cache().draw_race(gate.find_context().version, g.now // 1000 // HOUR_SECONDS)
+
+
+def _draw_race(version: object, hour: int) -> str:
+    """Draw the race up to the end of an hour, counted from 1970. `version`: of the database."""
+    ends = (hour + 1) * HOUR_SECONDS
+    board = leaderboard.Board(window=f"{RACE_DAYS}d")
+    entries = leaderboard.list_entries(board, ends * 1000, MAX_RUNNERS)
+    entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
+    best = [one for one in entries if not one.reason][:MAX_RUNNERS]
+    ranked = {one.row.uid: one.row for one in best}
+    times = list_times(ends - RACE_DAYS * DAY_SECONDS, ends, RACE_DAYS * 24)
+    sampled = history.sample_realized(history.OF_RECORD, list(ranked), times)
+    runners = [
+        charts.Runner(bot, words.plain(ranked[bot].name), values, is_partial(ranked[bot].coverage))
+        for bot, values in sampled.items()
+    ]
+    race = charts.draw_race(times, runners)
+    return cast(str, _macros().race(race)) if race else ""
+
+
+def is_partial(coverage: str | None) -> bool:
+    """Whether a wallet's stored Coverage says that its history is not complete."""
+    return coverage is None or orjson.loads(coverage)["state"] != "complete"

@@ -1,24 +1,28 @@
 """The market, and the page of a token."""
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal
 
-from flask import Blueprint, g, render_template
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.addresses import is_address
-from web.api import market, paging, queries
+from web.api import market, queries, quotes
 from web.api.posts import show_posts
-from web.api.serialize import show_activity
+from web.api.serialize import Json, show_activity
 from web.api.statements import ActivityRow, TradePosition
-from web.server.application import find_app
+from web.server.gate import settings
 from web.site import charts
-from web.site.lists import add_etag, cut_page, read_cursor
+from web.site.lists import add_etag, cut_page, read_choice, read_cursor
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
-PAGE_SIZE, MAX_POSTS, MAX_MARKS = 20, 10, 200
+PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE = 20, 10, 200, 40
+# Prices become whole numbers for a drawing.
+PRICE_SCALE = 10**18
 
 
 @blueprint.get("/tokens/<mint>")
@@ -37,7 +41,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     return render_template(
         "token.html",
         mint=mint,
-        entry=market.find_entry(g.now, mint),
+        entry=find_entry(mint),
         activity=[show_activity(row, mint) for row in page.rows],
         cursor=page.cursor,
         sides=queries.count_sides(mint),
@@ -45,6 +49,12 @@ def show_token(mint: str) -> ResponseReturnValue:
         timeline=draw_timeline(latest),
         posts=draw_posts(posts, "h3"),
     )
+
+
+def find_entry(mint: str) -> Json | None:
+    """Return the market's entry of a token, with its checks in the order a reader wants them."""
+    entry = market.find_entry(g.now, mint)
+    return entry and quotes.add_counts(entry)
 
 
 def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
@@ -60,11 +70,34 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
 
 @blueprint.get("/market")
 def show_market() -> ResponseReturnValue:
-    """Show the tokens that the scout lists."""
-    scope = ("market page",)
-    after = read_cursor("before", scope, market.MarketPosition)
-    entries, last = market.list_market(g.now, PAGE_SIZE, after)
-    cursor = paging.write_cursor(find_app().secret, scope, last) if last else None
-    return render_template(
-        "market.html", entries=entries, cursor=cursor, health=market.show_market_health(g.now)
+    """Show the tokens that the scout tracks, as a table."""
+    query = quotes.Query(
+        read_choice("sort", quotes.SORTS, quotes.SORTS[0]),
+        read_choice("show", quotes.FILTERS, quotes.FILTERS[0]),
     )
+    page, interval = read_page(), settings().scout_interval_seconds
+    table = quotes.list_table(query, g.now, (page - 1) * MARKET_SIZE, MARKET_SIZE)
+    return render_template(
+        "market.html",
+        table=table,
+        asked=query,
+        page=page,
+        pages=-(-table.total // MARKET_SIZE),
+        sparks={one["mint"]: draw_prices(one["prices"]) for one in table.rows},
+        health=market.show_market_health(g.now),
+        scout_off=not interval,
+        scout_seconds=f"{interval:g}",
+    )
+
+
+def read_page() -> int:
+    """Return the number of the page that is asked for, from 1."""
+    text = request.args.get("page", "1")
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
+        raise Problem("invalid_parameter", "page must be a number from 1 to 9999")
+    return int(text)
+
+
+def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
+    """Draw prices, which are exact decimal text, oldest first."""
+    return charts.draw_spark([int(Decimal(price) * PRICE_SCALE) for price in prices])

@@ -1,0 +1,95 @@
+"""What a profile says of its figures, and of a history that is still loading."""
+
+import re
+
+import orjson
+import pytest
+from service import NOW, address
+
+from models import Attachment, Wallet
+from web.site import profile_words
+
+WALLET = address("wallet")
+RISK = {
+    "maxDrawdownLamports": "214000000",
+    "bestLamports": "5",
+    "worstLamports": None,
+    "medianHoldingSeconds": 7_800,
+    "positionsClosed": 44,
+    "positionsWon": 27,
+    "daysActive": 9,
+}
+
+
+@pytest.mark.parametrize(
+    "seconds, said",
+    [
+        (None, "–"),
+        (40, "40 s"),
+        (60, "1 min"),
+        (3_599, "59 min"),
+        (3_600, "1 h"),
+        (7_800, "2 h 10 min"),
+        (86_400, "1 d"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds, said):
+    assert profile_words.write_duration(seconds) == said
+
+
+def test_figures_of_risk_are_dashes_where_nothing_is_known():
+    # 27 / 44 = 0.6136...
+    assert profile_words.write_rate(RISK) == "61%, 27 of 44"
+    assert profile_words.write_drawdown(RISK) == "−0.2140 SOL"
+    assert profile_words.write_rate(None) == profile_words.write_drawdown(None) == "–"
+    assert profile_words.position_rate({**RISK, "positionsClosed": 0}) is None
+
+
+def loading(known, pending, seconds):
+    return {
+        "coverage": {"state": "backfilling", "receipts": known, "pending": pending, "gaps": []},
+        "wallet": {"attachedAt": "2026-11-05T12:00:00Z"},
+    }, NOW + 1000 * seconds
+
+
+def test_the_time_left_follows_from_the_pace_so_far():
+    # 20 in 30 s: the other 216 take 324 s.
+    assert profile_words.describe_progress(*loading(20, 216, 30)) == (
+        "20 of 236 transactions, about 5 min left."
+    )
+    assert profile_words.describe_progress(*loading(0, 216, 30)) == "0 of 216 transactions."
+    assert "All 236" in profile_words.describe_progress(*loading(236, 0, 30))
+
+
+def test_a_partial_history_says_why_it_may_have_a_rank():
+    partial = {"coverage": {"state": "partial", "gaps": []}}
+    gap = {"coverage": {"state": "partial", "gaps": [{"fromSlot": 1}]}}
+    assert "may still be ranked" in profile_words.explain_rank(partial)
+    assert profile_words.explain_rank(gap) == ""
+
+
+def test_tokens_are_listed_once_from_the_best_to_the_worst():
+    one, two, three = ({"mint": name} for name in "abc")
+    listed = {"best": [one, two], "worst": [three, two]}
+    assert profile_words.list_tokens(listed) == [one, two, three]
+
+
+def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
+    made = service.make_bot("Ada", WALLET)
+    service.observe_results(WALLET, 250_000_000)
+    coverage = orjson.loads(Wallet.get().coverage)
+    coverage |= {"state": "backfilling", "receipts": 20, "pending": 216, "observedFrom": None}
+    coverage |= {"checkedAt": None, "note": None, "openingInventoryUnknown": []}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert Attachment.select().count() == 1
+    page = service.get(f"/bots/{made.bot.uid}").text
+    assert '<progress id="progress" max="236" value="20">' in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert "Realized PnL so far" in page and "so-far" in page
+    # No color: nothing is decided yet.
+    tiles = re.search(r'<dl class="tiles.*?</dl>', page, re.S)[0]
+    assert 'class="amount up"' not in tiles
+    Wallet.update(coverage=orjson.dumps({**coverage, "state": "complete"}).decode()).execute()
+    page = service.get(f"/bots/{made.bot.uid}").text
+    assert "<progress" not in page and "http-equiv" not in page and 'class="amount up"' in page

@@ -1,0 +1,122 @@
+"""The market as a table: what prices did, which row comes first, which is left out."""
+
+import html
+import re
+from decimal import Decimal
+
+import orjson
+import pytest
+from service import Service, address
+
+from market.tables import Snapshot, Token
+from web.api import quotes
+
+MINUTE_MS = quotes.MINUTE_MS
+
+
+def checks(**statuses):
+    """Stored checks: key=status."""
+    return orjson.dumps(
+        [{"key": key, "label": key.title(), "status": status} for key, status in statuses.items()]
+    ).decode()
+
+
+def track(name, now, price="1.00", **more):
+    columns = {
+        "mint": address(name),
+        "symbol": name,
+        "found_by": "dexscreener",
+        "discovered_at": now - 60 * MINUTE_MS,
+        "tracked_at": now,
+        "price_usd": price,
+        "quoted_at": now,
+        "checks": checks(mint_authority="pass"),
+        **more,
+    }
+    return Token.create(**columns)
+
+
+def remember(token, at, price, **more):
+    Snapshot.create(token=token, taken_at=at, price_usd=price, **more)
+
+
+@pytest.fixture
+def now(service):
+    return 1_793_880_000_000
+
+
+def table(now, sort="age", filter="all"):
+    return quotes.list_table(quotes.Query(sort, filter), now, 0, 40)
+
+
+def symbols(now, *query):
+    return [row["symbol"] for row in table(now, *query).rows]
+
+
+def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
+    token = track("up", now, "1.50")
+    remember(token, now - 5 * MINUTE_MS - 1, "1.20")
+    remember(token, now - 60 * MINUTE_MS, "2.00")
+    # Too late for five minutes ago, and doubted.
+    remember(token, now - 4 * MINUTE_MS, "9.00")
+    remember(token, now - 5 * MINUTE_MS, "9.00", absurd="jump")
+    (row,) = table(now).rows
+    # 1.50 / 1.20 and 1.50 / 2.00
+    assert row["changes"] == {"change5m": Decimal(25), "change1h": Decimal(-25)}
+
+
+@pytest.mark.parametrize("more", [{"quoted_at": 1}, {"absurd": "jump"}, {"price_usd": None}])
+def test_a_price_that_does_not_hold_changes_nothing(service, now, more):
+    remember(track("old", now, **more), now - 6 * MINUTE_MS, "1.20")
+    (row,) = table(now).rows
+    assert row["changes"] == {"change5m": None, "change1h": None}
+
+
+def test_a_price_of_long_ago_stands_for_no_other_time(service, now):
+    remember(track("gap", now), now - 15 * MINUTE_MS, "1.20")
+    assert table(now).rows[0]["changes"]["change5m"] is None
+
+
+def test_rows_are_sorted_by_a_number_and_what_is_unknown_is_last(service, now):
+    for name, price, liquidity in (("a", "9.5", "10"), ("b", None, "2000"), ("c", "10.1", None)):
+        remember(track(name, now, price, liquidity_usd=liquidity), now - 6 * MINUTE_MS, "1")
+    assert symbols(now) == ["c", "b", "a"]
+    assert symbols(now, "price") == ["c", "a", "b"]
+    assert symbols(now, "liquidity") == ["b", "a", "c"]
+    assert symbols(now, "change5m") == ["c", "a", "b"]
+
+
+def test_failures_come_first_and_numbers_are_no_checks(service, now):
+    track("fine", now, checks=checks(supply="pass", pausable="pass"))
+    track("bad", now, checks=checks(pausable="warn", transfer_hook="fail"))
+    track("new", now, checks=None)
+    assert symbols(now, "checks") == ["bad", "new", "fine"]
+    assert symbols(now, "age", "no_failures") == ["new", "fine"]
+    assert symbols(now, "age", "all_pass") == ["fine"]
+    bad, fine = table(now, "checks").rows[0], table(now, "checks").rows[2]
+    assert [one["status"] for one in bad["checks"]] == ["fail", "warn"]
+    assert [one["key"] for one in fine["facts"]] == ["supply"] and fine["counts"]["pass"] == 1
+
+
+def text_of(answer):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def test_an_empty_market_names_the_setting(tmp_path):
+    for seconds, said in ((0, "set SCOUT_INTERVAL_SECONDS to 60"), (20, "looks every 20 seconds")):
+        service = Service(tmp_path / str(seconds), scout_interval_seconds=seconds)
+        assert said in text_of(service.get("/market"))
+        service.close()
+
+
+def test_the_page_sorts_by_links_and_has_pages(service, now):
+    for n in range(41):
+        track(f"T{n}", now + n)
+    page = service.get("/market?sort=price")
+    assert 'aria-sort="descending"' in page.text and "page 1 of 2" in text_of(page)
+    # Forty rows and the head.
+    assert page.text.count("<tr>") == 41 and len(page.data) < 100_000
+    assert service.get("/market?sort=price&page=2").text.count("<tr>") == 2
+    assert "No token matches" in text_of(service.get("/market?show=priced"))
+    assert service.get("/market?sort=luck").status_code == 400
+    assert service.get("/market?page=0").status_code == 400

@@ -1,0 +1,208 @@
+"""The market as a table: the tokens the scout tracks, sorted and filtered, with what their prices
+did. It reads stored snapshots, never a provider.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from web.api import market
+from web.api.market import TokenRow
+from web.api.serialize import Json, show_time
+from web.server.rows import select, select_value, write_marks
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
+# A price this much older than the time asked for is still taken for it.
+CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
+SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
+FILTERS = ("all", "no_failures", "all_pass", "priced")
+# In which order a reader wants to see them.
+STATUSES = ("fail", "warn", "unknown", "pass")
+# Checks that only tell a number where they pass.
+FACTS = ("supply", "decimals")
+
+
+class PriceRow(NamedTuple):
+    """The last price in US dollars of a token up to a time (ms), exact text; None without one."""
+
+    mint: str
+    at: int
+    price: str | None
+
+
+TRACKED = market.ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC"
+COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
+# {}: the times, then the tokens. Each is one look into the index, however long the history.
+PRICES = """
+WITH sampled (at) AS (VALUES {})
+SELECT t.mint, s.at, (
+    SELECT n.price_usd FROM snapshot n WHERE n.token_id = t.id AND n.taken_at <= s.at
+    AND n.taken_at > s.at - ? AND n.absurd IS NULL ORDER BY n.taken_at DESC LIMIT 1) AS price
+FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
+"""
+
+
+class CreatedRow(NamedTuple):
+    """When the pair of a token was created, in ms."""
+
+    mint: str
+    at: int | None
+
+
+CREATED = "SELECT mint, pair_created_at AS at FROM token WHERE mint IN "
+
+
+class Query(NamedTuple):
+    """What of the market is asked for: one of SORTS and of FILTERS."""
+
+    sort: str = SORTS[0]
+    filter: str = FILTERS[0]
+
+
+class MarketTable(NamedTuple):
+    """A page of the market. `total`: how many match; `tracked`: how many there are."""
+
+    rows: list[Json]
+    total: int
+    tracked: int
+
+
+def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
+    """Return the rows of a page of the market: MarketEntry with `changes`, `prices` and `counts`
+    beside. `now` in ms; `start`: rows to leave out.
+    """
+    current = market.find_current(now)
+    if query == Query():
+        total = tracked = int(select_value(COUNT))
+        rows = select(TokenRow, f"{TRACKED} LIMIT ? OFFSET ?", (limit, start))
+    else:
+        found = select(TokenRow, TRACKED)
+        matching = [row for row in found if MATCHES[query.filter](row, current)]
+        total, tracked = len(matching), len(found)
+        rows = sort_rows(matching, query.sort, now, current)[start : start + limit]
+    entries = [add_counts(market.show_entry(row, current)) for row in rows]
+    changes = find_changes(rows, now, current)
+    prices = find_known_prices([row.mint for row in rows], now)
+    created = find_created([row.mint for row in rows])
+    for one in entries:
+        add_age(one, created[one["mint"]], now)
+        one["changes"], one["prices"] = changes[one["mint"]]._asdict(), prices[one["mint"]]
+    return MarketTable(entries, total, tracked)
+
+
+def add_counts(entry: Json) -> Json:
+    """Return an entry with its checks in the order of STATUSES and their `counts` by status. What
+    is in order and merely a number (FACTS) stands apart, as `facts`.
+    """
+    facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
+    checks = [one for one in entry["checks"] if one not in facts]
+    checks.sort(key=lambda one: STATUSES.index(one["status"]))
+    counts = {status: sum(one["status"] == status for one in checks) for status in STATUSES}
+    return {**entry, "checks": checks, "facts": facts, "counts": counts}
+
+
+def find_created(mints: Sequence[str]) -> dict[str, int | None]:
+    """Return {mint: when its pair was created} in ms."""
+    return {
+        row.mint: row.at for row in select(CreatedRow, f"{CREATED}({write_marks(mints)})", mints)
+    }
+
+
+def add_age(entry: Json, created_at: int | None, now: int) -> None:
+    """Add `pairCreatedAt` and `ageSeconds`, null where no provider told it. Times in ms."""
+    entry["pairCreatedAt"] = show_time(created_at)
+    entry["ageSeconds"] = None if created_at is None else max(0, now - created_at) // 1000
+
+
+def count_checks(row: TokenRow, status: str) -> int:
+    """Count the checks of this status in their stored JSON."""
+    return (row.checks or "").count(f'"status":"{status}"')
+
+
+MATCHES: dict[str, Callable[[TokenRow, int], bool]] = {
+    "all": lambda row, current: True,
+    "no_failures": lambda row, current: not count_checks(row, "fail"),
+    "all_pass": lambda row, current: (
+        row.checks is not None and not any(count_checks(row, one) for one in STATUSES[:3])
+    ),
+    "priced": lambda row, current: row.price_usd is not None and not is_stale(row, current),
+}
+KEYS: dict[str, Callable[[TokenRow], Decimal | None]] = {
+    "price": lambda row: read_number(row.price_usd),
+    "liquidity": lambda row: read_number(row.liquidity_usd),
+    "volume": lambda row: read_number(row.volume24h_usd),
+    "checks": lambda row: Decimal(100 * count_checks(row, "fail") + count_checks(row, "warn")),
+}
+
+
+def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> list[TokenRow]:
+    """Sort rows, which come newest first, by a column: the largest first, what is unknown last."""
+    if sort == "age":
+        return list(rows)
+    key = KEYS.get(sort)
+    if key is None:
+        changes = find_changes(rows, now, current)
+        found = [(getattr(changes[row.mint], sort), row) for row in rows]
+    else:
+        found = [(key(row), row) for row in rows]
+    known = sorted((one for one in found if one[0] is not None), key=lambda one: -one[0])
+    return [row for _, row in known] + [row for number, row in found if number is None]
+
+
+def is_stale(row: TokenRow, current: int) -> bool:
+    """Whether the quote of a token is older than `current` (ms)."""
+    return (row.quoted_at or 0) < current
+
+
+def read_number(text: str | None) -> Decimal | None:
+    """Read exact decimal text; None stays None."""
+    return None if text is None else Decimal(text)
+
+
+# ---- what prices did -----------------------------------------------------------------------------
+def find_prices(
+    mints: Sequence[str], times: Sequence[int], tolerance: int
+) -> dict[str, list[str | None]]:
+    """Return {mint: its price at each of these times, in order}. Times and tolerance in ms."""
+    found: dict[str, list[str | None]] = {}
+    if not mints:
+        return found
+    sql = PRICES.format(", ".join(["(?)"] * len(times)), write_marks(mints))
+    for row in select(PriceRow, sql, [*times, tolerance, *mints]):
+        found.setdefault(row.mint, []).append(row.price)
+    return found
+
+
+class Changes(NamedTuple):
+    """What a price did in five minutes and in an hour, in percent; None where that is unknown."""
+
+    change5m: Decimal | None
+    change1h: Decimal | None
+
+
+def find_changes(rows: Sequence[TokenRow], now: int, current: int) -> dict[str, Changes]:
+    """Return {mint: changes} up to the present price; unknown where a price is missing, doubtful or
+    out of date.
+    """
+    times = [now - HOUR_MS, now - 5 * MINUTE_MS]
+    found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
+    changes = {}
+    for row in rows:
+        hour, minutes = found[row.mint]
+        price = None if is_stale(row, current) or row.absurd else row.price_usd
+        changes[row.mint] = Changes(find_change(minutes, price), find_change(hour, price))
+    return changes
+
+
+def find_change(before: str | None, after: str | None) -> Decimal | None:
+    """Return a change in percent, None where a price is missing."""
+    old, new = read_number(before), read_number(after)
+    return (new / old - 1) * 100 if old and new is not None else None
+
+
+def find_known_prices(mints: Sequence[str], now: int) -> dict[str, list[str]]:
+    """Return {mint: the prices known of the last SPARK_MS, oldest first}, exact text."""
+    times = [now - SPARK_MS + n * SPARK_MS // SPARK_POINTS for n in range(1, SPARK_POINTS + 1)]
+    found = find_prices(mints, times, SPARK_TOLERANCE_MS)
+    return {mint: [one for one in prices if one is not None] for mint, prices in found.items()}
