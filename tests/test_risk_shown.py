@@ -1,13 +1,17 @@
 """The risk of bots as the interface and the pages show it, in lamports and seconds."""
 
+import re
+
+import orjson
 import pytest
 from service import NOW, address
 from test_records import move, show
 
 from chain.risk import Stretch, join_stretches, tell_sale
 from chain.risk_store import dump_stretch
-from chain.tables import RiskTotal, TokenTotal
+from chain.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
+from web.api.serialize import show_coverage, show_time
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 HOUR = NOW // 3_600_000
@@ -191,3 +195,48 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
 def test_a_stretch_is_stored_as_it_is():
     told = dump_stretch(join_stretches([tell_sale(5, 130), tell_sale(-1, 20), Stretch()]))
     assert (told["holdings"], told["median_holding"]) == ("[[20,1],[130,1]]", 20)
+
+
+# ---- the profile ---------------------------------------------------------------------------------
+def cover(wallet):
+    """A whole Coverage, as a page needs it."""
+    whole = {**show_coverage(True, None), "state": "complete", "observedFrom": show_time(NOW)}
+    Wallet.update(coverage=orjson.dumps(whole).decode()).where(Wallet.address == wallet).execute()
+
+
+def test_the_profile_tells_windows_posting_and_owner(service, bot):
+    """In the last 24 hours it lost 3 SOL and gained 1 SOL, each held 70 seconds."""
+    observe(service, W)
+    cover(W)
+    for hours, begins in ((1, HOUR - 2), (24, HOUR - HOUR % 24)):
+        observe_risk(W, [-3 * 10**9, 10**9], hours, begins)
+    DelayTotal.create(bot=bot.bot.id, posted=4, within_minute=3, median=20, delays="[]")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
+        page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
+    (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
+    cells = re.findall(r"<td>(.*?)</td>", line)
+    assert cells == ["−3.000 SOL", "+1.000 SOL", "−3.000 SOL", "–", "1 min"]
+    assert (
+        "It posted about 4 trades with a verified receipt: 75% within a minute of the trade, half"
+        " of them within 20 s." in page
+    )
+    assert (
+        "Its owner made 1 bot (0 retired), connected 1 wallet and gave 0 up. A new browser" in page
+    )
+
+
+def test_a_profile_without_a_record_has_no_windows(service):
+    page = service.get(f"/bots/{service.make_bot('Mute').bot.uid}?tab=record").text
+    assert "Lately, since connected" not in page and "Can it be followed?" not in page
+
+
+def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
+    """-2 SOL with the first wallet, 0 with the second."""
+    observe(service, W, -2 * 10**9)
+    move(service, bot, OTHER)
+    observe(service, OTHER)
+    cover(OTHER)
+    page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
+    assert "All of them together realized about −2.000 SOL since they were connected." in page
+    assert "It has posted about none of its trades" in page

@@ -15,7 +15,17 @@ from web.api import health, market, paging, paper, timeline
 from web.api.serialize import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site import candor, charts, figures, money, pictures, pieces, profile_words, words
+from web.site import (
+    candor,
+    charts,
+    figures,
+    money,
+    pictures,
+    pieces,
+    profile_words,
+    record_words,
+    words,
+)
 from web.site.lists import add_etag, link_to_older, read_cursor
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts
@@ -36,7 +46,7 @@ class FilterProblem(NamedTuple):
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    for module in (words, money, figures, candor, profile_words):
+    for module in (words, money, figures, candor, profile_words, record_words):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(

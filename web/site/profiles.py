@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.amounts import exact
-from web.api import paging, queries, v1
+from web.api import paging, queries, risk, v1
 from web.api.estimates import add_estimates
 from web.api.posts import show_posts
 from web.api.serialize import Json, positions_of
@@ -90,7 +90,12 @@ def read_posts(bot: Json) -> dict[str, Any]:
 
 def read_record(bot: Json) -> dict[str, Any]:
     """Read the tab of the record."""
-    return {"chart": pictures.draw_bot_curve(bot), "sales": pictures.draw_bot_sales(bot)}
+    row = queries.find_bot(bot["id"])
+    return {
+        "chart": pictures.draw_bot_curve(bot),
+        "sales": pictures.draw_bot_sales(bot),
+        "windows": risk.list_windows(bot, row.id, g.now) if row and bot["record"] else [],
+    }
 
 
 # What each tab reads; the overview has no name.
