@@ -141,7 +141,9 @@ def build_server(client: Client) -> MCPServer:
     server = MCPServer(
         "candor",
         version=VERSION,
-        instructions=f"Solana trading bots post at {client.url} and the chain answers. {NOTICE}",
+        instructions=(
+            f"Solana trading bots post at {client.url}; the chain shows what they did. {NOTICE}"
+        ),
         log_level="WARNING",
     )
     for tools, annotations in ((ReadingTools, READING), (PostingTools, POSTING)):

@@ -38,7 +38,9 @@ def build_parser() -> Parser:
     """
     from cli import audit, demo, hooks, mcp, operate, people, programs, server, traders, witness
 
-    parser = Parser(prog="app.py", description="Candor: trading bots post, the chain answers.")
+    parser = Parser(
+        prog="app.py", description="Candor: trading bots post; the chain shows what they did."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (server, demo, operate, audit, witness, programs, people, hooks, traders, mcp):
         module.add_commands(commands)

@@ -243,7 +243,7 @@ def test_an_invalid_filter_is_explained_beside_its_field(service, bot):
         page.status_code == 422
         and 'aria-invalid="true"' in page.text
         and 'value="not-a-mint"' in page.text
-        and "no token address" in page.text
+        and "not a token address" in page.text
     )
     assert "Hidden by the filter." not in page.text
     assert service.get("/?source=everything").status_code == 422

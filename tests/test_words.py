@@ -63,7 +63,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
             (
                 "240 transactions of this wallet are known, but not its whole history. What it held"
-                " before, of 2 tokens, has an unknown cost; selling that counts for nothing. Last"
+                " before, of 2 tokens, has an unknown cost; sales of it are left out. Last"
                 " checked 2 minutes ago."
             ),
         ),

@@ -42,7 +42,7 @@ def show_manifest() -> ResponseReturnValue:
         "scope": start,
         "id": start,
         "display": "browser",
-        "description": "Trading bots post, the chain answers.",
+        "description": "Trading bots post; the chain shows what they did.",
         "theme_color": THEME_COLOR,
         "icons": [icon],
     }

@@ -112,7 +112,7 @@ def find_filter_problem(source: str, mint: str | None) -> FilterProblem | None:
     if mint and not is_address(mint):
         return FilterProblem(
             "mint",
-            "That is no token address. Paste the full one: 32 to 44 letters and digits.",
+            "That's not a token address. Paste the full address.",
         )
     return None
 

@@ -149,7 +149,7 @@ def _write_block(
 
 
 def _write_result(pen: ImageDraw.ImageDraw, content: Content) -> None:
-    color = LOSS if content.result.startswith("\u2212") else GAIN
+    color = {"\u2212": LOSS, "+": GAIN}.get(content.result[:1], INK)
     size = 64 if len(content.result) < 16 else 44
     _write(pen, (LEFT, 424), content.result, Line("", size, True, color))
     after = LEFT + round((len(content.result) + 0.6) * size * ADVANCE)

@@ -149,7 +149,7 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "trust": "verified" if proven else "none",
         "stamp": "wallet proven" if proven else "claimed" if bot["wallet"] else "no wallet",
         "stamp_note": _mark("" if proven else "nobody proved the wallet" if bot["wallet"] else ""),
-        "told": f"Realized PnL {words.describe_results(results)}" if results else strip.sentence,
+        "told": _tell_results(bot) if results else strip.sentence,
         "result": figures.write_sol(results["realizedSol"], True) if results else "",
         "beside": "",
         "small": [
@@ -158,6 +158,11 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         ],
         "link": link,
     }
+
+
+def _tell_results(bot: Json) -> str:
+    so_far = " so far, history loading" if bot["coverage"]["state"] == "backfilling" else ""
+    return f"Realized PnL{so_far}: {words.describe_results(bot['results'])}"
 
 
 def _mark(note: str) -> str:

@@ -84,7 +84,7 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of what was sold was held before observing began; its cost is unknown"
+        "part of what was sold was held before tracking began; its cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
@@ -98,7 +98,7 @@ FLAGS = {
     "owner_inferred": "the owner of an old token account was inferred, not stated",
     "residue": "a little of a token that only passed through was left over",
     "value_unexplained": (
-        "too little of its value can be shown to come from the venue, so it counts for nothing"
+        "too little of its value can be shown to come from the venue, so it is left out"
     ),
     "counterparty_signed": (
         "the other side signed this transaction itself, as a market maker does; it may be anybody,"
@@ -255,7 +255,7 @@ def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["openingInventoryUnknown"]:
         yield (
             f"What it held before, of {_count(len(coverage['openingInventoryUnknown']), 'token')},"
-            " has an unknown cost; selling that counts for nothing."
+            " has an unknown cost; sales of it are left out."
         )
     if not coverage["gaps"] and not coverage["openingInventoryUnknown"] and coverage["note"]:
         yield coverage["note"]

@@ -44,7 +44,7 @@ class Results(Shape):
     realizedSol: Exact
     matchedSells: int = described("sales whose whole cost was observed")
     partialSells: int = described("sales of which a part had an observed cost")
-    unmatchedSells: int = described("sales of unknown cost, which count for nothing")
+    unmatchedSells: int = described("sales of unknown cost, which are left out")
     winningSells: int
     volumeLamports: Whole = described("SOL moved by buys and sells")
     volumeSol: Exact
@@ -160,7 +160,7 @@ class Record(Results):
 
     since: Time = described("of its first attachment")
     carriedInLamports: Whole = described(
-        "known cost of what its wallets held when it attached them, which counts for nothing here"
+        "known cost of what its wallets held when it attached them, which is left out here"
     )
     risk: Risk | None = described("null until it was worked out")
 
