@@ -65,6 +65,11 @@ class Bot(Base):
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
+    # When its place on the leaderboard was worked out last; null: it is to be.
+    standing_at = BigIntegerField(null=True)
+
+
+Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_without_standing"))
 
 
 class Key(Base):

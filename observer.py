@@ -19,6 +19,7 @@ from peewee import OperationalError
 import storage
 from accounts.delays import count_delays
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
+from chain.standing_store import refresh_standings
 from chain.trade_store import mark_differing_trades
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
@@ -83,6 +84,7 @@ class Observer:
                 self.attempts.attempt(self._derive_former, former, now)
             for wallet in self._in_turn(wallets):
                 self.attempts.attempt(self._finish, wallet, now, more)
+            refresh_standings(now)
         except OperationalError:
             # The lock may be gone, and with it others may have written.
             if storage.database.engine != "sqlite":

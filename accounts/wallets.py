@@ -9,6 +9,7 @@ from accounts.fields import NOBODYS, check_wallet, is_provable
 from accounts.problem import Problem, invalid, refuse_full
 from chain.addresses import is_nobodys
 from chain.programs import table
+from chain.standing_store import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
 from storage import writing
@@ -73,10 +74,12 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
     append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
     _share_history(wallet.id, bot.id)
+    forget_standings_of(wallet.id)
 
 
 def detach(bot: Bot, now: int) -> None:
     """As `detach_wallet`, inside a transaction."""
+    forget_standings([bot.id])
     held = find_attachment(bot)
     if held:
         _end(held, now)
@@ -118,6 +121,7 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
                 ownership="proven",
             )
         _share_history(held.wallet_id, held.bot_id)
+        forget_standings([held.bot_id])
 
 
 def _share_history(wallet_id: int, bot_id: int) -> None:

@@ -1,7 +1,7 @@
 """Fill a database: wallets with receipts read and not kept, their trades folded as the observer
 folds them, and posts about them.
 
-    DATA_DIR=FOLDER python -m bench seed [--trades 10000] [--posts 10000]
+    DATA_DIR=FOLDER python -m bench seed [--trades 10000] [--posts 10000] [--wallets 50]
 
 Prints {"bots": [ids], "mint": the most traded token, "ownerId": an owner for keys}. The wallets are
 watched to their end, coverage is complete and `app.py rebuild` changes nothing; only the receipts'
@@ -24,6 +24,7 @@ from chain import base58
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
+from chain.standing_store import refresh_standings
 from chain.store import LedgerStore
 from chain.verify import judge
 from market.tables import Token
@@ -46,6 +47,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(prog="bench seed")
     parser.add_argument("--trades", type=int, default=10_000)
     parser.add_argument("--posts", type=int, default=10_000)
+    parser.add_argument("--wallets", type=int, default=WALLETS)
     given = parser.parse_args(arguments)
     settings = config.load()
     database = storage.connect(settings)
@@ -54,17 +56,17 @@ def main(arguments):
         if Bot.select().exists():
             print("bench seed: this database holds influencers already", file=sys.stderr)
             return 1
-        print(json.dumps(fill(settings, given.trades, given.posts)))
+        print(json.dumps(fill(settings, given.trades, given.posts, given.wallets)))
     database.close_all()
     return 0
 
 
-def fill(settings, trades, posts):
+def fill(settings, trades, posts, wallet_count=WALLETS):
     """Make everything; what main prints."""
     now, mints = time.time_ns() // 1_000_000, [make_address(f"mint {n}") for n in range(MINTS)]
     wallets = [
         make_bot(settings, n, now)
-        for n in range(max(WALLETS, math.ceil(trades / TRADES_PER_WALLET)))
+        for n in range(max(wallet_count, math.ceil(trades / TRADES_PER_WALLET)))
     ]
     store_tokens(mints, now)
     clock = Clock(now // 1000, trades, len(wallets))
@@ -79,6 +81,8 @@ def fill(settings, trades, posts):
         )
         print(f"{n + 1} of {len(wallets)} wallets", file=sys.stderr, flush=True)
     store_posts(wallets, posts, now)
+    while refresh_standings(now):
+        pass
     storage.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     bots = [wallet.bot for wallet in wallets]
     return {"bots": [bot.uid for bot in bots], "mint": mints[0], "ownerId": bots[0].owner.uid}

@@ -6,7 +6,7 @@ from typing import Any
 from peewee import chunked
 
 import storage
-from chain.forward import Forward, Span, SpanTotals
+from chain.forward import Forward, Span, SpanHoldings, SpanTotals
 from chain.ledger import Ledger
 from chain.tables import ForwardTotal
 from models import Attachment
@@ -52,16 +52,26 @@ def _read_rows(number: int) -> dict[int, SpanTotals]:
     return {time: SpanTotals(*totals) for time, *totals in rows.tuples().iterator()}
 
 
-def replace_forward(forward: Forward, whole: Ledger) -> None:
-    """Write what is not written yet, in the caller's transaction."""
+def replace_forward(forward: Forward, whole: Ledger) -> bool:
+    """Write what is not written yet, in the caller's transaction; return whether anything moved."""
+    moved = bool(forward.unwanted) or any(record.rows for record in forward.records.values())
     for number, record in forward.records.items():
         _replace_rows(number, record.rows)
         record.rows = {}
     for number, times in forward.unwanted.items():
         _replace_rows(number, dict.fromkeys(times))
     forward.unwanted = {}
-    for number, holdings in forward.find_holdings(whole).items():
+    return _replace_holdings(forward.find_holdings(whole)) or moved
+
+
+def _replace_holdings(right: dict[int, SpanHoldings]) -> bool:
+    columns = [getattr(Attachment, name) for name in SpanHoldings._fields]
+    query: Any = Attachment.select(Attachment.id, *columns).where(Attachment.id.in_(list(right)))
+    stored = {number: SpanHoldings(*held) for number, *held in query.tuples()}
+    moved = {number: held for number, held in right.items() if stored.get(number) != held}
+    for number, holdings in moved.items():
         Attachment.update(**holdings._asdict()).where(Attachment.id == number).execute()
+    return bool(moved)
 
 
 def _replace_rows(number: int, rows: dict[int, SpanTotals | None]) -> None:

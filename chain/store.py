@@ -25,6 +25,7 @@ from chain.ledger import Ledger
 from chain.lots import Opening
 from chain.risk import RiskBook
 from chain.risk_store import WHOLE, drop_stored_risk, replace_risk
+from chain.standing_store import forget_standings_of
 from chain.summary import (
     show_average,
     show_positions,
@@ -119,10 +120,11 @@ class LedgerStore:
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
             replace_hours(wallet.id, pending.hours)
-            replace_forward(pending.forward, pending.ledger)
+            moved = replace_forward(pending.forward, pending.ledger)
             replace_risk(wallet.id, pending.unwanted_risk)
             replace_risk(wallet.id, pending.list_risk())
-            _replace_summary(wallet, pending, progress)
+            if _replace_summary(wallet, pending, progress) or moved:
+                forget_standings_of(wallet.id)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
         pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
@@ -208,7 +210,8 @@ def name_rules(programs: object) -> str:
 
 
 # ---- the wallet's summary ------------------------------------------------------------------------
-def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> None:
+def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
+    """Write the derived columns; return whether the history has gaps now and had none, or had."""
     last = (
         Trade.select(Trade.block_time)
         .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
@@ -222,12 +225,17 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         "observed_to": wallet.observed_to,
         "forward_realized": pending.forward.sum_realized(),
     }
-    if progress is not None:
-        values |= {
-            "coverage": to_json(show_coverage(wallet, pending, progress)),
-            "looked_at": wallet.looked_at,
-        }
+    told = None if progress is None else show_coverage(wallet, pending, progress)
+    had_gaps = told is not None and _has_gaps(wallet.id)
+    if told is not None:
+        values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
+    return told is not None and had_gaps != bool(told["gaps"])
+
+
+def _has_gaps(wallet_id: int) -> bool:
+    said = Wallet.select(Wallet.coverage).where(Wallet.id == wallet_id).scalar()
+    return bool(said and orjson.loads(said)["gaps"])
 
 
 def show_summary(ledger: Ledger) -> Row:

@@ -149,4 +149,48 @@ class DelayTotal(Base):
     delays = TextField()
 
 
-TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal)
+class StandingTotal(Base):
+    """A bot's forward record in a window of so many `seconds` (0: all time), as it is ranked.
+    Derived; right until `ends` (Unix seconds), unless it is to be worked out (Bot.standing_at).
+
+    `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of one by a
+    result, and of one by volume or trades. Other columns as in HourTotal.
+    """
+
+    bot = ForeignKeyField(Bot, index=False)
+    seconds = IntegerField()
+    ends = BigIntegerField()
+    result_tier = IntegerField()
+    count_tier = IntegerField()
+    realized = BigIntegerField()
+    floor = BigIntegerField()
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+    cost_left = BigIntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("bot", "seconds")
+        indexes = ((("seconds", "ends"), False),)
+
+
+for tier, column in (
+    (StandingTotal.result_tier, StandingTotal.realized),
+    (StandingTotal.result_tier, StandingTotal.floor),
+    (StandingTotal.count_tier, StandingTotal.volume),
+    (StandingTotal.count_tier, StandingTotal.trades),
+):
+    StandingTotal.add_index(
+        StandingTotal.index(
+            StandingTotal.seconds,
+            tier,
+            column.desc(),
+            StandingTotal.bot,
+            name=f"standing_by_{column.name}",
+        )
+    )
+
+TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal, StandingTotal)

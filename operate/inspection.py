@@ -28,6 +28,7 @@ from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
+from operate.standing_checks import check_standings
 
 # Of a wallet that is being observed meanwhile: transactions are stored a moment before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
@@ -83,6 +84,7 @@ def inspect(
             yield from check_lists(reader)
             yield from check_delays(reader)
             yield from check_log(reader)
+            yield from check_standings(reader, now)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]
         for number in wallets:
             found: list[Difference] = []

@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
     "chain.risk_store": {*BELOW, "orjson", "peewee"},
+    "chain.standing_store": {*BELOW, "orjson"},
     "chain.trade_store": {*BELOW, "orjson", "peewee"},
     "chain.tables": {"models", "peewee"},
     "paper": {"paper", "chain"},

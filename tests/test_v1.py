@@ -490,14 +490,14 @@ def test_ranks_ties_and_those_without(service, bot, key):
         ("Poor", 4, None),
         ("Gappy", None, "open_gap"),
         ("Lucky", None, "too_few_sells"),
-        ("Mute", None, "no_wallet"),
         ("New", None, "not_observed"),
+        ("Mute", None, "no_wallet"),
     ]
     assert board(service, key, "sort=volume&limit=2") == [
         ("Ada", 1, None),
         ("Rich", 1, None),
-        ("Mute", None, "no_wallet"),
         ("New", None, "not_observed"),
+        ("Mute", None, "no_wallet"),
     ]
     row = service.get("/api/v1/leaderboard?record=all&limit=1", key).json["data"][0]
     assert (

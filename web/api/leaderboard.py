@@ -7,6 +7,18 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from chain.ranks import (
+    ARE_PROVEN,
+    ARE_UNSEEN,
+    CLAIMED_RANKED,
+    PROVEN,
+    PROVEN_RANKED,
+    PROVEN_UNSEEN,
+    Totals,
+    find_reason,
+    find_tier,
+)
+from chain.standing_store import StandingRow
 from web.api import risk, standings
 from web.api.records import show_owners
 from web.api.serialize import (
@@ -18,7 +30,7 @@ from web.api.serialize import (
     show_sol,
     show_time,
 )
-from web.api.standings import CompetitorRow, Totals
+from web.api.standings import CompetitorRow
 
 # Since a bot's wallets were attached to it, or all that is known of its wallet.
 RECORDS = ("forward", "all")
@@ -28,8 +40,6 @@ BY_RESULT = ("pnl", "pnl_floor")
 # seconds
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
 OWNERSHIPS = ("proven", "claimed")
-# below this, a realized result is luck
-MIN_SELLS = 3
 
 
 class Board(NamedTuple):
@@ -54,6 +64,14 @@ class Entry:
     # claimed | proven; None without a wallet
     ownership: str | None
 
+    @property
+    def tier(self) -> int:
+        return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
+
+
+# Of these tiers together there are `limit` rows: who has no rank is one group, observed or not.
+GROUPS = ({PROVEN_RANKED}, {CLAIMED_RANKED}, {PROVEN, PROVEN_UNSEEN})
+
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
     """Return the best of those with a rank, then of the others; in both the proven wallets first,
@@ -61,53 +79,55 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
     `now` in UTC milliseconds.
     """
-    seconds = WINDOWS[board.window]
-    since = None if seconds is None else now // 1000 - seconds
-    entries = _make_all(board, since) if board.record == "all" else _make_forward(board, since)
-    wanted = [
+    make = _list_whole if board.record == "all" else _list_forward
+    groups = itertools.groupby(make(board, now // 1000, limit), _group)
+    return [
         entry
-        for entry in entries
-        if _is_of_its_time(entry) and board.ownership in (None, entry.ownership)
+        for _, group in groups
+        for entry in itertools.islice(group, limit)
+        if board.ownership in (None, entry.ownership)
     ]
-    # stable: then the older bot
-    ordered = sorted(
-        wanted, key=lambda entry: (*_group(entry), entry.totals is None, -score(entry, board.sort))
+
+
+def _group(entry: Entry) -> int:
+    return next((n for n, tiers in enumerate(GROUPS) if entry.tier in tiers), len(GROUPS))
+
+
+# ---- since attachment ----------------------------------------------------------------------------
+def _list_forward(board: Board, now: int, limit: int) -> list[Entry]:
+    tiers = standings.list_standings(
+        standings.ORDERS[board.sort], WINDOWS[board.window] or 0, now, limit
     )
-    groups = itertools.groupby(ordered, _group)
-    return [entry for _, group in groups for entry in itertools.islice(group, limit)]
+    rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
+    return [
+        _make_entry(board.sort, rows[one.bot], one, number)
+        for number, tier in enumerate(tiers)
+        for one in tier
+    ]
 
 
-def _group(entry: Entry) -> tuple[bool, bool]:
-    return entry.reason is not None, entry.ownership != "proven"
+def _make_entry(sort: str, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
+    totals = None if tier in ARE_UNSEEN else standing.totals
+    cost_left = totals and totals.cost_left
+    ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
+    return Entry(row, totals, cost_left, check_rank(sort, row, totals, cost_left), ownership)
+
+
+# ---- all that is known of the wallet -------------------------------------------------------------
+def _list_whole(board: Board, now: int, limit: int) -> list[Entry]:
+    seconds = WINDOWS[board.window]
+    since = None if seconds is None else now - seconds
+    found = None if since is None else standings.find_totals_since(since)
+    entries = [_make_whole(board.sort, row, since, found) for row in standings.list_competitors()]
+    # stable: then the older bot
+    return sorted(
+        filter(_is_of_its_time, entries), key=lambda one: (one.tier, -score(one, board.sort))
+    )
 
 
 def _is_of_its_time(entry: Entry) -> bool:
     """A retired bot stays on the board as long as it has trades in its window."""
     return entry.row.retired_at is None or (entry.totals or Totals()).trades > 0
-
-
-# ---- since attachment ----------------------------------------------------------------------------
-def _make_forward(board: Board, since: int | None) -> list[Entry]:
-    records = standings.find_records(since)
-    return [
-        _make_entry(board.sort, row, records.get(row.id)) for row in standings.list_competitors()
-    ]
-
-
-def _make_entry(sort: str, row: CompetitorRow, record: standings.Record | None) -> Entry:
-    totals = record and record.totals
-    cost_left = totals and totals.cost_left
-    # A wallet that was merely claimed stays in the record: a later proof of another one hides
-    # nothing of it.
-    mixed = row.ownership == "proven" and record is not None and not record.is_proven
-    ownership = "claimed" if mixed else row.ownership
-    return Entry(row, totals, cost_left, check_rank(sort, row, totals, cost_left), ownership)
-
-
-# ---- all that is known of the wallet -------------------------------------------------------------
-def _make_all(board: Board, since: int | None) -> list[Entry]:
-    found = None if since is None else standings.find_totals_since(since)
-    return [_make_whole(board.sort, row, since, found) for row in standings.list_competitors()]
 
 
 def _make_whole(
@@ -162,17 +182,10 @@ def check_rank(
     sort: str, row: CompetitorRow, totals: Totals | None, cost_left: int | None
 ) -> str | None:
     """Tell why an entry has no rank, or None."""
-    if row.address is None:
-        return "no_wallet"
-    if totals is None:
-        return "not_observed"
-    if sort in BY_RESULT and totals.matched + totals.partial < MIN_SELLS:
-        return "too_few_sells"
-    if sort in BY_RESULT and row.coverage and orjson.loads(row.coverage)["gaps"]:
-        return "open_gap"
-    if sort == "pnl_floor" and cost_left is None:
-        return READING_AGAIN
-    return None
+    by_result = sort in BY_RESULT
+    has_gap = bool(by_result and row.coverage and orjson.loads(row.coverage)["gaps"])
+    reason = find_reason(totals, row.address is not None, has_gap, by_result)
+    return READING_AGAIN if reason is None and sort == "pnl_floor" and cost_left is None else reason
 
 
 def score(entry: Entry, sort: str) -> int:

@@ -5,8 +5,10 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chain.ranks import HIDDEN, Totals
+from chain.standing_store import StandingRow, list_forgotten, read_rows, work_out
 from web.api.statements import IS_EXPLAINED, PRICED_KINDS
-from web.server.rows import select
+from web.server.rows import select, write_marks
 
 END_OF_TIME = 2**31
 
@@ -41,88 +43,68 @@ SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address
 FROM bot b
 LEFT JOIN attachment a ON a.bot_id = b.id
     AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
-LEFT JOIN wallet w ON w.id = a.wallet_id ORDER BY b.id
+LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 
 
-class Totals(NamedTuple):
-    """What a bot did: lamports and counts. `winning`: sales with a result above 0; `cost_left`:
-    known cost of what left without a sale.
-    """
+class Order(NamedTuple):
+    """What a list is sorted by: the columns of a standing."""
 
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    cost_left: int = 0
+    column: str
+    tier: str
+
+
+ORDERS = {
+    "pnl": Order("realized", "result_tier"),
+    "pnl_floor": Order("floor", "result_tier"),
+    "volume": Order("volume", "count_tier"),
+    "trades": Order("trades", "count_tier"),
+}
 
 
 def list_competitors() -> list[CompetitorRow]:
     """Return all bots, the oldest first."""
-    return select(CompetitorRow, COMPETITORS)
+    return select(CompetitorRow, f"{COMPETITORS}ORDER BY b.id")
+
+
+def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
+    """Return {bot id: row}."""
+    sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
+    return {row.id: row for row in select(CompetitorRow, sql, bots)}
 
 
 # ---- since attachment ----------------------------------------------------------------------------
-class Record(NamedTuple):
-    """What a bot did since its wallets were attached; was each of them proven by it?"""
-
-    is_proven: bool
-    totals: Totals
-
-
-class RecordRow(NamedTuple):
-    """The forward record of a bot over all its spans, as in Totals. `is_claimed`: 1 where something
-    happened in a wallet that it never proved.
-    """
-
-    bot_id: int
-    is_claimed: int
-    realized: int
-    volume: int
-    trades: int
-    matched: int
-    partial: int
-    unmatched: int
-    winning: int
-    cost_left: int
-
-
-def _sum(name: str) -> str:
-    return f"SUM(COALESCE(e.{name}, 0) - COALESCE(s.{name}, 0))"
-
-
-# The last running totals of each span, less the last ones before a Unix second. What was still held
-# when a wallet was given up is cost that left then.
-RECORDS = f"""
-SELECT a.bot_id,
-       MAX(CASE WHEN e.trades > 0 AND NOT EXISTS (
-           SELECT 1 FROM attachment p WHERE p.bot_id = a.bot_id AND p.wallet_id = a.wallet_id
-           AND p.ownership = 'proven') THEN 1 ELSE 0 END) AS is_claimed,
-       {", ".join(f"CAST({_sum(name)} AS BIGINT) AS {name}" for name in Totals._fields[:-1])},
-       CAST({_sum("cost_left")} + SUM(CASE WHEN a.detached_at >= ? THEN a.open_cost ELSE 0 END)
-            AS BIGINT) AS cost_left
-FROM attachment a
-LEFT JOIN forward_total e ON e.attachment_id = a.id AND e.time = (
-    SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
-LEFT JOIN forward_total s ON s.attachment_id = a.id AND s.time = (
-    SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id AND l.time < ?)
-WHERE a.open_cost IS NOT NULL GROUP BY a.bot_id
+LISTED = f"""
+SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id,", 1)} FROM standing_total
+WHERE seconds = {{seconds}} AND {{tier}} = {{number}}
+ORDER BY {{column}} DESC, bot_id LIMIT {{limit}}
 """
 
 
-def find_records(since: int | None) -> dict[int, Record]:
-    """Return {bot id: its forward record} since a Unix second, None for all of it; bots of which
-    nothing was derived yet are left out.
+def list_standings(order: Order, seconds: int, now: int, limit: int) -> list[list[StandingRow]]:
+    """Return the best of each tier (chain.ranks) in a window, `limit` of each; `now` in Unix
+    seconds. Stored ones but for those that are to be worked out anew.
     """
-    begin = since or 0
-    records = {}
-    for row in select(RecordRow, RECORDS, (begin * 1000, begin)):
-        bot_id, is_claimed, *totals = row
-        records[bot_id] = Record(not is_claimed, Totals(*totals))
-    return records
+    forgotten = list_forgotten(read_rows, seconds, now)
+    tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
+    for number, tier in enumerate(tiers):
+        found = read_rows(
+            LISTED.format(
+                seconds=seconds,
+                tier=order.tier,
+                number=number,
+                column=order.column,
+                limit=limit + len(forgotten),
+            )
+        )
+        tier += [row for row in map(StandingRow._make, found) if row.bot not in forgotten]
+    for row in work_out(read_rows, seconds, now, forgotten):
+        number = getattr(row, order.tier)
+        if number != HIDDEN:
+            tiers[number].append(row)
+    for tier in tiers:
+        tier.sort(key=lambda row: (-getattr(row, order.column), row.bot))
+    return [tier[:limit] for tier in tiers]
 
 
 # ---- all that is known of a wallet ---------------------------------------------------------------

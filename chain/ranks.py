@@ -1,0 +1,55 @@
+"""Who may be ranked by what it did, and in which part of a list it stands. Pure."""
+
+from typing import NamedTuple
+
+# below this, a realized result is luck
+MIN_SELLS = 3
+# Parts of a list, in order. Proven: the owner has proven each wallet that is counted; unseen:
+# nothing was observed.
+PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
+UNATTACHED, UNATTACHED_UNSEEN = 6, 7
+ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
+ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
+# In no list: a retired bot that did nothing in the time that is asked for.
+HIDDEN = 8
+
+
+class Totals(NamedTuple):
+    """What a bot did: lamports and counts. `winning`: sales with a result above 0; `cost_left`:
+    known cost of what left without a sale.
+    """
+
+    realized: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    cost_left: int = 0
+
+
+def find_reason(
+    totals: Totals | None, has_wallet: bool, has_gap: bool, by_result: bool
+) -> str | None:
+    """Tell why a bot has no rank, or None. `totals`: None where nothing was observed; `by_result`:
+    is it ranked by a result, which needs a history without gaps?
+    """
+    if not has_wallet:
+        return "no_wallet"
+    if totals is None:
+        return "not_observed"
+    if by_result and totals.matched + totals.partial < MIN_SELLS:
+        return "too_few_sells"
+    return "open_gap" if by_result and has_gap else None
+
+
+def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
+    """Return the part of the list. `is_seen`: was anything of it observed?"""
+    if reason == "no_wallet":
+        return UNATTACHED if is_seen else UNATTACHED_UNSEEN
+    if reason is None:
+        return PROVEN_RANKED if is_proven else CLAIMED_RANKED
+    if is_seen:
+        return PROVEN if is_proven else CLAIMED
+    return PROVEN_UNSEEN if is_proven else CLAIMED_UNSEEN

@@ -1,0 +1,207 @@
+"""Standings: stored or worked out by who reads, the board is the same; what they are made of makes
+them forgotten.
+"""
+
+import random
+import time
+from dataclasses import replace
+
+import ground
+import pytest
+from service import NOW, address
+from test_board import DONE, GOOD, OTHER, W, attach, board, from_now, lucky, observe
+
+import storage
+from accounts import influencers, wallets
+from chain.ranks import MIN_SELLS, Totals, find_reason, find_tier
+from chain.standing_store import (
+    NEVER,
+    WINDOWS,
+    list_forgotten,
+    read_rows,
+    refresh_standings,
+    work_out,
+)
+from chain.store import LedgerStore
+from chain.tables import StandingTotal
+from models import Attachment, Bot, Wallet
+from operate.readers import open_reader
+from operate.standing_checks import check_standings
+from web.api import leaderboard, standings
+
+DAY = 86_400
+
+
+def forgotten():
+    return sorted(bot.name for bot in Bot.select().where(Bot.standing_at.is_null()))
+
+
+@pytest.fixture
+def ada(service):
+    return service.make_bot("Ada", W)
+
+
+def make_crowd(service, dice, now, count=12):
+    """Bots with one or two spans, changes anywhere in the last forty days, some retired, some with
+    a gap in their history, some that gave up a wallet with something in it.
+    """
+    for n in range(count):
+        made = service.make_bot(f"Bot {n}", address(f"first {n}"))
+        if dice.random() < 0.8:
+            gaps = [{"fromSlot": 1, "toSlot": 2, "reason": "x"}] if dice.random() < 0.2 else []
+            service.observe_results(address(f"first {n}"), 1, gaps=gaps)
+            spend(service, dice, address(f"first {n}"), now - 40 * DAY, now - 20 * DAY)
+        if dice.random() < 0.5:
+            end = now - dice.randint(1, 20 * DAY)
+            attach(service, made, address(f"second {n}"), end * 1000)
+            spend(service, dice, address(f"second {n}"), end, now)
+        if dice.random() < 0.3:
+            Attachment.update(ownership="proven").where(Attachment.bot == made.bot).execute()
+        if dice.random() < 0.3:
+            bot = Bot.get_by_id(made.bot.id)
+            influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
+
+
+def spend(service, dice, wallet, begin, end):
+    totals = dict.fromkeys(GOOD, 0) | {"cost_left": 0}
+    for at in sorted({dice.randint(begin, end) for _ in range(dice.randint(1, 5))}):
+        totals = {name: value + dice.randint(0, 9) for name, value in totals.items()}
+        held = dice.choice([0, 0, 5])
+        service.observe_span(wallet, open_cost=held, at=at, **totals)
+
+
+def list_boards(now):
+    return {
+        (sort, window, ownership): [
+            (one.row.uid, one.totals, one.cost_left, one.reason, one.ownership)
+            for one in leaderboard.list_entries(
+                leaderboard.Board("forward", sort, window, ownership), now * 1000, 4
+            )
+        ]
+        for sort in leaderboard.SORTS
+        for window in leaderboard.WINDOWS
+        for ownership in (None, "proven", "claimed")
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stored_or_not_the_board_is_the_same(service, seed):
+    """Now, and at later moments, when something has left a window and nothing was stored anew."""
+    dice, now = random.Random(seed), int(time.time())
+    make_crowd(service, dice, now)
+    moments = [now, now + 1, now + dice.randint(1, 8 * DAY), now + 31 * DAY]
+    worked_out = [list_boards(moment) for moment in moments]
+    assert refresh_standings(now * 1000) == 12
+    assert list_forgotten(read_rows, 0, now) == set() == set(forgotten())
+    assert [list_boards(moment) for moment in moments] == worked_out
+    for moment in moments:
+        refresh_standings(moment * 1000)
+        assert [list_forgotten(read_rows, one, moment) for one in WINDOWS] == [set()] * 4
+        assert list_boards(moment) == worked_out[moments.index(moment)]
+        assert refresh_standings(moment * 1000) == 0
+
+
+def test_a_window_ends_when_its_first_change_leaves_it(service, ada):
+    """Changes 6 and 2 days ago: the week is another one after a day and a second."""
+    now = int(time.time())
+    service.observe_span(W, at=now - 6 * DAY, realized=1)
+    service.observe_span(W, at=now - 2 * DAY, realized=3)
+    (week,) = work_out(read_rows, 7 * DAY, now, [ada.bot.id])
+    assert (week.realized, week.ends) == (3, now + DAY + 1)
+    (before,) = work_out(read_rows, 7 * DAY, week.ends - 1, [ada.bot.id])
+    (after,) = work_out(read_rows, 7 * DAY, week.ends, [ada.bot.id])
+    assert (before.realized, after.realized, after.ends) == (3, 2, now + 5 * DAY + 1)
+    assert work_out(read_rows, 0, now, [ada.bot.id])[0].ends == NEVER
+
+
+# ---- who forgets ---------------------------------------------------------------------------------
+def test_what_a_standing_is_made_of_makes_it_forgotten(service, ada):
+    service.make_bot("Ben", OTHER)
+    assert forgotten() == ["Ada", "Ben"]
+    bot = Bot.get_by_id(ada.bot.id)
+    steps = (
+        (lambda: wallets.detach_wallet(bot, NOW + 1), ["Ada"]),
+        (lambda: attach(service, ada, W, NOW + 2), ["Ada"]),
+        (lambda: attach(service, ada, W, NOW + 3, "proven"), ["Ada"]),
+        (lambda: attach(service, ada, OTHER, NOW + 4, "proven"), ["Ada", "Ben"]),
+        (lambda: influencers.retire_bot(bot, NOW + 5), ["Ada"]),
+        (lambda: service.make_bot("Cleo"), ["Cleo"]),
+    )
+    for step, names in steps:
+        refresh_standings(NOW)
+        assert forgotten() == []
+        step()
+        assert set(names) <= set(forgotten()) <= {"Ada", "Ben", "Cleo"}
+
+
+def test_only_a_publication_that_moves_something_forgets(service, ada):
+    service.make_bot("Ben", OTHER)
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    refresh_standings(NOW)
+    observe(W, [], NOW + 1)
+    assert forgotten() == []
+    t = lucky(5)
+    observe(W, from_now(t.entries, NOW // 1000), NOW + 1_000_000)
+    assert forgotten() == ["Ada"]
+
+
+def test_a_gap_that_opens_or_heals_forgets(service, ada):
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
+    ledger_store.apply(wallet)
+    for progress in (replace(DONE, unexplained=(("a", 1, 2),)), DONE):
+        refresh_standings(NOW)
+        ledger_store.publish(wallet, progress, NOW)
+        assert forgotten() == ["Ada"]
+        reason = "open_gap" if progress.unexplained else None
+        assert board(service, ada)[0]["unrankedReason"] == reason
+
+
+# ---- rules, doctor, index ------------------------------------------------------------------------
+def test_three_sales_with_a_result_make_a_rank():
+    few, enough = Totals(matched=MIN_SELLS - 1), Totals(matched=1, partial=2)
+    assert find_reason(few, True, False, by_result=True) == "too_few_sells"
+    assert find_reason(few, True, True, by_result=False) is None
+    assert find_reason(enough, True, False, by_result=True) is None
+    assert find_reason(enough, True, True, by_result=True) == "open_gap"
+    assert find_reason(enough, False, False, by_result=True) == "no_wallet"
+    assert find_reason(None, True, False, by_result=True) == "not_observed"
+    order = [
+        find_tier(reason, seen, proven)
+        for reason, seen in ((None, True), ("open_gap", True), ("not_observed", False))
+        for proven in (True, False)
+    ]
+    assert order == [0, 1, 2, 4, 3, 5]
+
+
+def list_differences(service):
+    reader = open_reader(service.config)
+    try:
+        with reader.snapshot():
+            return list(check_standings(reader, NOW))
+    finally:
+        reader.close()
+
+
+def test_the_doctor_finds_a_wrong_standing(service, ada):
+    service.observe_span(W, **GOOD)
+    service.observe_results(W, 1)
+    refresh_standings(NOW)
+    assert list_differences(service) == []
+    StandingTotal.update(realized=7).where(StandingTotal.seconds == 0).execute()
+    (found,) = list_differences(service)
+    assert found.table == "standing_total" and f"bot {ada.bot.id}, 0 seconds" in str(found)
+    Bot.update(standing_at=None).execute()
+    assert list_differences(service) == []
+
+
+@ground.sqlite_only
+def test_the_best_are_read_in_the_order_of_an_index(db):
+    for order in standings.ORDERS.values():
+        sql = standings.LISTED.format(
+            seconds=0, tier=order.tier, number=0, column=order.column, limit=5
+        )
+        plan = " ".join(
+            str(row) for row in storage.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}")
+        )
+        assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan
