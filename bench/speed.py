@@ -2,7 +2,7 @@
 ratios, measured side by side in one run.
 
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only
-    reads,engines,beside,posts,ingest,growth,process]
+    reads,engines,beside,posts,ingest,growth,board,process]
 
 FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
 FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. What is
@@ -34,12 +34,18 @@ from accounts import api_keys, influencers
 from bench import rivals as rival
 from bench import servers
 from bench.clients import ask, write_request
-from bench.seed import fill
+from bench.seed import WALLETS, fill
 from storage import locks
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 TOGETHER = "a bare Flask kept on one processor"
 ROUNDS, CLIENTS, WRITERS, SMALL = 3, 16, 8, 10_000
+# Trades behind the leaderboard, of WALLETS bots and of CROWD.
+BOARD, CROWD = 100_000, 5_000
+BOARDS = (
+    *("the best 20", "the best 20 of 7 days"),
+    *("the page of the leaderboard", "its page for 7 days"),
+)
 # Where the history of ../shared/node trades.
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
 # As gunicorn.conf.py has it.
@@ -81,17 +87,18 @@ def tell(what, measured, ratio=None, least=None, most=None):
 
 # ---- data ----------------------------------------------------------------------------------------
 class Seeded:
-    """A folder with so many trades and as many posts, and keys for it."""
+    """A folder with so many trades and as many posts, of so many bots, and keys for it."""
 
-    def __init__(self, parent, count):
-        self.folder, began = parent / f"seed-{count}", time.perf_counter()
+    def __init__(self, parent, count, bots=WALLETS):
+        name = f"seed-{count}" if bots == WALLETS else f"seed-{count}-{bots}"
+        self.folder, began = parent / name, time.perf_counter()
         self.settings = config.load({"DATA_DIR": str(self.folder)}, dotenv=None)
         fresh = not self.folder.exists()
         database = storage.connect(self.settings)
         storage.migrate(database)
         with database.connection_context():
             if fresh:
-                made = fill(self.settings, count, count)
+                made = fill(self.settings, count, count, bots)
                 (self.folder / "made.json").write_text(
                     json.dumps({**made, "seconds": time.perf_counter() - began})
                 )
@@ -106,6 +113,9 @@ class Seeded:
             "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}",
             "leaderboard": "/api/v1/leaderboard?limit=100",
             "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d",
+            "the best 20": "/api/v1/leaderboard",
+            "the best 20 of 7 days": "/api/v1/leaderboard?window=7d",
+            "the best 20 of everything": "/api/v1/leaderboard?record=all",
             "bots": "/api/v1/bots?limit=100",
             "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
             "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}",
@@ -516,29 +526,8 @@ def measure_growth(given):
     turns.
     """
     small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
-    with servers.candor(small.folder) as one, servers.candor(large.folder) as other:
-        missed = []
-        for name in [*small.paths, *small.pages]:
-            took = {}
-            for _ in range(ROUNDS):
-                for seeded, server in ((small, one), (large, other)):
-                    path = {**seeded.paths, **seeded.pages}[name]
-                    meddler = Meddler(seeded.file)
-                    heard = ask(
-                        server.port,
-                        lambda: meddler.before(seeded.request(path)),
-                        1,
-                        given.seconds / 3,
-                    )
-                    assert not heard.wrong, path
-                    took.setdefault(seeded, []).append(heard.percentile(50))
-            before, after = statistics.median(took[small]), statistics.median(took[large])
-            missed += tell(
-                f"{name}, {given.large:,} against {SMALL:,}, p50",
-                f"{before:.2f} ms, {after:.2f} ms",
-                after / before,
-                most=1.3,
-            )
+    what = f"{given.large:,} against {SMALL:,}, p50"
+    missed = compare_sizes(given, small, large, [*small.paths, *small.pages], what, 1.3)
     measure_rebuild(large)
     for seeded, count in ((small, SMALL), (large, given.large)):
         tell(
@@ -550,6 +539,37 @@ def measure_growth(given):
             f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s",
         )
     return missed
+
+
+def compare_sizes(given, small, large, names, what, most):
+    """What was missed of these lists and pages, asked for in turns with nothing kept."""
+    missed = []
+    with servers.candor(small.folder) as one, servers.candor(large.folder) as other:
+        for name in names:
+            took = {small: [], large: []}
+            for _ in range(ROUNDS):
+                for seeded, server in ((small, one), (large, other)):
+                    took[seeded].append(measure_path(given, seeded, server, name))
+            before, after = (statistics.median(rounds) for rounds in took.values())
+            measured = f"{before:.2f} ms, {after:.2f} ms"
+            missed += tell(f"{name}, {what}", measured, after / before, most=most)
+    return missed
+
+
+def measure_path(given, seeded, server, name):
+    """Median ms of an answer, with somebody else's commit before each."""
+    path, meddler = {**seeded.paths, **seeded.pages}[name], Meddler(seeded.file)
+    heard = ask(server.port, lambda: meddler.before(seeded.request(path)), 1, given.seconds / 3)
+    assert not heard.wrong, path
+    return heard.percentile(50)
+
+
+def measure_board(given):
+    """The leaderboard, of the record and of everything, with ever more bots."""
+    few, many = Seeded(given.data, BOARD), Seeded(given.data, BOARD, CROWD)
+    what = f"{CROWD:,} bots against {WALLETS}, p50"
+    missed = compare_sizes(given, few, many, BOARDS, what, 3)
+    return missed + compare_sizes(given, few, many, ["the best 20 of everything"], what, None)
 
 
 def measure_rebuild(seeded):
@@ -656,5 +676,6 @@ PARTS = {
     "posts": measure_posts,
     "ingest": measure_ingest,
     "growth": measure_growth,
+    "board": measure_board,
     "process": measure_process,
 }

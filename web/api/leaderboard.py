@@ -10,10 +10,6 @@ import orjson
 from chain.ranks import (
     ARE_PROVEN,
     ARE_UNSEEN,
-    CLAIMED_RANKED,
-    PROVEN,
-    PROVEN_RANKED,
-    PROVEN_UNSEEN,
     Totals,
     find_reason,
     find_tier,
@@ -69,8 +65,8 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# Of these tiers together there are `limit` rows: who has no rank is one group, observed or not.
-GROUPS = ({PROVEN_RANKED}, {CLAIMED_RANKED}, {PROVEN, PROVEN_UNSEEN})
+# By tier: who has no rank is one group, observed or not; of each group there are `limit` rows.
+GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
@@ -90,7 +86,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
 
 def _group(entry: Entry) -> int:
-    return next((n for n, tiers in enumerate(GROUPS) if entry.tier in tiers), len(GROUPS))
+    return GROUP_OF[entry.tier]
 
 
 # ---- since attachment ----------------------------------------------------------------------------
