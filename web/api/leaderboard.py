@@ -131,19 +131,17 @@ def _make_whole(
 ) -> Entry:
     """Rank one bot. `found`: totals of a window by wallet id, None for the wallet's results."""
     claim = row.since is not None
-    totals = None if claim else find_totals(row, since, found)
-    cost_left = totals.cost_left if totals and is_summed(row) else None
+    results = orjson.loads(row.results or "{}")
+    totals = None if claim else find_totals(row, results, since, found)
+    # Absent until the transactions were read since it is summed.
+    is_summed = results.get("costLeftLamports") is not None
+    cost_left = totals.cost_left if totals and is_summed else None
     reason = PROVEN_BY_ANOTHER if claim else check_rank(sort, row, totals, cost_left)
     return Entry(row, totals, cost_left, reason, row.ownership)
 
 
-def is_summed(row: CompetitorRow) -> bool:
-    """Were the bot's transactions read since the cost that left is summed?"""
-    return orjson.loads(row.results or "{}").get("costLeftLamports") is not None
-
-
 def find_totals(
-    row: CompetitorRow, since: int | None, found: dict[int, Totals] | None
+    row: CompetitorRow, results: Json, since: int | None, found: dict[int, Totals] | None
 ) -> Totals | None:
     """Return what the bot's wallet did, None without an observed wallet. Of a retired bot whose
     proven wallet another one claims now: what it did until then.
@@ -155,7 +153,7 @@ def find_totals(
         begin = {} if since is None else standings.find_totals_until(since)
         return standings.subtract(end, begin.get(row.wallet_id))
     if found is None:
-        return parse_results(orjson.loads(row.results))
+        return parse_results(results)
     return found.get(row.wallet_id, Totals())
 
 
@@ -178,9 +176,12 @@ def check_rank(
     sort: str, row: CompetitorRow, totals: Totals | None, cost_left: int | None
 ) -> str | None:
     """Tell why an entry has no rank, or None."""
-    by_result = sort in BY_RESULT
-    has_gap = bool(by_result and row.coverage and orjson.loads(row.coverage)["gaps"])
-    reason = find_reason(totals, row.address is not None, has_gap, by_result)
+    by_result, has_wallet = sort in BY_RESULT, row.address is not None
+    reason = find_reason(totals, has_wallet, False, by_result)
+    if reason is None and by_result and row.coverage:
+        # Read only where it decides.
+        has_gap = bool(orjson.loads(row.coverage)["gaps"])
+        reason = find_reason(totals, has_wallet, has_gap, by_result)
     return READING_AGAIN if reason is None and sort == "pnl_floor" and cost_left is None else reason
 
 
