@@ -318,6 +318,21 @@ def test_every_object_says_demonstration_and_links_to_no_explorer(show):
         assert not EXPLORERS.search(json.dumps(answer)), path
 
 
+def test_its_board_counts_all_its_past(show):
+    """Wallets are attached where the recording begins, so the record is the whole of it."""
+    records, everything = (
+        {
+            row["botId"]: (row["rank"], row["realizedLamports"], row["observedTrades"])
+            for row in show.get(f"/api/v1/leaderboard?record={record}", show.keys.read_key).json[
+                "data"
+            ]
+        }
+        for record in ("forward", "all")
+    )
+    assert records == everything
+    assert sorted(rank for rank, *_ in records.values() if rank)[:2] == [1, 2]
+
+
 def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show):
     bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
     for path in (
