@@ -85,7 +85,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
-    from web.api import health, legacy, log, openapi, v1
+    from web.api import health, inbox, legacy, log, openapi, v1
     from web.site import (
         board,
         browsers,
@@ -109,6 +109,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
     modules = [
         browsers,
         v1,
+        inbox,
         legacy,
         health,
         openapi,

@@ -73,10 +73,11 @@ Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_with
 
 
 class Key(Base):
-    """An API key, of which only the hash is stored. A publishing key is bound to one bot.
+    """An API key, of which only the hash is stored. Publishing and inbox keys are bound to one bot.
 
-    `scope`: read | publish; `prefix`: cnd_read_ | cnd_pub_. `last_used_at` is of the first edition:
-    later uses are kept with the rate-limit counters, so that a use changes no cached list.
+    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. `last_used_at` is
+    of the first edition: later uses are kept with the rate-limit counters, so that a use changes
+    no cached list.
     """
 
     id = AutoField()
@@ -383,11 +384,11 @@ class Post(Base):
     """What a bot said. The words never change; `status` and what belongs to it are moved by
     observation alone, and `hide` takes the words away.
 
-    `source`: bot | observer; `channel`: api | studio | observer; `wallet`: the one it is judged
-    against, for ever; `status`: none | pending | verified | mismatch | not_found; `delay`: seconds
-    after its trade, of the bot's first verified post about it; `hidden_hash`: what a retry is
-    compared with once the words are gone; `leaf_id`: its leaf of the log, which holds the hash of
-    its words with `salt`.
+    `source`: bot | observer; `channel`: api | studio | discord | observer; `wallet`: the one it is
+    judged against, for ever; `status`: none | pending | verified | mismatch | not_found; `delay`:
+    seconds after its trade, of the bot's first verified post about it; `hidden_hash`: what a retry
+    is compared with once the words are gone; `leaf_id`: its leaf of the log, which holds the hash
+    of its words with `salt`.
     """
 
     id = AutoField()

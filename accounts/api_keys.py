@@ -35,7 +35,7 @@ def create_key(
     bot: Bot | None = None,
     expires_at: int | None = None,
 ) -> NewKey:
-    """Create a key of this scope. A `publish` key needs its bot; a `read` key has none."""
+    """Create a key of this scope. A `read` key has no bot; any other needs one."""
     name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
         return insert_key(owner, scope, name, now, bot, expires_at)

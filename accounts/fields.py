@@ -28,7 +28,7 @@ HOLDS_SECRET = (
 )
 NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
 API_KEY, RECOVERY_CODE = (
-    re.compile(r"cnd_(?:read|pub)_[0-9A-Za-z]{49}"),
+    re.compile(r"cnd_(?:read|pub|inbox)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
 # How wallets and tools write the 64 bytes of a secret key, and how each is read.

@@ -1,5 +1,5 @@
-"""The text of an API key: `cnd_read_` or `cnd_pub_`, 43 letters for 32 random bytes, 6 for a CRC32
-of all before them.
+"""The text of an API key: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 letters for 32 random bytes,
+6 for a CRC32 of all before them.
 
 The checksum refuses a typo without a look-up. Only the SHA-256 of a key is ever kept: 256 random
 bits need no slow hash.
@@ -10,14 +10,14 @@ import hmac
 import secrets
 import zlib
 
-PREFIXES = {"read": "cnd_read_", "publish": "cnd_pub_"}
+PREFIXES = {"read": "cnd_read_", "publish": "cnd_pub_", "inbox": "cnd_inbox_"}
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # 62**43 > 2**256, 62**6 > 2**32
 SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """Make a key of this scope (`read` or `publish`), to be shown once."""
+    """Make a key of this scope (`read`, `publish` or `inbox`), to be shown once."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 

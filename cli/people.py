@@ -51,9 +51,9 @@ def add_bot_commands(bot: Commands) -> None:
 def add_key_commands(key: Commands) -> None:
     """Add the commands of `key`."""
     create = add_command(key, "create", run_key_create, "a key, shown once")
-    create.add_argument("--scope", required=True, choices=("read", "publish"))
+    create.add_argument("--scope", required=True, choices=("read", "publish", "inbox"))
     create.add_argument("--owner", metavar="ID", help="of a read key")
-    create.add_argument("--bot", metavar="ID", help="of a publishing key")
+    create.add_argument("--bot", metavar="ID", help="of a publishing or inbox key")
     create.add_argument("--name", default="")
     create.add_argument(
         "--days", type=int, help="it ends after so many days; else only when revoked"
@@ -185,13 +185,13 @@ def run_key_create(config: Config, args: Namespace) -> None:
     if args.days is not None and not 1 <= args.days <= MAX_DAYS:
         raise invalid("--days", f"must be a whole number from 1 to {MAX_DAYS}")
     expires_at = args.days and now + args.days * DAY_MS
-    bot = influencers.find_bot(args.bot) if args.scope == "publish" and args.bot else None
+    bot = influencers.find_bot(args.bot) if args.scope != "read" and args.bot else None
     owner = bot.owner if bot else None
     if args.scope == "read" and args.owner:
         owner = owners.find_owner(args.owner)
     if owner is None:
         raise invalid(
-            "--bot" if args.scope == "publish" else "--owner",
+            "--owner" if args.scope == "read" else "--bot",
             f"say whose {args.scope} key this is to be",
         )
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)

@@ -22,8 +22,8 @@ from storage import counters, database
 from web.server import auth
 from web.server.application import Application, find_app
 
-# The blueprint whose routes ask for a key.
-KEYED = "v1"
+# The blueprints whose routes ask for a key.
+KEYED = ("v1", "inbox")
 access_log = logging.getLogger("candor.access")
 
 
@@ -142,7 +142,7 @@ def enter(config: Config) -> None:
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    if this.blueprint != KEYED:
+    if this.blueprint not in KEYED:
         count_address()
 
 
@@ -163,9 +163,18 @@ def is_served(config: Config, host: str) -> bool:
 
 def check_key() -> None:
     """Admit a request to /api/v1: a working key with allowance left. /me costs nothing."""
+    admit(request_ctx.request.headers.get("Authorization", ""), "read", "publish")
+
+
+def admit(header: str, *scopes: str) -> None:
+    """Admit a request with a working key of one of these scopes, and count it. `header`: as the
+    header `Authorization` says it.
+    """
     app, context, this = find_app(), find_context(), request_ctx.request
     try:
-        caller = identify(app, context, this.headers.get("Authorization", ""))
+        caller = identify(app, context, header)
+        if caller.scope not in scopes:
+            raise Problem("insufficient_scope", "a key of this kind opens something else")
     except Problem:
         count_address()
         note_failure()

@@ -21,7 +21,7 @@ class Verification(Shape):
 class Provenance(Shape):
     """Where a post comes from, and which of its fields are a stranger's words."""
 
-    channel: Literal["api", "studio", "observer", "paper"]
+    channel: Literal["api", "studio", "discord", "observer", "paper"]
     keyId: str | None
     wallet: Address | None = described("the wallet this post is judged against")
     ownership: Literal["claimed", "proven"] | None = described(

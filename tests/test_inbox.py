@@ -1,0 +1,219 @@
+"""What a bot sends to a Discord webhook becomes a post; the key in its address opens nothing else.
+
+The payloads have the shapes that four public programs for Solana send: fortuneofweb3/ks-sidecar
+(fields with a masked link), xatxay/solana-wallet-tracker (the link is the title's),
+Stonks-Luma-Liberty/GuiltySpark (a moment among the fields), and one that sends words alone.
+"""
+
+import io
+import json
+
+import orjson
+import pytest
+from service import NOW, signature
+
+import storage
+from accounts import api_keys, discord, influencers
+from accounts.problem import Problem
+
+SOLD = signature("sold")
+FIELDS = {
+    "embeds": [
+        {
+            "title": "💰 Rent Reclaimed!",
+            "color": 5763719,
+            "fields": [
+                {"name": "Items Closed", "value": "3 accounts", "inline": True},
+                {"name": "SOL Recovered", "value": "0.00612 SOL", "inline": True},
+                {
+                    "name": "Transaction",
+                    "value": f"[View on Solscan](https://solscan.io/tx/{SOLD})",
+                },
+            ],
+            "timestamp": "2026-11-05T12:00:00.000Z",
+        }
+    ]
+}
+TITLE = {
+    "username": "Wallet tracking",
+    "avatar_url": "https://example.org/184185.png",
+    "embeds": [
+        {
+            "color": 65535,
+            "title": "ada swapped 0.5 SOL for 1000 PINE",
+            "url": f"https://solscan.io/tx/{SOLD}",
+            "author": {"name": "Dexscreener", "url": "https://dexscreener.com/search?q=PINE"},
+            "fields": [{"name": "Exchange", "value": "PUMP_FUN"}],
+        }
+    ],
+}
+MOMENT = {
+    "embeds": [
+        {
+            "title": "NFT SALE",
+            "description": "[Bear 7](https://example.org/bear/7)",
+            "fields": [
+                {"name": "Price", "value": "2.5 SOL (`$400`)", "inline": False},
+                {"name": "Date", "value": "<t:1793880000>", "inline": False},
+                {"name": "Explorer", "value": f"[SolScan](https://solscan.io/tx/{SOLD})"},
+            ],
+        }
+    ]
+}
+WORDS = {
+    "content": f"🚨 **SMART MONEY ALERT** 🚨\n\n**Activity:** sold 5 PINE\n**Tx:** `{SOLD}`",
+    "tts": False,
+}
+READ = [
+    (
+        FIELDS,
+        "💰 Rent Reclaimed!\nItems Closed: 3 accounts\nSOL Recovered: 0.00612 SOL\n"
+        "Transaction: View on Solscan",
+    ),
+    (TITLE, "Dexscreener\nada swapped 0.5 SOL for 1000 PINE\nExchange: PUMP_FUN"),
+    # 1793880000 s is 2026-11-05, noon UTC.
+    (
+        MOMENT,
+        "NFT SALE\nBear 7\nPrice: 2.5 SOL ($400)\nDate: 2026-11-05 12:00 UTC\nExplorer: SolScan",
+    ),
+    (WORDS, f"🚨 SMART MONEY ALERT 🚨\n\nActivity: sold 5 PINE\nTx: {SOLD}"),
+]
+
+
+@pytest.fixture
+def inbox(service):
+    """(service, bot, address of its inbox)"""
+    bot = service.make_bot()
+    with storage.database.connection_context():
+        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    return service, bot, f"/api/v1/inbox/discord/{made.text}"
+
+
+def send(inbox, payload, query="", **more):
+    service, _, path = inbox
+    sent = {"data": orjson.dumps(payload), "content_type": "application/json", **more}
+    return service.ask("POST", path + query, **sent)
+
+
+def feed(inbox):
+    service, bot, _ = inbox
+    return service.get("/api/v1/feed", bot.publish_key.text).json["data"]
+
+
+@pytest.mark.parametrize("payload, words", READ)
+def test_what_public_bots_send_becomes_a_post(inbox, payload, words):
+    answered = send(inbox, payload)
+    assert (answered.status_code, answered.data) == (204, b"")
+    (post,) = feed(inbox)
+    assert (post["body"], post["signature"]) == (words, SOLD)
+    assert post["provenance"]["channel"] == "discord" and not post["verified"]
+
+
+def test_with_wait_the_post_is_answered(inbox):
+    answered = send(inbox, WORDS, "?wait=true")
+    assert answered.status_code == 200 and answered.json == feed(inbox)[0]
+
+
+def test_a_file_sent_with_it_is_left_out(inbox):
+    form = {"payload_json": json.dumps(WORDS), "files[0]": (io.BytesIO(b"png"), "chart.png")}
+    answered = send(inbox, None, data=form, content_type="multipart/form-data")
+    assert answered.status_code == 204 and feed(inbox)[0]["signature"] == SOLD
+
+
+def test_a_message_about_a_transaction_sent_again_is_one_post(inbox):
+    for _ in range(3):
+        assert send(inbox, FIELDS).status_code == 204
+    assert len(feed(inbox)) == 1
+
+
+def test_words_without_a_transaction_may_be_said_twice(inbox):
+    for _ in range(2):
+        assert send(inbox, {"content": "Still here."}).status_code == 204
+    assert len(feed(inbox)) == 2
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"content": ""},
+        {"content": 5, "embeds": "no"},
+        {"embeds": [None, 1, {"fields": [None], "author": "x", "footer": 3, "title": {}}]},
+    ],
+)
+def test_nothing_said_is_refused(inbox, payload):
+    answered = send(inbox, payload)
+    assert answered.status_code == 422 and answered.json["errors"][0]["field"] == "content"
+    assert feed(inbox) == []
+
+
+def test_long_words_are_cut():
+    read = discord.read_message({"content": "x" * 5000})
+    assert len(read["body"]) == 4000 and read["body"].endswith("x…")
+
+
+def test_a_secret_is_refused(inbox):
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    answered = send(inbox, {"content": words})
+    assert answered.status_code == 422 and b"sausage" not in answered.data
+
+
+def test_more_embeds_than_discord_takes_are_left_out():
+    read = discord.read_message({"embeds": [{"title": f"n{n}"} for n in range(12)]})
+    assert read["body"].split("\n") == [f"n{n}" for n in range(10)]
+
+
+def test_an_inbox_key_opens_nothing_else(inbox):
+    service, _, path = inbox
+    key = path.rsplit("/", 1)[1]
+    assert service.get("/api/v1/feed", key).status_code == 403
+    assert service.get("/api/v1/me", key).status_code == 403
+    assert service.post({"eventId": "e", "body": "x"}, key).status_code == 403
+
+
+def test_other_keys_do_not_open_an_inbox(inbox):
+    service, bot, _ = inbox
+    for key, status in (
+        (bot.publish_key.text, 403),
+        (service.make_read_key(bot.owner), 403),
+        ("cnd_inbox_" + "x" * 49, 401),
+    ):
+        answered = send((service, bot, f"/api/v1/inbox/discord/{key}"), WORDS)
+        assert answered.status_code == status
+        assert key.encode() not in answered.data
+    assert feed(inbox) == []
+
+
+def test_a_revoked_key_and_a_retired_bot_take_nothing(inbox):
+    with storage.database.connection_context():
+        influencers.retire_bot(inbox[1].bot, NOW)
+    assert send(inbox, WORDS).status_code == 401
+
+
+def test_the_key_is_in_no_log(inbox, caplog):
+    caplog.set_level(0)
+    send(inbox, WORDS)
+    send(inbox, {})
+    key = inbox[2].rsplit("/", 1)[1]
+    assert caplog.records and key not in caplog.text
+    assert all(key not in repr(vars(record)) for record in caplog.records)
+
+
+def test_the_allowance_is_the_owners(tmp_path):
+    from service import Service
+
+    service = Service(tmp_path / "data", posts_per_minute=2)
+    bot = service.make_bot()
+    with storage.database.connection_context():
+        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    inbox = (service, bot, f"/api/v1/inbox/discord/{made.text}")
+    sent = [send(inbox, {"content": "x"}).status_code for _ in range(3)]
+    assert sent == [204, 204, 429]
+    assert service.post({"eventId": "e", "body": "x"}, bot.publish_key.text).status_code == 429
+    service.close()
+
+
+def test_a_body_of_another_kind_is_refused(inbox):
+    assert send(inbox, None, data=b"content=x", content_type="text/plain").status_code == 415
+    with pytest.raises(Problem):
+        discord.read_message({"username": "nobody"})
