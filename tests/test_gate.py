@@ -31,6 +31,7 @@ V1 = [
     ("GET", "activity?mint=" + address("m")),
     ("GET", "leaderboard"),
     ("GET", "market"),
+    ("GET", "search?q=ada"),
     ("GET", "me"),
     ("GET", "stream"),
 ]
