@@ -284,7 +284,8 @@ def test_openapi_names_every_route_of_the_interface(service):
     routes = {
         (method, rule.rule.replace("<uid>", "{id}"))
         for rule in service.app.url_map.iter_rules()
-        if rule.rule.startswith("/api/")
+        # What the inbox takes and answers is Discord's to define.
+        if rule.rule.startswith("/api/") and rule.endpoint != "inbox.take_message"
         for method in rule.methods - {"HEAD"}
     }
     assert document["openapi"].startswith("3.1") and described == routes
