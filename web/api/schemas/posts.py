@@ -90,7 +90,7 @@ class Post(Shape):
 
 
 class LogPromise(Shape):
-    """What the instance promises the poster to have logged, signed: worth keeping."""
+    """What the instance promises the poster to have logged, signed. Keep it."""
 
     leaf: str = described("the leaf, byte for byte")
     salt: str | None = described(
