@@ -103,6 +103,7 @@ class Trial:
             ("members of sums changed", self.change_sums),
             ("rows of running totals changed", lambda: self.change_totals(every)),
             ("verifications moved", self.move_verifications),
+            ("words changed (by the log)", self.change_words),
         ):
             tried, missed = attempt()
             verdict = f"{missed} NOT named" if missed else "all named"
@@ -210,23 +211,34 @@ class Trial:
         return tried, missed
 
     def _say(self, trade):
-        from lookout import BEGIN
+        from accounts import posts
 
+        body = posts.PostBody(eventId=f"e{trade.id}", body="Words", signature=trade.signature)
+        posts.publish(self.bot.id, body, self.lookout.now, "api")
+
+    def change_words(self):
+        """Change the words of every post; what compares the log with the tables names each."""
         from models import Post
 
-        Post.create(
-            uid=f"post_{trade.id:024}",
-            bot=self.bot,
-            source="bot",
-            channel="api",
-            event_id=f"e{trade.id}",
-            body="Words",
-            signature=trade.signature,
-            wallet=self.wallet,
-            status="pending",
-            event_at=BEGIN,
-            created_at=BEGIN,
-        )
+        changed = Post.bot == self.bot.id
+        expected = {post.uid for post in Post.select().where(changed)}
+        missed = len(self.find_unlogged())
+        Post.update(body="Other words").where(changed).execute()
+        missed += len(expected ^ self.find_unlogged())
+        Post.update(body="Words").where(changed).execute()
+        return len(expected), missed
+
+    def find_unlogged(self):
+        """The posts that are not as the log has them."""
+        from operate import log_checks, readers
+
+        reader = readers.open_reader(self.service.config)
+        try:
+            with reader.snapshot():
+                found = list(log_checks.check_log(reader))
+                return {one.what.split()[0] for one in found if one.table == "post"}
+        finally:
+            reader.close()
 
 
 def list_changed(value):

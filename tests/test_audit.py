@@ -12,6 +12,7 @@ from node import Chain, FakeNode
 from service import Service, address, signature
 from story import ADA, Story
 
+from bench import audit as bench_audit
 from chain.programs import table
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
@@ -449,3 +450,13 @@ def test_the_command_tells_verdicts_by_its_exit_code(watched, chain, monkeypatch
     assert app.main(words[:-1]) == 1
     assert "feeLamports" in capsys.readouterr().out
     assert not (tmp_path / "nowhere").exists()
+
+
+# ---- a node that misbehaves on the wire ----------------------------------------------------------
+def test_faults_of_a_node_accuse_nobody(tmp_path):
+    """`python -m bench audit` tries all 33, one at a time."""
+    names = ["null_tx", "wrong_tx", "missing_meta", "hole", "lag", "empty", "short_page"]
+    with bench_audit.Trial(tmp_path) as trial:
+        verdict, _, differences = trial.audit(names, 0.2, seed=7)
+        assert verdict in ("same", "cannot_tell") and not differences
+        assert sum(trial.node.stats()["faults"].values()) > 20

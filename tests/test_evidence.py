@@ -12,9 +12,11 @@ from story import ADA
 from accounts import wallets
 from chain.digests import digest_receipt
 from chain.receipts import parse_receipt
-from evidence import document, index, receipts
+from evidence import document, index, log, receipts
 from models import Bot, Receipt, Trade, Wallet
 from observing.entries import digest_stored
+from storage import writing
+from storage.arrivals import append_leaf
 
 W, M = address("w"), address("m")
 
@@ -210,3 +212,17 @@ def test_a_profile_says_how_to_check_it(service):
     assert line in page and f"/bots/{bot.bot.uid}/evidence.json" in page
     bare = service.make_bot("Without")
     assert "app.py audit" not in service.get(f"/bots/{bare.bot.uid}?tab=record").text
+
+
+def test_a_document_names_the_leaf_that_last_held_a_digest_of_the_wallet(watched):
+    assert read(watched).json["log"] is None
+    with writing():
+        append_leaf("evidence", NOW, wallet=ADA, digest="0" * 64)
+        last = append_leaf("evidence", NOW + 1, wallet=ADA, digest="1" * 64)
+        append_leaf("evidence", NOW + 2, wallet=W, digest="2" * 64)
+    assert read(watched).json["log"] == {
+        "log": log.find_log().uid,
+        "leaf": last.place,
+        "digest": "1" * 64,
+        "loggedAtMs": NOW + 1,
+    }

@@ -31,3 +31,8 @@ def test_verifications_that_are_moved_are_named(trial, monkeypatch):
     monkeypatch.setattr(tamper, "STATUSES", ("none",))
     # Each of six posts.
     assert trial.move_verifications(every=40) == (6, 0)
+
+
+def test_words_that_are_changed_are_named_by_the_log(trial):
+    # The posts that the test before made.
+    assert trial.change_words() == (6, 0)

@@ -10,6 +10,7 @@ from werkzeug.http import generate_etag
 from accounts.problem import Problem
 from chain.programs import Programs, table
 from evidence import document, index
+from evidence.logged import show_logged
 from evidence.posts import read_post_page
 from evidence.receipts import Page, read_page
 from storage import database
@@ -48,9 +49,16 @@ def show_evidence(uid: str) -> ResponseReturnValue:
         find_app().evidence_cache.find(
             name,
             database.data_version(),
-            lambda: orjson.dumps(document.make_document(bot, wallet_id, find_programs())),
+            lambda: render(bot, wallet_id),
         )
     )
+
+
+def render(bot: int, wallet_id: int | None) -> bytes:
+    """Render the document, with the leaf of the log that last held a digest of the wallet."""
+    made = document.make_document(bot, wallet_id, find_programs())
+    wallet = made["wallet"]
+    return orjson.dumps({**made, "log": wallet and show_logged(wallet["address"])})
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:
