@@ -194,9 +194,11 @@ class Bell:
             self._fruitless[endpoint] = 0 if fruitful else before + 1
 
     def note_missed(self, wallet_id: int, now: float) -> None:
-        """Note that a poll found what nobody had told of."""
+        """Note that a poll found what nobody had told of; it may have been just before the look."""
         with self._news:
-            self._missed_at[wallet_id] = now
+            looked_at = self._looked_at.get(wallet_id, -math.inf)
+            if wallet_id not in self._rings and now - looked_at >= 2 * MIN_PAUSE_SECONDS:
+                self._missed_at[wallet_id] = now
 
     def hears(self, wallet_id: int, now: float) -> bool:
         """Whether an endpoint tells everything of a wallet, and none was caught leaving out."""
