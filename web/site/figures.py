@@ -27,6 +27,8 @@ SIGNIFICANT_DIGITS = 4
 # Of an amount below one, as long as these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
+# Of what is smaller, but for the tiniest, such as a fee, which keeps its own digits.
+MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
 # No column of money has fewer: its amounts would lose what they differ by.
 MIN_COLUMN_PLACES = 2
 MAX_COLUMN_WHOLE = Decimal(10_000)
@@ -110,7 +112,8 @@ def _choose_places(value: Decimal) -> int:
         return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
     if value >= MIN_WITH_FIXED_PLACES:
         return PLACES_BELOW_ONE
-    return SIGNIFICANT_DIGITS - 1 - value.adjusted() if value else 0
+    own = SIGNIFICANT_DIGITS - 1 - value.adjusted() if value else 0
+    return min(own, MAX_SMALL_PLACES) if value >= MIN_SMALL else own
 
 
 def _shorten(value: Decimal) -> Decimal:
