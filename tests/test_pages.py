@@ -12,6 +12,7 @@ from service import NOW, Service, address, signature
 from accounts import influencers, posts, traders
 from market.tables import Token
 from models import Post, Wallet
+from web.api import timeline
 from web.site.reference import GROUPS
 from web.site.words import ADVICE
 
@@ -133,19 +134,92 @@ def test_each_post_carries_its_label_in_words(service, observed):
     )
 
 
-def test_paper_posts_stand_beside_the_others_and_say_that_they_are_simulated(service, bot):
-    publish(service, bot, "1", "From a wallet bot.")
+def test_simulated_posts_stand_apart_from_real_ones_and_say_what_they_are(service, bot):
     paper = say_on_paper("Bought on paper.")
-    both = service.get("/")
-    assert post_of(both, paper)[1] == "simulated" and "From a wallet bot." in both.text
-    assert (
-        "From a wallet bot." not in service.get("/?source=paper").text
-        and "Bought on paper." not in service.get("/?source=bot").text
-    )
+    assert post_of(service.get("/"), paper)[1] == "simulated"
+    publish(service, bot, "1", "From a wallet bot.")
+    assert post_of(service.get("/"), paper) is None
+    for path in ("/?label=simulated", "/?source=paper"):
+        page = service.get(path)
+        assert post_of(page, paper)[1] == "simulated", path
+        assert "From a wallet bot." not in page.text
     assert (
         "simulated" in text_of(service.get(f"/posts/{paper}"))
         and "Bought on paper." in service.get("/feed.json").text
     )
+
+
+@pytest.mark.parametrize(
+    "label, events",
+    [
+        ("", "4321"),
+        ("none", "1"),
+        ("pending", "2"),
+        ("verified", "3"),
+        ("mismatch", "4"),
+        ("simulated", ""),
+    ],
+)
+def test_the_feed_filters_by_label(service, observed, label, events):
+    ids = {
+        "1": publish(service, observed, "1")["id"],
+        "2": publish(service, observed, "2", signature=signature("elsewhere"))["id"],
+        "3": publish(service, observed, "3", signature=signature("sold"))["id"],
+        "4": publish(service, observed, "4", signature=signature("sold"), mint=address("o"))["id"],
+    }
+    page = service.get(f"/?label={label}").text
+    assert re.findall(r'data-post="([^"]+)"', page) == [ids[event] for event in events]
+    assert all(f'href="/?label={one}"' in page for one in timeline.LABELS if one)
+
+
+def test_posts_whose_transaction_is_not_found_are_not_verified(service, bot):
+    one = publish(service, bot, "1", signature=signature("elsewhere"))
+    Post.update(status="not_found").execute()
+    two = publish(service, bot, "2")
+    page = service.get("/?label=none").text
+    assert re.findall(r'data-post="([^"]+)"', page) == [two["id"], one["id"]]
+
+
+def test_the_feed_filters_by_bot_and_by_ticker_or_address(service, bot):
+    other = service.make_bot("Ben")
+    Token.create(mint=MINT, symbol="TARN")
+    named = publish(service, bot, "1", mint=MINT)["id"]
+    publish(service, bot, "2")
+    theirs = publish(service, other, "3")["id"]
+    for query in (
+        f"token={MINT}",
+        f"mint={MINT}",
+        "token=tarn",
+        "token=$TARN",
+        "token=TARN&bot=ada",
+    ):
+        found = re.findall(r'data-post="([^"]+)"', service.get(f"/?{query}").text)
+        assert found == [named], query
+    for query in ("bot=Ben", "bot=@ben", f"bot={other.bot.uid}"):
+        found = re.findall(r'data-post="([^"]+)"', service.get(f"/?{query}").text)
+        assert found == [theirs], query
+
+
+@pytest.mark.parametrize(
+    "query", ["token=not a token", "token=%22", "bot=nobody", f"mint={'1' * 200}"]
+)
+def test_a_filter_that_finds_nothing_is_no_error(service, bot, query):
+    publish(service, bot, "1")
+    page = service.get(f"/?{query}")
+    assert page.status_code == 200
+
+
+def test_a_secret_typed_into_a_filter_is_not_shown_again(service, bot):
+    key = bot.publish_key.text
+    assert key not in service.get(f"/?token={key}").text
+
+
+def test_the_front_page_names_who_was_contradicted(service, observed):
+    publish(service, observed, "1", signature=signature("sold"), mint=address("other"))
+    page = service.get("/")
+    assert "Contradicted by the chain: Ada (1 post)" in text_of(page)
+    assert f"label=mismatch&amp;bot={observed.bot.uid}" in page.text
+    assert "1 wallet observed" in text_of(page)
 
 
 def say_on_paper(body):
@@ -227,27 +301,21 @@ def test_both_kinds_of_posts_page_together(service, bot):
     mixed = [publish(service, bot, str(n))["id"] for n in range(30)]
     for n, uid in enumerate(mixed):
         Post.update(created_at=NOW + 2 * n + 1).where(Post.uid == uid).execute()
-    seen, path = [], "/"
+    seen, path = [], "/feed.json"
     while path:
-        page = service.get(path)
-        seen += re.findall(r'data-post="([^"]+)"', page.text)
-        older = re.search(r'href="([^"]+)">Older posts', page.text)
-        path = older and html.unescape(older[1])
+        page = service.get(path).json
+        seen += [item["_candor"]["post"] for item in page["items"]]
+        path = page.get("next_url")
     assert seen == [uid for n in reversed(range(30)) for uid in (mixed[n], f"paper_{n}")]
 
 
-def test_an_invalid_filter_is_explained_beside_its_field(service, bot):
+def test_a_choice_that_is_none_is_explained(service, bot):
     publish(service, bot, "1", "Hidden by the filter.")
-    page = service.get("/?mint=not-a-mint")
-    assert (
-        page.status_code == 422
-        and 'aria-invalid="true"' in page.text
-        and 'value="not-a-mint"' in page.text
-        and "not a token address" in page.text
-    )
-    assert "Hidden by the filter." not in page.text
-    assert service.get("/?source=everything").status_code == 422
-    assert "Nothing here matches" in service.get(f"/?mint={MINT}").text
+    for query in ("source=everything", "label=true"):
+        page = service.get(f"/?{query}")
+        assert page.status_code == 422 and "from the list" in page.text
+        assert "Hidden by the filter." not in page.text
+    assert "No post matches" in service.get(f"/?token={MINT}").text
 
 
 def test_a_cursor_of_another_list_is_explained(service, bot):

@@ -15,10 +15,13 @@ from web.api.statements import (
     ARRIVALS,
     ARRIVED_POSTS,
     BOT,
+    BOTS_CALLED,
+    CONTRADICTED,
     FORMER_WALLETS,
     HEAD,
     HOURS,
     LAST_TRADE,
+    MINTS_CALLED,
     NEWEST,
     ORIGIN,
     POST,
@@ -32,6 +35,7 @@ from web.api.statements import (
     ArrivalRow,
     ArrivedRow,
     BotRow,
+    ContradictedRow,
     FormerWalletRow,
     HeadRow,
     HourRow,
@@ -47,6 +51,8 @@ from web.server.rows import select, select_one, select_value, write_marks
 
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
+# Bots or tokens that share a name, and posts that are counted for the front page.
+MAX_CALLED, MAX_RECENT = 10, 500
 _read_state = attrgetter(*PostStateRow._fields)
 # A position above every trade's, so that a first page is searched for as all others are.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
@@ -66,11 +72,12 @@ def list_posts(
     bot: str | None = None,
     mint: str | None = None,
     source: str | None = None,
+    status: str | None = None,
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
     sql, values = _select(
         POST,
-        [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source)],
+        [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source, status)],
         "ORDER BY p.id DESC LIMIT ?",
     )
     return select(PostRow, sql, [*values, limit])
@@ -89,12 +96,31 @@ def state_of_post(row: PostRow) -> PostStateRow:
     return PostStateRow(*_read_state(row))
 
 
-def _post_filters(bot: str | None, mint: str | None, source: str | None) -> Sequence[Condition]:
+def _post_filters(
+    bot: str | None, mint: str | None, source: str | None, status: str | None
+) -> Sequence[Condition]:
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None,
         ("p.mint = ?", mint) if mint else None,
         ("p.source = ?", source) if source else None,
+        ("p.status = ?", status) if status else None,
     )
+
+
+def find_bot_ids(name: str) -> list[str]:
+    """Return the public ids of the bots of this id, handle or name, the oldest first."""
+    handle = name.lower().removeprefix("@")
+    return select(str, BOTS_CALLED, (name, handle, handle, MAX_CALLED))
+
+
+def find_mints(ticker: str) -> list[str]:
+    """Return the mints of tokens of this ticker; anybody may give a token any ticker."""
+    return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
+
+
+def list_contradicted() -> list[ContradictedRow]:
+    """Return the bot of each recent post that does not match its transaction, newest first."""
+    return select(ContradictedRow, CONTRADICTED, (MAX_RECENT,))
 
 
 def find_post(uid: str) -> PostRow | None:

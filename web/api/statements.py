@@ -115,6 +115,21 @@ LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 """
 
 
+class ContradictedRow(NamedTuple):
+    """The bot of a post that does not match its transaction."""
+
+    uid: str
+    name: str
+
+
+CONTRADICTED = """
+SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
+ORDER BY p.id DESC LIMIT ?"""
+BOTS_CALLED = """
+SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
+MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
+
+
 # ---- trades --------------------------------------------------------------------------------------
 class TradeRow(NamedTuple):
     """A trade and whose it is. `token_changes`, `lots`, `flags`, `beside_tokens` and

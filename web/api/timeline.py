@@ -8,7 +8,22 @@ from typing import Any, NamedTuple
 from web.api import paper, queries
 from web.api.posts import show_posts
 
-SOURCES = {"": "everyone", "bot": "bots", "observer": "automatic posts", "paper": "paper traders"}
+SOURCES = {
+    "": "anyone",
+    "bot": "the bot",
+    "observer": "auto-post, from a trade",
+    "paper": "paper traders",
+}
+LABELS = {
+    "": "All",
+    "verified": "Verified",
+    "mismatch": "Does not match",
+    "pending": "Waiting",
+    "none": "Not verified",
+    "simulated": "Simulated",
+}
+# What stands in the posts that a label is shown for; the others stand as they are called.
+STATUSES = {"": ("",), "none": ("none", "not_found")}
 Json = dict[str, Any]
 
 
@@ -31,15 +46,37 @@ class Page:
     next: tuple[int, ...] | None
 
 
-def list_page(
-    size: int, position: Start | None = None, source: str = "", mint: str | None = None
-) -> Page:
+class Filters(NamedTuple):
+    """Which posts are listed. `label` and `source`: keys of LABELS and SOURCES; `bot`: its uid;
+    `mints`: of any of these tokens; `paper`: posts of paper traders too.
+    """
+
+    label: str = ""
+    source: str = ""
+    bot: str | None = None
+    mints: tuple[str, ...] | None = None
+    paper: bool = True
+
+    @property
+    def real(self) -> bool:
+        """Are posts of wallet bots wanted?"""
+        return self.source != "paper" and self.label != "simulated"
+
+    @property
+    def simulated(self) -> bool:
+        """Are posts of paper traders wanted?"""
+        wanted = self.source in ("", "paper") and self.label in ("", "simulated")
+        return self.paper and wanted and self.bot is None
+
+
+ALL = Filters()
+
+
+def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
     """Return at most `size` posts. `position`: of an earlier Page, None for the newest."""
     start = position or find_newest()
-    wallet_posts = [] if source == "paper" else _list_wallet_posts(size + 1, start, source, mint)
-    paper_posts = (
-        paper.list_posts(size + 1, start.paper_post, mint) if source in ("", "paper") else []
-    )
+    wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
+    paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []
     both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))
     shown = both[:size]
     following = Start(
@@ -54,13 +91,27 @@ def find_newest() -> Start:
     return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
 
 
-def _list_wallet_posts(
-    limit: int, start: Start, source: str, mint: str | None
-) -> list[paper.NumberedPost]:
-    rows = queries.list_posts(limit, start.post, mint=mint, source=source)
+def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
+    # Each combination has an index of its own; a list of lists has none.
+    lists = [
+        queries.list_posts(limit, start.post, filters.bot, mint, filters.source, status)
+        for mint in _list_choices(filters)
+        for status in STATUSES.get(filters.label, (filters.label,))
+    ]
+    rows = list(heapq.merge(*lists, key=lambda row: row.id, reverse=True))[:limit]
     return [
         paper.NumberedPost(row.id, shown) for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
+
+
+def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
+    lists = [paper.list_posts(limit, start.paper_post, mint) for mint in _list_choices(filters)]
+    return list(heapq.merge(*lists, key=lambda one: one.number, reverse=True))[:limit]
+
+
+def _list_choices(filters: Filters) -> tuple[str | None, ...]:
+    """The mints to ask for; None for any."""
+    return (None,) if filters.mints is None else filters.mints
 
 
 def find_time(post: paper.NumberedPost) -> datetime:

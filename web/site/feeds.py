@@ -17,6 +17,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
+from chain.addresses import is_address
 from config import VERSION
 from storage import database
 from web.api import paging, queries, timeline
@@ -28,12 +29,12 @@ from web.server.gate import settings
 from web.site import facts, words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
 from web.site.lists import Scope
-from web.site.pages import find_filter_problem
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
 # Of the query, all that a feed depends on.
-PARAMETERS = ("source", "mint", "before")
+FILTERS = ("label", "source", "mint")
+PARAMETERS = (*FILTERS, "before")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
 # Of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
@@ -122,15 +123,21 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Feed:
-    """Return the posts that the filters of the page `/` let through."""
-    filters = {name: request.args[name] for name in ("source", "mint") if request.args.get(name)}
-    problem = find_filter_problem(filters.get("source", ""), filters.get("mint"))
-    if problem:
-        raise Problem("invalid_parameter", f"{problem.field}: {problem.message}")
-    query = f"?{urlencode(filters)}" if filters else ""
-    scope = ("feeds", filters.get("source"), filters.get("mint"))
+    """Return the posts that `label`, `source` and `mint` let through, all without them."""
+    given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
+    for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
+        if given.get(name, "") not in allowed:
+            raise Problem("invalid_parameter", f"{name}: Choose one from the list.")
+    mint = given.get("mint")
+    if mint and not is_address(mint):
+        raise Problem("invalid_parameter", "mint: That is no token address.")
+    query = f"?{urlencode(given)}" if given else ""
+    scope = ("feeds", *map(given.get, FILTERS))
+    filters = timeline.Filters(
+        given.get("label", ""), given.get("source", ""), mints=(mint,) if mint else None
+    )
     page = find_page(
-        lambda size, before: timeline.list_page(size, before, **filters), scope, timeline.Start
+        lambda size, before: timeline.list_page(size, before, filters), scope, timeline.Start
     )
     return make_feed("Candor", f"/{query}", request.path + query, page, scope)
 

@@ -1,17 +1,13 @@
-"""The pages everybody reads: feed, posts, paper mode and status, and what all templates know.
+"""The pages everybody reads: posts, paper mode and status, and what all templates know.
 
 They show what the API shows: web.api makes the JSON objects, web.site.words puts them in words.
 """
 
-from typing import NamedTuple
-
-from flask import Blueprint, Flask, g, render_template, request, session
+from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
-from accounts.fields import holds_secret
 from accounts.problem import Problem
-from chain.addresses import is_address
-from web.api import health, market, paging, paper, timeline
+from web.api import health, market, paper, timeline
 from web.api.serialize import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
@@ -26,22 +22,14 @@ from web.site import (
     record_words,
     words,
 )
-from web.site.lists import add_etag, link_to_older, read_cursor
+from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
-PAGE_SIZE, MAX_TRADER_POSTS = 20, 10
-MAX_MINT = 44
+MAX_TRADER_POSTS = 10
 YEAR_SECONDS = 31_536_000
-
-
-class FilterProblem(NamedTuple):
-    """A filter that cannot match anything, and what is allowed instead, for a reader."""
-
-    field: str
-    message: str
 
 
 def init_app(app: Flask) -> None:
@@ -68,55 +56,6 @@ def init_app(app: Flask) -> None:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-@blueprint.get("/")
-def show_feed() -> ResponseReturnValue:
-    """Show posts of all bots, newest first."""
-    source, mint = request.args.get("source", ""), request.args.get("mint", "").strip()
-    problem = find_filter_problem(source, mint)
-    if problem:
-        return refuse_filter(problem, source, mint)
-    scope = ("feed page", source, mint)
-    position = read_cursor("before", scope, timeline.Start)
-    page = timeline.list_page(PAGE_SIZE, position, source, mint)
-    cursor = page.next and paging.write_cursor(find_app().secret, scope, page.next)
-    return render_template(
-        "feed.html",
-        posts=draw_posts(page.posts),
-        cursor=cursor,
-        source=source,
-        mint=mint,
-        sources=timeline.SOURCES,
-        first=position is None,
-    )
-
-
-def refuse_filter(problem: FilterProblem, source: str, mint: str) -> ResponseReturnValue:
-    """Show the feed's form again, with what is wrong in it."""
-    # What was typed is shown again, unless it may be a secret that somebody pasted.
-    is_harmless = len(mint) <= MAX_MINT and not holds_secret(mint)
-    page = render_template(
-        "feed.html",
-        posts=[],
-        problem=problem,
-        sources=timeline.SOURCES,
-        source=source if source in timeline.SOURCES else "",
-        mint=mint if is_harmless else "",
-    )
-    return page, 422
-
-
-def find_filter_problem(source: str, mint: str | None) -> FilterProblem | None:
-    """Return what is wrong with the filters of the feed, None where nothing is."""
-    if source not in timeline.SOURCES:
-        return FilterProblem("source", "Choose one from the list.")
-    if mint and not is_address(mint):
-        return FilterProblem(
-            "mint",
-            "That's not a token address. Paste the full address.",
-        )
-    return None
-
-
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid: str) -> ResponseReturnValue:
     """Show one post."""

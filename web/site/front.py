@@ -1,0 +1,137 @@
+"""The front page: the feed under its filters; who is ranked, contradicted and watched."""
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from flask import Blueprint, Flask, g, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts.fields import holds_secret
+from chain.addresses import is_address
+from web.api import health, leaderboard, paging, queries, timeline, v1
+from web.api.serialize import Json
+from web.api.statements import ContradictedRow
+from web.server.application import find_app
+from web.server.cache import ListCache
+from web.server.gate import settings
+from web.site.lists import add_etag, expand_json, read_cursor
+from web.site.pieces import draw_posts
+
+blueprint = Blueprint("front", __name__)
+blueprint.after_request(add_etag)
+PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
+# So long the side column is shown unchanged: it costs more than the posts.
+SIDE_MS = 10_000
+
+
+class Filter(NamedTuple):
+    """What a reader asks for, as it was typed. `token`: a ticker or an address; `bot`: a name, a
+    handle or an id.
+    """
+
+    label: str = ""
+    source: str = ""
+    bot: str = ""
+    token: str = ""
+
+    @property
+    def is_set(self) -> bool:
+        """Is anything left out?"""
+        return any(self)
+
+    def link(self, **changes: str) -> str:
+        """Return the address of the feed with some filters changed."""
+        given = {name: text for name, text in {**self._asdict(), **changes}.items() if text}
+        return url_for("front.show_feed", **given)
+
+
+class Side(NamedTuple):
+    """The side column. `contradicted`: bots whose recent posts did not match, with how many."""
+
+    ranked: list[Json]
+    contradicted: list[tuple[ContradictedRow, int]]
+    wallets: int
+    observer: Json
+
+
+@blueprint.record_once
+def keep_side(state: Any) -> None:
+    """Give the application a cache for the side column."""
+    app: Flask = state.app
+    app.extensions["front"] = ListCache(1)
+
+
+@blueprint.get("/")
+def show_feed() -> ResponseReturnValue:
+    """Show posts of all bots, newest first, under the filters of the query."""
+    asked, wrong = read_filter()
+    scope = ("feed page", *asked)
+    position = read_cursor("before", scope, timeline.Start)
+    page = timeline.Page([], None)
+    if not wrong:
+        page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
+    shown = render_template(
+        "feed.html",
+        posts=draw_posts(page.posts),
+        cursor=page.next and paging.write_cursor(find_app().secret, scope, page.next),
+        asked=asked,
+        problem=wrong,
+        labels=timeline.LABELS,
+        sources=timeline.SOURCES,
+        first=position is None,
+        side=find_side(),
+    )
+    return shown, 422 if wrong else 200
+
+
+def read_filter() -> tuple[Filter, str | None]:
+    """Return the filters of the query, and what is wrong with them: a choice that is none."""
+    given = {name: request.args.get(name, "").strip() for name in Filter._fields}
+    # Its name on the pages of the first edition.
+    given["token"] = given["token"] or request.args.get("mint", "").strip()
+    # What was typed is shown again, unless it may be a secret that somebody pasted.
+    for name in ("bot", "token"):
+        if len(given[name]) > MAX_FILTER or holds_secret(given[name]):
+            given[name] = ""
+    asked = Filter(**given)
+    if asked.label not in timeline.LABELS:
+        return asked._replace(label=""), "Choose a label from the list."
+    if asked.source not in timeline.SOURCES:
+        return asked._replace(source=""), "Choose one from the list."
+    return asked, None
+
+
+def find_filters(asked: Filter) -> timeline.Filters:
+    """Return what the timeline is asked for. Simulated posts are left out beside real ones."""
+    bots = queries.find_bot_ids(asked.bot) if asked.bot else [None]
+    return timeline.Filters(
+        asked.label,
+        asked.source,
+        bots[0] if bots else "nobody",
+        find_mints(asked.token) if asked.token else None,
+        asked.label == "simulated" or asked.source == "paper" or not queries.find_last_id("post"),
+    )
+
+
+def find_mints(token: str) -> tuple[str, ...]:
+    """Return the mints of an address or a ticker; several tokens may have one ticker."""
+    return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
+
+
+def find_side() -> Side:
+    """Return the side column as it was made within the last ten seconds."""
+    cache: ListCache[Side] = find_app().extensions["front"]
+    return cache.find("side", g.now // SIDE_MS, make_side)
+
+
+def make_side() -> Side:
+    """Make the side column."""
+    board = v1.read_board({})
+    entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
+    found = Counter(queries.list_contradicted())
+    return Side(
+        [row for row in expand_json(leaderboard.show_entries(entries, board)) if row["ranked"]],
+        found.most_common(MAX_CONTRADICTED),
+        queries.count_tracked(),
+        health.check_health(settings(), g.now)["walletObserver"],
+    )
