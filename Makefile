@@ -34,6 +34,7 @@ $(RUNTIME): requirements.txt $(BROKEN)
 	@if [ -n "$(BROKEN)" ] || [ ! -e $@ ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then \
 		$(PYTHON) -m venv --clear .venv && .venv/bin/python -m pip --version >/dev/null || \
 		{ rm -rf .venv; echo "The virtual environment could not be made. On Debian and Ubuntu: sudo apt install python3-venv. Then the same command again." >&2; exit 1; }; fi
+	@echo "Setting up .venv: the packages of requirements.txt are downloaded once, about a minute."
 	@$(PIP) --require-hashes --requirement requirements.txt || { echo "The packages of requirements.txt could not be installed; pip's words above say why." \
 		"Without a network: the same command again once there is one. Behind a proxy or a mirror: set HTTPS_PROXY or PIP_INDEX_URL." >&2; exit 1; }
 	@touch $@

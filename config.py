@@ -260,6 +260,8 @@ class Config(BaseSettings):
     )
     # On: /metrics, for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")
+    # Empty: plain where standard error is a terminal, else JSON.
+    log_format: Literal["", "json", "plain"] = Field("", description="must be one of: json, plain")
     llm_base_url: HttpUrl = Field("", repr=False)
     llm_model: str = ""
     llm_api_key: str = Field("", repr=False)

@@ -4,6 +4,7 @@ import functools
 import gc
 import logging.config
 import resource
+import sys
 
 import config as settings
 from web.server import logs
@@ -26,7 +27,7 @@ def raise_descriptors(wanted: int) -> int:
     return most
 
 
-logging.config.dictConfig(logs.CONFIG)
+logging.config.dictConfig(logs.make_config(_config.log_format, sys.stderr.isatty()))
 bind = (
     f"[{_config.host}]:{_config.port}" if ":" in _config.host else f"{_config.host}:{_config.port}"
 )
@@ -59,6 +60,13 @@ def post_worker_init(worker):
     # What the start allocated lives as long as the process: the collector skips it.
     gc.freeze()
     gc.enable()
+    # Of workers that follow, another one serves already.
+    if worker.age == 1:
+        print(
+            f"Candor serves {_config.base_url}. Next: connect a bot at {_config.base_url}/connect"
+            " (Ctrl+C stops it).",
+            flush=True,
+        )
 
 
 def worker_exit(server, worker):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import config as settings
 from cli import Commands, add_command
-from cli.server import GUNICORN_ARGUMENTS, ROOT
+from cli.server import GUNICORN_ARGUMENTS, ROOT, refuse_taken_port
 from config import Config
 
 # Settings of the environment that a demonstration keeps.
@@ -24,7 +24,8 @@ KEPT_SETTINGS = (
     "THREADS",
     "IP_LIMIT_PER_MINUTE",
 )
-FOLDER = "data-demo"
+# Not that of `run`: both may serve at once.
+FOLDER, PORT = "data-demo", "8010"
 
 
 def add_commands(commands: Commands) -> None:
@@ -49,6 +50,8 @@ def run_demo(config: Config, args: Namespace) -> int:
     planned = cast.plan_posts(chain.transactions, recording["mints"])
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
+    refuse_taken_port(config)
+    print("Setting the stage: a recorded chain, an invented market, some bots.", flush=True)
     stage.clear_folder(config.data_dir)
     past = [post for post in planned if post.at < 0]
     keys = stage.fill_database(config, recording, past, market)
@@ -59,8 +62,9 @@ def run_demo(config: Config, args: Namespace) -> int:
         if stage.wait_for_server(server, url):
             print(
                 f"The demonstration is at {config.base_url}: recorded, invented, and shifted to"
-                f" now. Each start begins anew.\nA key for its interface: {keys.read_key}\nThe"
-                f" server's log: {log}",
+                f" now. Each start begins anew.\nTo manage {cast.BOTS[0].name}, enter this recovery"
+                f" code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
+                f" {keys.read_key}\nThe server's log: {log} (Ctrl+C stops both)",
                 flush=True,
             )
             coming = [post for post in planned if post.at >= 0]
@@ -93,6 +97,7 @@ def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[s
     blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {
         "DATA_DIR": os.path.abspath(given.get("DATA_DIR") or FOLDER),
+        "PORT": given.get("PORT") or PORT,
         "SOLANA_RPC_URLS": stand_ins,
         "DEXSCREENER_URL": stand_ins,
         "GECKOTERMINAL_URL": stand_ins,

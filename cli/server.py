@@ -2,15 +2,17 @@
 
 import contextlib
 import ctypes
+import errno
 import gc
 import os
+import socket
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import Commands, add_command, now_ms, open_database, print_result
-from config import Config
+from config import VERSION, BadSetting, Config
 
 if TYPE_CHECKING:
     from observer import RebuiltWallet
@@ -78,6 +80,8 @@ def run_server(config: Config, args: Namespace) -> None:
     # What is made at the start stays; a worker that is ready begins to collect (gunicorn.conf.py).
     gc.disable()
     refuse_demonstration(config)
+    refuse_taken_port(config)
+    print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
     # What is missing or wrong is reported here once, not by every worker.
     table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()
@@ -87,6 +91,24 @@ def run_server(config: Config, args: Namespace) -> None:
     sys.argv[1:] = GUNICORN_ARGUMENTS
     share_heaps()
     WSGIApplication(prog="candor").run()
+
+
+def refuse_taken_port(config: Config) -> None:
+    """Refuse a port on which another program listens; gunicorn would try five times, then trace."""
+    # A listener that somebody hands over is no other program.
+    if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
+        return
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((config.host, config.port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise BadSetting(
+                    f"port {config.port} of {config.host} is taken: stop the program that listens"
+                    f" there, or choose another port, as in PORT={config.port + 1}"
+                ) from None
 
 
 def share_heaps() -> None:

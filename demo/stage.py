@@ -38,10 +38,13 @@ DISPOSABLE = [
 
 @dataclass(frozen=True)
 class DemoKeys:
-    """Publishing keys in the order of cast.BOTS, and a read key for whoever looks."""
+    """Publishing keys in the order of cast.BOTS; a read key and the first bot's recovery code for
+    whoever looks.
+    """
 
     publish_keys: tuple[str, ...]
     read_key: str
+    recovery_code: str | None
 
 
 def clear_folder(data_dir: Path) -> None:
@@ -78,6 +81,7 @@ def fill_database(
                 api_keys.create_key(
                     bots[0].owner, "read", market.start * 1000, "demonstration"
                 ).text,
+                bots[0].recovery_code,
             )
     finally:
         storage.database.close_all()

@@ -1,5 +1,5 @@
-"""Logs as JSON lines on stderr, with the request's id where there is a request. Secrets are never
-handed to a logger.
+"""Logs on stderr, as JSON lines or, for a person at a terminal, as plain ones; with the request's
+id where there is a request. Secrets are never handed to a logger.
 """
 
 import json
@@ -48,6 +48,21 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return encode(line)
+
+
+class PlainLines(JsonLines):
+    """A formatter of `14:03:09 warning: message name=value ...`, for a person at a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record as one line, and the trace of an exception below it."""
+        line = json.loads(super().format(record))
+        at, level, _, message, trace = (
+            line.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
+        )
+        shown = "".join(f" {name}={escape_all(value)}" for name, value in line.items())
+        grade = "" if level == "info" else f"{level}: "
+        text = f"{at[11:19]} {grade}{escape_all(message)[1:-1]}{shown}"
+        return f"{text}\n{trace}" if trace else text
 
 
 class Repetition(NamedTuple):
@@ -104,13 +119,16 @@ class Repeats(logging.Filter):
         return Repetition(now + pause, pause, 0)
 
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"lines": {"()": "web.server.logs.JsonLines"}},
+    "formatters": {
+        "json": {"()": "web.server.logs.JsonLines"},
+        "plain": {"()": "web.server.logs.PlainLines"},
+    },
     "filters": {"repeats": {"()": "web.server.logs.Repeats"}},
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["repeats"]}
+        "stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["repeats"]}
     },
     "root": {"level": "WARNING", "handlers": ["stderr"]},
     "loggers": {
@@ -118,3 +136,12 @@ CONFIG = {
         "gunicorn.error": {"level": "INFO", "propagate": True, "handlers": []},
     },
 }
+
+
+def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
+    """Return the configuration for logging.config. `log_format`: json, plain or "" for plain at a
+    terminal and JSON elsewhere.
+    """
+    chosen = log_format or ("plain" if is_terminal else "json")
+    handlers = {"stderr": {**CONFIG["handlers"]["stderr"], "formatter": chosen}}
+    return {**CONFIG, "handlers": handlers}
