@@ -21,6 +21,18 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = name; }, 1600);
 });
 
+// ---- save secrets that are shown once ----------------------------------------------------------------------------------------------
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-save]");
+  if (!button) return;
+  const lines = all(".secret").map((secret) => `${secret.querySelector("h2").textContent}: ${secret.querySelector("code").textContent.trim()}\n`);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([`${location.host}\n`, ...lines], { type: "text/plain" }));
+  link.download = button.dataset.save;
+  link.click();
+  URL.revokeObjectURL(link.href);
+});
+
 // ---- send a form once, however often its button is pressed -----------------------------------------------------------------
 const enableButtons = (form, on) => all("button", form).forEach((button) => { button.disabled = !on; });
 all("form[data-once]").forEach((form) => form.addEventListener("submit", () => setTimeout(() => enableButtons(form, false))));

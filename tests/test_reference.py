@@ -118,6 +118,16 @@ def check_stream(command, environ):
         listening.kill()
 
 
+def test_every_request_has_an_example_in_typescript_and_no_backtick_is_raw(service):
+    page = service.get("/docs").text
+    examples = re.findall(r'<pre id="typescript-\w+"><code>(.*?)</code></pre>', page, re.S)
+    assert len(examples) == len(openapi.OPERATIONS)
+    assert all("await fetch(" in one for one in examples)
+    for path in ("/docs", *(f"/docs/fields/{group}" for group in reference.GROUPS)):
+        prose = re.sub(r"<pre.*?</pre>", "", service.get(path).text, flags=re.S)
+        assert "`" not in prose, path
+
+
 def test_an_empty_instance_shows_what_to_put_in(service):
     text = html.unescape(service.get("/docs").text)
     assert (

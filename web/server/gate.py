@@ -25,6 +25,15 @@ from web.server.application import Application, find_app
 # The blueprints whose routes ask for a key.
 KEYED = ("v1", "inbox")
 access_log = logging.getLogger("candor.access")
+# What a window counts, for a sentence.
+PERIODS = {
+    "minute": "requests a minute",
+    "hour": "requests an hour",
+    "day": "requests a day",
+    "address": "a minute",
+    "posts_minute": "posts a minute",
+    "creations_minute": "new bots a minute",
+}
 
 
 def settings() -> Config:
@@ -54,10 +63,10 @@ def refuse(whose: str, window: str) -> Callable[[RequestLimit], NoReturn]:
 
 def limited(window: ratelimit.Window, whose: str) -> Problem:
     """Return Problem 429 of a window that is used up."""
+    most = f"{window.most} {PERIODS.get(window.name, 'a minute')}"
     return Problem(
         "rate_limited",
-        f"the limit of {window.most} for {whose} is used up ({window.name}); try again in"
-        f" {window.reset} s",
+        f"the limit for {whose} is {most}; try again in {window.reset} s",
         headers={"Retry-After": str(window.reset)},
         window=window.name,
     )
@@ -69,7 +78,7 @@ limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 @limiter.shared_limit(
     lambda: f"{find_app().settings.ip_limit_per_minute}/minute",
     "address",
-    on_breach=refuse("your address", "address"),
+    on_breach=refuse("requests from your address", "address"),
 )
 def count_address() -> None:
     """Count a request of this address; Problem 429 once there are too many."""
@@ -191,7 +200,7 @@ def admit(header: str, *scopes: str) -> None:
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
     if not state.admitted and not address.remaining:
-        raise limited(address, "your address")
+        raise limited(address, "requests from your address")
     if not state.admitted:
         raise limited(context.rate_limit.tightest, "this account")
 
@@ -237,7 +246,7 @@ def check_creation(owner_id: int | None = None) -> None:
     limits = [Limit(subject, "creations_minute", 60, most) for subject in subjects]
     state = find_app().allowance.charge(limits, g.now / 1000)
     if not state.admitted:
-        raise limited(state.tightest, "new bots")
+        raise limited(state.tightest, "this address and account")
 
 
 def check_posting(owner_id: int) -> None:
@@ -248,7 +257,7 @@ def check_posting(owner_id: int) -> None:
     posts = [limit for limit in limits if limit.name == "posts_minute"]
     state = find_app().allowance.charge(posts, g.now / 1000)
     if not state.admitted:
-        raise limited(state.tightest, "posts")
+        raise limited(state.tightest, "this account")
 
 
 def finish(config: Config, response: Response) -> Response:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from flask import Blueprint, current_app, render_template, session
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
+from markupsafe import Markup, escape
 
 from accounts.problem import CODES, Problem
 from web.server.gate import settings
@@ -27,6 +28,7 @@ def keep_pages(state: BlueprintSetupState) -> None:
     """Give each application a cache of its own: the pages name its settings."""
     state.app.extensions["documentation"] = functools.lru_cache(MAX_PAGES)(render_page)
     state.app.jinja_env.globals["find_group"] = reference.find_group
+    state.app.jinja_env.filters["code"] = mark_code
 
 
 @blueprint.get("/docs")
@@ -83,3 +85,13 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     if template == "shapes.html":
         return {"groups": groups}
     return {"group": values["group"], "shapes": groups[values["group"]]}
+
+
+def mark_code(text: str) -> Markup:
+    """Write `what stands in backticks` as code."""
+    parts = text.split("`")
+    marked = (
+        Markup("<code>{}</code>").format(part) if n % 2 and n < len(parts) - 1 else escape(part)
+        for n, part in enumerate(parts)
+    )
+    return Markup("").join(marked)

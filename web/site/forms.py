@@ -30,6 +30,8 @@ SAMPLES = (
     {"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
     {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"},
 )
+# An address has 44 letters at most, a secret key 64 or more.
+MAX_MISTYPED_ADDRESS = 50
 # Offered again from a form whose token is stale. Fields that may hold a pasted secret (wallet,
 # prove, signature, code) are left out.
 STALE_FIELDS = (
@@ -86,14 +88,21 @@ def read_known_fields(form: Mapping[str, str]) -> Texts:
 
 
 def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
-    """Return the fields as they may be shown again: empty where one is a refused wallet, looks like
-    a secret, or is too long to be looked at.
+    """Return the fields as they may be shown again: empty where one looks like a secret, is too
+    long to be looked at, or is a refused wallet that is more than a mistyped address.
     """
-    refused_wallet = "wallet" if "wallet" in (errors or {}) else None
+    refused = "wallet" in (errors or {})
     return {
-        name: "" if name == refused_wallet or _may_be_secret(text) else text
+        name: ""
+        if _may_be_secret(text) or (name == "wallet" and refused and not _is_typo(text))
+        else text
         for name, text in typed.items()
     }
+
+
+def _is_typo(text: str) -> bool:
+    """Is it short and one word? A phrase has many, and a secret key more letters."""
+    return len(text) <= MAX_MISTYPED_ADDRESS and len(text.split()) <= 1
 
 
 def _may_be_secret(text: str) -> bool:

@@ -78,6 +78,7 @@ class Route(NamedTuple):
     refusals: dict[str, list[str]]
     curl: str
     python: str
+    typescript: str
 
 
 def list_routes(base_url: str) -> list[Route]:
@@ -190,6 +191,7 @@ def read_route(example: Example) -> Route:
         list_refusals(operation),
         write_curl(example),
         write_python(example),
+        write_typescript(example),
     )
 
 
@@ -289,3 +291,22 @@ def write_python(example: Example) -> str:
             shown,
         )
     )
+
+
+def write_typescript(example: Example) -> str:
+    """Write the request in TypeScript, for Node 18 or newer, Deno, Bun or a browser."""
+    headers = ["Authorization: `Bearer ${process.env.CANDOR_KEY}`"] if example.keyed else []
+    options = []
+    if example.method == "post":
+        headers.append('"Content-Type": "application/json"')
+        options += ['method: "POST"', f"body: JSON.stringify({json.dumps(EXAMPLE_POST)})"]
+    if headers:
+        options.append(f"headers: {{ {', '.join(headers)} }}")
+    more = f", {{\n  {f',{chr(10)}  '.join(options)},\n}}" if options else ""
+    shown = (
+        "console.log(await answer.json());"
+        if example.answer
+        else "for await (const part of answer.body!.pipeThrough(new TextDecoderStream()))\n"
+        "  console.log(part);"
+    )
+    return f'const answer = await fetch("{example.url}"{more});\n{shown}'

@@ -11,7 +11,7 @@ from accounts.fields import clean_text
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
-MAX_NAME, HUES = 40, 8
+MAX_NAME, HUES = 40, 24
 
 
 class Trust(NamedTuple):
@@ -337,6 +337,11 @@ def hue(name: str) -> int:
     return zlib.crc32(name.encode()) % HUES
 
 
+def initials(name: str) -> str:
+    """Write the first letters of the first two words of a name."""
+    return "".join(word[0] for word in plain(name).split()[:2]).upper()
+
+
 def describe_voice(voice: Json) -> str:
     """Write a voice in a line: `dry, terse, curious · talks about fees and launches · “Steady.”`"""
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
@@ -366,5 +371,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
         short,
         plain,
         hue,
+        initials,
     )
 }
