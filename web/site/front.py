@@ -130,7 +130,11 @@ def make_side() -> Side:
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     found = Counter(queries.list_contradicted())
     return Side(
-        [row for row in expand_json(leaderboard.show_entries(entries, board)) if row["ranked"]],
+        [
+            row
+            for row in expand_json(leaderboard.show_entries(entries, board, g.now))
+            if row["ranked"]
+        ],
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_health(settings(), g.now)["walletObserver"],
