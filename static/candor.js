@@ -5,7 +5,7 @@ document.documentElement.classList.add("js");
 const all = (selector, scope = document) => [...scope.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
 
-// ---- copy the text of an element, with its label where it has one -------------------------------------------------------------------
+// ---- copy the text of an element, with its label where it has one
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
@@ -21,7 +21,7 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = name; }, 1600);
 });
 
-// ---- save secrets that are shown once ----------------------------------------------------------------------------------------------
+// ---- save secrets that are shown once
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-save]");
   if (!button) return;
@@ -33,15 +33,15 @@ document.addEventListener("click", (event) => {
   URL.revokeObjectURL(link.href);
 });
 
-// ---- send a form once, however often its button is pressed -----------------------------------------------------------------
+// ---- send a form once, however often its button is pressed
 const enableButtons = (form, on) => all("button", form).forEach((button) => { button.disabled = !on; });
 all("form[data-once]").forEach((form) => form.addEventListener("submit", () => setTimeout(() => enableButtons(form, false))));
 addEventListener("pageshow", () => all("form[data-once]").forEach((form) => enableButtons(form, true)));
 
-// ---- the answer to a form: reloading it must not send the form again ------------------------------------------
+// ---- the answer to a form: reloading it must not send the form again
 if (one("[data-place]")) history.replaceState(null, "", one("[data-place]").dataset.place);
 
-// ---- times: they tick, and tell the reader's own zone --------------------------------------------------------------------------
+// ---- times: they tick, and tell the reader's own zone
 const TICK_MS = 10000;
 const ZONE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 let exact = false;
@@ -75,7 +75,7 @@ function showExact() {
   tick();
 }
 
-// ---- keys ------------------------------------------------------------------------------------------------------------------------
+// ---- keys
 const KEYS = [["j", "next post or row"], ["k", "previous post or row"], ["Enter", "open it"], ["/", "search"], ["t", "exact times: yours and UTC"], ["?", "this list"]];
 const STOPS = "[data-post], .trade > summary, .market summary, .hits a";
 
@@ -111,7 +111,7 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-times]")) showExact();
 });
 
-// ---- preview a bot while one types -------------------------------------------------------------------------------------------------
+// ---- preview a bot while one types
 all("[data-shows]").forEach((input) => input.addEventListener("input", () => {
   const shown = one(input.dataset.shows);
   const text = input.value.trim().split("\n")[0];
@@ -133,7 +133,7 @@ if (samples) samples.closest("form").addEventListener("input", () => {
   waiting = setTimeout(updateSamples, SAMPLES_MS);
 });
 
-// ---- send a test post with the key on this page ------------------------------------------------------------------------------------
+// ---- send a test post with the key on this page
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-test-post]");
   if (!button) return;
@@ -159,7 +159,7 @@ document.addEventListener("click", async (event) => {
   button.disabled = false;
 });
 
-// ---- sign with the wallet in this browser ----------------------------------------------------------------------------------
+// ---- sign with the wallet in this browser
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-sign]");
   if (!button) return;

@@ -119,10 +119,13 @@ def check_stream(command, environ):
 
 
 def test_every_request_has_an_example_in_typescript_and_no_backtick_is_raw(service):
-    page = service.get("/docs").text
-    examples = re.findall(r'<pre id="typescript-\w+"><code>(.*?)</code></pre>', page, re.S)
-    assert len(examples) == len(openapi.OPERATIONS)
-    assert all("await fetch(" in one for one in examples)
+    docs = service.get("/docs").text
+    for operation in openapi.OPERATIONS:
+        path = f"/docs/requests/{operation.name}"
+        page = service.get(path).text
+        (example,) = re.findall(r'<pre id="typescript"><code>(.*?)</code></pre>', page, re.S)
+        assert "await fetch(" in example and f'href="{path}"' in docs
+    assert service.get("/docs/requests/nothing").status_code == 404
     for path in ("/docs", *(f"/docs/fields/{group}" for group in reference.GROUPS)):
         prose = re.sub(r"<pre.*?</pre>", "", service.get(path).text, flags=re.S)
         assert "`" not in prose, path

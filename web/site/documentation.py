@@ -18,7 +18,7 @@ from web.site.lists import add_etag
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
-MAX_PAGES = 32
+MAX_PAGES = 128
 # Renders a template for readers who are signed in, or not, from pairs of names and values.
 Render = Callable[[str, bool, tuple[tuple[str, str], ...]], str]
 
@@ -35,6 +35,20 @@ def keep_pages(state: BlueprintSetupState) -> None:
 def show_docs() -> ResponseReturnValue:
     """Show the page of the interface with all its operations."""
     return render_once("docs.html", **reference.find_ids())
+
+
+@blueprint.get("/docs/requests/<name>")
+def show_request(name: str) -> ResponseReturnValue:
+    """Show one request with its examples. `name`: the operationId."""
+    if find_route(name) is None:
+        raise Problem("not_found", "there is no such request")
+    return render_once("request.html", **{**reference.find_ids(), "name": name})
+
+
+def find_route(name: str) -> reference.Route | None:
+    """Return the request of this name, or None."""
+    routes = reference.list_routes(settings().base_url)
+    return next((route for route in routes if route.name == name), None)
 
 
 @blueprint.get("/docs/fields")
@@ -79,6 +93,8 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     if template == "docs.html":
         routes = reference.list_routes(config.base_url)
         return {"settings": config, "routes": routes, "trust": words.TRUST}
+    if template == "request.html":
+        return {"route": find_route(values["name"])}
     if template == "errors.html":
         return {"codes": CODES, "advice": words.ADVICE}
     groups = reference.list_shapes(config.base_url)
