@@ -130,7 +130,9 @@ def find_feed() -> Feed:
             raise Problem("invalid_parameter", f"{name}: Choose one from the list.")
     mint = given.get("mint")
     if mint and not is_address(mint):
-        raise Problem("invalid_parameter", "mint: That is no token address.")
+        raise Problem(
+            "invalid_parameter", "mint: That's not a token address. Paste the full address."
+        )
     query = f"?{urlencode(given)}" if given else ""
     scope = ("feeds", *map(given.get, FILTERS))
     filters = timeline.Filters(
