@@ -15,8 +15,9 @@ import orjson
 
 from accounts import quotas
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.tables import Hook
 from config import Config
-from models import Arrival, Bot, Hook, Owner
+from models import Arrival, Bot, Owner
 from storage import new_uid, writing
 
 EVENTS = ("post", "trade", "verification")

@@ -9,7 +9,7 @@ from cli.people import with_database
 from config import Config
 
 if TYPE_CHECKING:
-    from models import Hook
+    from accounts.tables import Hook
 
 
 def add_commands(commands: Commands) -> None:

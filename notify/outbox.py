@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from accounts.tables import Hook
 from config import Config
-from models import Bot, Hook
+from models import Bot
 from notify import client, plan
 from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress

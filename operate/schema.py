@@ -1,6 +1,7 @@
 """Every table of the database."""
 
 import models
+from accounts import tables as accounts_tables
 from chain import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
@@ -9,6 +10,7 @@ from paper import tables as paper_tables
 # In this order rows can be inserted: what a row names stands in a table before it.
 TABLES = (
     *models.TABLES,
+    *accounts_tables.TABLES,
     *chain_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,

@@ -18,7 +18,7 @@ from service import NOW, address
 import storage
 from accounts import hooks, posts
 from accounts.problem import Problem
-from models import Hook
+from accounts.tables import Hook
 from notify import client, messages, outbox, plan
 from notify.messages import Event, Message
 from web.api import stream

@@ -68,7 +68,7 @@ MAY_IMPORT = {
     },
     "notify": {"notify", "config"},
     "notify.messages": {"orjson"},
-    "notify.outbox": {*BELOW, "orjson"},
+    "notify.outbox": {"accounts", *BELOW, "orjson"},
     "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
     "observing.listening": {"websockets"},
     "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
