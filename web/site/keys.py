@@ -12,6 +12,7 @@ from web.site.creator import blueprint, render_confirm, require_owner
 from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
+KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
 # The choices of a form: for how long a rotated key works on.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
@@ -31,7 +32,7 @@ def find_own_key(uid: str) -> Key:
 
 def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
     """Render the page that shows a key, this once."""
-    scope = "publishing key" if made.key.scope == "publish" else "read key"
+    scope = KEY_NAMES[made.key.scope]
     return render_template(
         "secret.html",
         key=made.text,

@@ -1,12 +1,13 @@
 """The tab Manage bot: profile, automatic posts, a post by hand, publishing keys, retirement."""
 
 import secrets
+from typing import NamedTuple
 
 import orjson
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, influencers, posts
+from accounts import api_keys, hooks, influencers, posts
 from accounts.problem import Problem
 from models import Bot
 from web.server import gate
@@ -27,6 +28,14 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
+HOOK_KINDS = {
+    "webhook": "A program of mine (webhook)",
+    "discord": "Discord",
+    "slack": "Slack",
+    "telegram": "Telegram",
+    "ntfy": "ntfy",
+}
+HOOK_EVENTS = {"post": "posts", "trade": "trades", "verification": "labels that change"}
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
@@ -54,6 +63,9 @@ def render_manage(
         typed=_list_stored(bot) | without_secrets(typed or {}),
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
+        hooks=list_hooks(bot),
+        hook_kinds=HOOK_KINDS,
+        hook_events=HOOK_EVENTS,
         tones=TONES,
         draft=secrets.token_hex(12),
         samples=write_samples(read_voice() if "tone" in request.form else voice),
@@ -72,6 +84,34 @@ def _list_stored(bot: Bot) -> Texts:
         "emoji": voice["emoji"],
         **lists,
     }
+
+
+class ListedHook(NamedTuple):
+    """A hook as its owner sees it; `url` without what may be a token. Times in ms."""
+
+    uid: str
+    kind: str
+    url: str
+    events: list[str]
+    state: str
+    delivered_at: int | None
+    last_error: str | None
+
+
+def list_hooks(bot: Bot) -> list[ListedHook]:
+    """List the hooks of a bot's owner that are told of it."""
+    found = []
+    for hook in hooks.list_hooks(bot.owner):
+        bots = hooks.read_list(hook.bots)
+        if not bots or bot.uid in bots:
+            events = [HOOK_EVENTS[event] for event in hooks.read_list(hook.events)]
+            url, state = hooks.mask_url(hook.url), hook.state
+            found.append(
+                ListedHook(
+                    hook.uid, hook.kind, url, events, state, hook.delivered_at, hook.last_error
+                )
+            )
+    return found
 
 
 def return_to_manage(bot: Bot, message: str) -> ResponseReturnValue:
@@ -137,10 +177,11 @@ def _publish(bot: Bot, texts: Texts) -> posts.Published:
 @blueprint.post("/bots/<uid>/keys")
 @managing
 def create_publish_key(bot: Bot) -> ResponseReturnValue:
-    """Create a publishing key of the bot and show it, once."""
+    """Create a publishing or inbox key of the bot and show it, once."""
     label = request.form.get("label", "")
+    scope = "inbox" if request.form.get("scope") == "inbox" else "publish"
     try:
-        return render_key(api_keys.create_key(bot.owner, "publish", g.now, label, bot))
+        return render_key(api_keys.create_key(bot.owner, scope, g.now, label, bot))
     except Problem as problem:
         return render_manage(bot, None, {"key": first_error(problem)}, problem.status)
 

@@ -1,0 +1,105 @@
+"""Hooks and inbox keys on the tab Manage bot: who may, what is shown once, what is never shown."""
+
+import re
+
+import pytest
+from service import address
+from test_studio import Browser, errors_of
+
+from accounts import hooks
+from accounts.tables import Hook
+
+DISCORD = "https://discord.com/api/webhooks/1/canary-of-the-token"
+
+
+@pytest.fixture
+def browser(service):
+    return Browser(service)
+
+
+@pytest.fixture
+def nell(browser):
+    return browser.create(wallet=address("nell"))[1]
+
+
+def add(browser, bot, url, **more):
+    page = f"/bots/{bot}/manage"
+    return browser.send(f"/bots/{bot}/hooks", page, url=url, **{"event": "post", **more})
+
+
+def test_a_webhook_shows_its_secret_once_and_waits_for_an_answer(browser, nell):
+    page = add(browser, nell, "https://x.example/in")
+    secret = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)[0]
+    hook = Hook.get()
+    assert (hook.secret, hook.state, hook.ping) == (secret, "waiting", True)
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert secret not in manage and "https://x.example/…" in manage
+    assert "waiting for an answer" in manage
+
+
+def test_a_messengers_token_is_never_shown(browser, nell):
+    told = add(browser, nell, DISCORD, kind="discord", event=["post", "trade"])
+    assert told.status_code == 302
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert "https://discord.com/…" in manage and "canary" not in manage
+    assert "posts, trades" in manage
+
+
+@pytest.mark.parametrize(
+    "url, more, field",
+    [
+        ("http://x.example/in", {}, "url"),
+        ("https://evil.example/api/webhooks/1/a", {"kind": "discord"}, "url"),
+        ("", {}, "url"),
+    ],
+)
+def test_what_is_refused_is_said_beside_its_field(browser, nell, url, more, field):
+    page = add(browser, nell, url, **more)
+    assert page.status_code == 422 and field in errors_of(page)
+    assert not Hook.select().count()
+
+
+def test_no_events_are_refused(browser, nell):
+    page = add(browser, nell, "https://x.example/in", event=[])
+    assert page.status_code == 422 and "one or more of" in page.text
+
+
+def test_the_sixth_is_one_too_many(browser, nell):
+    for _ in range(5):
+        add(browser, nell, DISCORD, kind="discord")
+    page = add(browser, nell, DISCORD, kind="discord")
+    assert page.status_code == 409 and "MAX_HOOKS_PER_OWNER" in page.text
+    assert Hook.select().count() == 5
+
+
+def test_a_test_and_a_removal(browser, nell):
+    add(browser, nell, DISCORD, kind="discord")
+    hook = Hook.get()
+    Hook.update(ping=False, state="paused", last_error="answered HTTP 410").execute()
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert "it answered HTTP 410" in manage and "paused" in manage
+    browser.send(f"/hooks/{hook.uid}/test", f"/bots/{nell}/manage")
+    assert Hook.get().ping
+    assert "discord.com/…" in browser.get(f"/hooks/{hook.uid}/remove").text
+    browser.send(f"/hooks/{hook.uid}/remove", f"/bots/{nell}/manage")
+    assert not Hook.select().count()
+
+
+def test_a_strangers_hook_does_not_exist(service, browser, nell):
+    add(browser, nell, DISCORD, kind="discord")
+    uid = Hook.get().uid
+    stranger = Browser(service)
+    stranger.create("Otto")
+    for path in (f"/hooks/{uid}/test", f"/hooks/{uid}/remove"):
+        assert stranger.send(path).status_code == 404
+    assert hooks.find_hook(uid).state == "waiting" and Hook.select().count() == 1
+
+
+def test_an_inbox_key_is_shown_in_its_address_once(service, browser, nell):
+    page = browser.send(
+        f"/bots/{nell}/keys", f"/bots/{nell}/manage", label="old bot", scope="inbox"
+    )
+    path = re.search(r"/api/v1/inbox/discord/cnd_inbox_\w{49}", page.text)[0]
+    sent = service.ask("POST", path, json={"content": "Hello."})
+    assert sent.status_code == 204
+    assert path.rsplit("/", 1)[1] not in browser.get(f"/bots/{nell}/manage").text
