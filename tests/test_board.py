@@ -274,6 +274,16 @@ def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells
     assert page.status_code == 200 and (reason or floor < 0)
 
 
+@pytest.mark.parametrize(("sales", "is_ranked"), [(2, False), (3, True)])
+def test_the_race_is_on_the_front_page_where_somebody_is_ranked(service, ada, sales, is_ranked):
+    """A rank takes three sales with a result."""
+    begin = int(time.time()) - 3600
+    observe(W, from_now(lucky(sales).entries, begin), begin * 1000)
+    front, filtered = service.get("/").text, service.get("/?label=verified").text
+    assert ("chart race" in front) == ("Ada is ahead with" in front) == is_ranked
+    assert "chart race" not in filtered
+
+
 def test_a_board_says_which_it_is(service, ada):
     shown = service.get("/api/v1/leaderboard?window=7d", ada.publish_key.text).json
     assert (shown["record"], shown["sort"], shown["window"]) == ("forward", "pnl", "7d")

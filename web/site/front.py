@@ -14,6 +14,7 @@ from web.api.statements import ContradictedRow
 from web.server.application import find_app
 from web.server.cache import ListCache
 from web.server.gate import settings
+from web.site import pictures
 from web.site.lists import add_etag, expand_json, read_cursor
 from web.site.pieces import draw_posts
 
@@ -46,12 +47,15 @@ class Filter(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The side column. `contradicted`: bots whose recent posts did not match, with how many."""
+    """The side column and the race. `contradicted`: bots whose recent posts did not match, with how
+    many; `race`: HTML, empty where nobody is ranked.
+    """
 
     ranked: list[Json]
     contradicted: list[tuple[ContradictedRow, int]]
     wallets: int
     observer: Json
+    race: str
 
 
 @blueprint.record_once
@@ -138,4 +142,5 @@ def make_side() -> Side:
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_health(settings(), g.now)["walletObserver"],
+        pictures.draw_race(),
     )
