@@ -103,7 +103,7 @@ class Trial:
             ("members of sums changed", self.change_sums),
             ("rows of running totals changed", lambda: self.change_totals(every)),
             ("verifications moved", self.move_verifications),
-            ("words changed (by the log)", self.change_words),
+            ("words changed", self.change_words),
         ):
             tried, missed = attempt()
             verdict = f"{missed} NOT named" if missed else "all named"
@@ -217,16 +217,26 @@ class Trial:
         posts.publish(self.bot.id, body, self.lookout.now, "api")
 
     def change_words(self):
-        """Change the words of every post; what compares the log with the tables names each."""
+        """Change the words of every post; the audit and what compares the log with the tables name
+        each.
+        """
         from models import Post
 
         changed = Post.bot == self.bot.id
         expected = {post.uid for post in Post.select().where(changed)}
-        missed = len(self.find_unlogged())
+        named = {f"posts.{uid}.logged.words" for uid in expected}
+        missed = len(self.find_unlogged()) + len(self.find_logged())
         Post.update(body="Other words").where(changed).execute()
-        missed += len(expected ^ self.find_unlogged())
+        missed += len(expected ^ self.find_unlogged()) + len(named ^ self.find_logged())
         Post.update(body="Words").where(changed).execute()
         return len(expected), missed
+
+    def find_logged(self):
+        """The fields that an audit with the log names now."""
+        from auditing import audit
+
+        asked = {"bot": self.bot.uid, "own": self.own, "memory": self.memory, "reads_log": True}
+        return {one.field for one in audit(self.service, self.node, **asked).differences}
 
     def find_unlogged(self):
         """The posts that are not as the log has them."""

@@ -10,6 +10,7 @@ from config import Config
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor, Report
+    from evidence.comparing import Difference
 
 # Exit codes beside 0, the same.
 DIFFERENT, CANNOT_TELL = 1, 3
@@ -146,7 +147,7 @@ def write_reports(reports: "list[Report]", trouble: str | None) -> str:
         told = f"{one.receipts} receipts, {one.posts} posts"
         lines.append(f"{one.bot}: {one.verdict} ({told})")
         lines += [
-            f"  {d.signature or 'wallet'} {d.field}: theirs {d.theirs!r}, ours {d.ours!r}"
+            f"  {name_place(d)}: theirs {d.theirs!r}, ours {d.ours!r}"
             for d in one.differences[:MAX_PRINTED]
         ]
         if one.count > MAX_PRINTED:
@@ -156,6 +157,12 @@ def write_reports(reports: "list[Report]", trouble: str | None) -> str:
     if trouble:
         lines.append(f"stopped: {trouble}")
     return "\n".join(map(show_printable, lines)) or "no bots"
+
+
+def name_place(one: "Difference") -> str:
+    """Where a difference is: by its signature, or of the wallet, of a post, of the log."""
+    about = "" if one.field.startswith(("posts.", "log")) else "wallet "
+    return f"{one.signature} {one.field}" if one.signature else f"{about}{one.field}"
 
 
 def show_printable(line: str) -> str:

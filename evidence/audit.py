@@ -17,6 +17,7 @@ from evidence import comparing
 from evidence.claims import MAX_READINGS, Changed, ClaimedPost, Claims, Instance, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, Difference, Findings
 from evidence.folding import Begin, Folded, fold
+from evidence.log_audit import LogAudit
 from evidence.memory import KeptEntry, Memory
 from evidence.receipts import make_line
 from evidence.rules import accept_programs
@@ -70,6 +71,8 @@ class Auditor:
     accepts: bool
     own: Programs
     tell: Callable[[str], None]
+    # Whether posts are compared with the instance's log too.
+    reads_log: bool = True
 
     def audit(self, bot: str) -> Report:
         """Audit a bot. Raises NodeTrouble where the node stops answering."""
@@ -87,12 +90,15 @@ class Auditor:
         return report
 
     def _audit_once(self, report: Report) -> None:
-        scope = Scope(report.bot)
+        scope, log = Scope(report.bot), LogAudit(self.instance, self.memory.log, self.tell)
+        before = log.measure() if self.reads_log else 0
         claims = self.instance.read_claims(scope)
         programs = self._accept(claims, report)
         if programs is None:
             return
         self._read_posts(scope, claims, report)
+        if self.reads_log:
+            self._check_log(log, before, report)
         wallets = list(dict.fromkeys(claims.wallets))
         for address in wallets:
             is_present = claims.wallet is not None and claims.wallet.address == address
@@ -118,6 +124,14 @@ class Auditor:
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
             self.memory.add_posts([(one.id, one.wallet, one.model_dump_json()) for one in page])
+
+    def _check_log(self, log: LogAudit, before: int, report: Report) -> None:
+        """Compare the posts with the log."""
+        lines = map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
+        found = log.check(report.bot, before, lines, self.memory.has_post)
+        report.add(found.differences)
+        if report.posts:
+            report.unknown += found.unknown
 
     def _check_other_posts(self, report: Report, wallets: list[str]) -> None:
         """Posts that are judged against no wallet, or against one that the bot never held."""

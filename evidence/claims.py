@@ -13,8 +13,8 @@ from evidence.document import FORMAT, Json, digest_claims
 from evidence.receipts import PAGE_SIZE
 from market.fetch import FetchError, Limits, fetch, open_session
 
-# Of one document; a page of 1,000 receipts takes about one.
-MAX_BYTES = 32_000_000
+# Of one document: 1,000 posts of the longest words take half of it.
+MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
@@ -25,6 +25,8 @@ SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
 DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+TEXT = Annotated[str, Field(max_length=100_000)]
+TIME = Annotated[str, Field(max_length=40)]
 ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -125,8 +127,18 @@ class ClaimedReceipt(BaseModel):
     slot: SLOT
 
 
+class ClaimedWords(BaseModel):
+    """The words of a post that is shown, and the salt of their hash in the log."""
+
+    salt: Annotated[str, Field(max_length=80)] | None
+    eventId: TEXT
+    body: TEXT
+    symbol: TEXT | None
+    reason: TEXT | None
+
+
 class ClaimedPost(BaseModel):
-    """The line of a post."""
+    """The line of a post. An instance of an earlier version tells nothing of the log."""
 
     id: ID
     wallet: ADDRESS | None
@@ -135,8 +147,16 @@ class ClaimedPost(BaseModel):
     status: Annotated[str, Field(max_length=20)]
     reason: Annotated[str, Field(max_length=80)] | None
     tradeId: ID | None
-    eventAt: Annotated[str, Field(max_length=40)] | None
-    checkedAt: Annotated[str, Field(max_length=40)] | None
+    eventAt: TIME | None
+    checkedAt: TIME | None
+    createdAt: TIME | None = None
+    source: TIME | None = None
+    channel: TIME | None = None
+    hidden: bool = False
+    log: ID | None = None
+    logIndex: SLOT | None = None
+    loggedAt: TIME | None = None
+    words: ClaimedWords | None = None
 
 
 class ListedBot(BaseModel):
@@ -216,6 +236,10 @@ class Instance:
         for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
             yield [_check(ClaimedPost, one) for one in lines]
         yield [_check(ClaimedPost, one) for one in claims.posts]
+
+    def read_log(self, path: str) -> bytes:
+        """Return what stands at an address below `/log/`. Raises Nonsense."""
+        return self._get(f"/log/{path}")
 
     def _read_pages(
         self, scope: Scope, pages: list[NamedPage], name: str, member: str

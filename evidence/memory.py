@@ -16,6 +16,7 @@ import orjson
 from chain.entries import Entry
 from chain.receipts import Receipt, parse_receipt
 from chain.store import pack, unpack
+from evidence.log_memory import LogMemory
 
 # Transactions written at once; what is lost in a power cut is fetched again.
 COMMIT_EVERY = 50
@@ -48,6 +49,7 @@ class Memory:
             "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB)"
             " WITHOUT ROWID"
         )
+        self.log = LogMemory(self._kept)
         self._unwritten: dict[str, bytes] = {}
         # An empty name makes a temporary file that nobody sees.
         self._posts = sqlite3.connect("", isolation_level=None)
@@ -200,6 +202,15 @@ class Memory:
         """Yield the lines of the posts that are judged against a wallet, or against none."""
         rows = self._posts.execute("SELECT line FROM post WHERE wallet IS ?", (wallet,))
         return (line for (line,) in rows)
+
+    def list_all_posts(self) -> Iterator[str]:
+        """Yield the lines of all posts."""
+        return (line for (line,) in self._posts.execute("SELECT line FROM post ORDER BY id"))
+
+    def has_post(self, uid: str) -> bool:
+        """Is a post with this id among them?"""
+        found = self._posts.execute("SELECT 1 FROM post WHERE id = ?", (uid,))
+        return found.fetchone() is not None
 
     def list_post_wallets(self) -> set[str]:
         """The wallets that posts are judged against."""

@@ -1,4 +1,6 @@
-"""What is claimed of each post of a bot: which trade verifies it. In order of arrival, paged."""
+"""What is claimed of each post of a bot: which trade verifies it, its leaf of the log, and its
+words where they are shown. In order of arrival, paged.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,13 +13,16 @@ from storage import database
 
 LINES = f"""
 SELECT p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
-       p.status_reason, t.uid, p.hidden_at
+       p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id, p.body,
+       p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf, f.data
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN log_leaf f ON f.id = p.leaf_id
+LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
 WHERE p.bot_id = ? ORDER BY p.id LIMIT {PAGE_SIZE} OFFSET ?"""
 
 
 class PostRow(NamedTuple):
-    """A post and its verification; times in ms."""
+    """A post, its verification and its leaf; times in ms."""
 
     uid: str
     created_at: int
@@ -27,9 +32,19 @@ class PostRow(NamedTuple):
     signature: str | None
     wallet: str | None
     status: str
-    reason: str | None
+    status_reason: str | None
     trade: str | None
     hidden_at: int | None
+    source: str
+    channel: str
+    salt: str | None
+    event_id: str
+    body: str
+    symbol: str | None
+    reason: str | None
+    log: str | None
+    place: int | None
+    leaf: str | None
 
 
 def list_post_pages(bot_id: int) -> Iterator[Page]:
@@ -59,7 +74,30 @@ def show_post(row: PostRow) -> dict[str, Any]:
         "signature": row.signature,
         "mint": row.mint,
         "status": row.status,
-        "reason": row.reason,
+        "reason": row.status_reason,
         "tradeId": row.trade,
         "hidden": row.hidden_at is not None,
+        "source": row.source,
+        "channel": row.channel,
+        "log": row.log,
+        "logIndex": row.place,
+        "loggedAt": find_logged_at(row.leaf),
+        "words": show_words(row) if row.hidden_at is None else None,
     }
+
+
+def show_words(row: PostRow) -> dict[str, Any]:
+    """Make what the hash in the leaf is over: the salt, and all free text of a post."""
+    texts = {"body": row.body, "symbol": row.symbol, "reason": row.reason}
+    return {"salt": row.salt, "eventId": row.event_id, **texts}
+
+
+def find_logged_at(leaf: str | None) -> str | None:
+    """When a post that was stored before there was a log was logged; None of any other, and of a
+    leaf that somebody damaged.
+    """
+    try:
+        ms = orjson.loads(leaf or "{}").get("loggedAt")
+        return None if ms is None else show_time(ms // 1000)
+    except (ValueError, AttributeError, TypeError):
+        return None

@@ -42,6 +42,10 @@ class Alarm(Exception):
         self.seen = seen
 
 
+class NewLog(Alarm):
+    """Another log than the one that was seen: after a restore, or with another key."""
+
+
 class Seen(NamedTuple):
     """A checkpoint that was found consistent, as it is kept: its note and the log's key."""
 
@@ -156,12 +160,12 @@ def _check_new_log(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> N
     """
     previous = _read_previous(get, new)
     if not previous or f"candor/{previous['log']}" != old.origin:
-        raise Alarm("NEW LOG: it shows another log, which does not continue the one that was seen")
+        raise NewLog("NEW LOG: it shows another log, which does not continue the one that was seen")
     size, kept, why = previous["size"], previous["kept"], previous["why"]
     if size == old.size and decode(previous["root"]) != old.root:
         raise Alarm("FORK: the new log names another root of the old one than was seen", now)
     if kept < old.size:
-        raise Alarm(
+        raise NewLog(
             f"NEW LOG ({why}): of the {old.size} leaves that were seen of the old log it kept"
             f" {kept}; it says that the old one had {size}",
             now,
@@ -186,4 +190,4 @@ def _read_previous(get: Fetch, new: Checkpoint) -> dict[str, Any] | None:
         named = {name: str(previous[name]) for name in ("log", "root", "why")}
         return {**named, "size": int(previous["size"]), "kept": int(previous["kept"])}
     except (tree.BadProof, ValueError, KeyError, TypeError, IndexError):
-        raise Alarm("NEW LOG: what its first leaf says cannot be read") from None
+        raise NewLog("NEW LOG: what its first leaf says cannot be read") from None

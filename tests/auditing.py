@@ -25,7 +25,7 @@ def ask_service(service):
     return ask
 
 
-def make_auditor(ask, *nodes, memory=None, accepts=False, own=None):
+def make_auditor(ask, *nodes, memory=None, accepts=False, own=None, reads_log=False):
     """An Auditor over what `ask` answers and these nodes; no time passes."""
     line = connect(*nodes)
     return Auditor(
@@ -35,6 +35,7 @@ def make_auditor(ask, *nodes, memory=None, accepts=False, own=None):
         accepts,
         own or table(),
         lambda text: None,
+        reads_log,
     )
 
 

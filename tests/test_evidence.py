@@ -9,7 +9,7 @@ from node import FakeNode
 from service import NOW, Service, address, signature
 from story import ADA
 
-from accounts import wallets
+from accounts import posts, wallets
 from chain.digests import digest_receipt
 from chain.receipts import parse_receipt
 from evidence import document, index, log, receipts
@@ -159,7 +159,23 @@ def test_posts_stand_with_the_trade_that_verifies_them(service):
     assert [line["id"] for line in lines] == [one["id"] for one in posted]
     assert [line["status"] for line in lines] == ["verified", "none"]
     assert (lines[0]["wallet"], lines[0]["tradeId"]) == (W, "trade_sold")
-    assert "Sold" not in orjson.dumps(lines).decode()
+    assert [line["words"]["body"] for line in lines] == ["Sold", "Nothing"]
+
+
+def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service, monkeypatch):
+    # The page of one post is full, and has a name.
+    monkeypatch.setattr(receipts, "PAGE_SIZE", 1)
+    bot = service.make_bot("Ada")
+    posted = service.post({"eventId": "a", "body": "Sold"}, bot.publish_key.text).json
+    path = f"/bots/{bot.bot.uid}/evidence.json"
+    page = service.get(f"{path}?posts=1")
+    digest = hashlib.sha256(page.data).hexdigest()
+    named = service.get(f"{path}?posts=1&digest={digest}")
+    assert (page.headers["Cache-Control"], named.headers["Cache-Control"]) == ("no-cache",) * 2
+    posts.hide(posted["id"], 1_800_000_000_000)
+    assert service.get(f"{path}?posts=1&digest={digest}").status_code == 404
+    (line,) = service.get(f"{path}?posts=1").json["posts"]
+    assert (line["hidden"], line["words"]) == (True, None)
 
 
 def test_a_bot_without_a_wallet_has_a_document_and_a_stranger_none(service):

@@ -41,7 +41,8 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        return show_page("posts", lambda number: read_post_page(bot, number))
+        # Not for ever: the words of a post that is hidden must not stay in caches.
+        return show_page("posts", lambda number: read_post_page(bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
     name = ("evidence", bot, wallet_id)
@@ -74,15 +75,17 @@ def find_programs() -> Programs:
     return table(config.extra_swap_programs, config.added_programs)
 
 
-def show_page(name: str, read: Callable[[int], Page]) -> ResponseReturnValue:
-    """Serve the page that the query names; by its digest, if that is given, for ever."""
+def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
+    """Serve the page that the query names; by its digest, if that is given. `keeps`: caches may
+    keep that for ever.
+    """
     text = request.args[name]
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MAX_PAGE):
         raise Problem("invalid_parameter", f"{name}: must be a whole number from 1")
     page, wanted = read(int(text)), request.args.get("digest")
     if wanted not in (None, page.digest):
         raise Problem("not_found", "the page has changed: evidence.json names it as it is now")
-    return respond(page.body, wanted is not None and page.is_full)
+    return respond(page.body, keeps and wanted is not None and page.is_full)
 
 
 def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:

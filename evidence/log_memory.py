@@ -1,0 +1,110 @@
+"""What an auditor keeps of an instance's log: the checkpoint seen last, and what leaves say of
+posts, so that each leaf is fetched once.
+"""
+
+import sqlite3
+from typing import Any, NamedTuple
+
+import orjson
+
+from evidence.witness import Seen
+from storage.tree import TILE_WIDTH
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS log_seen (id INTEGER PRIMARY KEY, key TEXT, note TEXT);
+CREATE TABLE IF NOT EXISTS log_bundle (origin TEXT, number INTEGER, hash BLOB,
+    PRIMARY KEY (origin, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log_said (origin TEXT, place INTEGER, kind TEXT, post TEXT, bot TEXT,
+    leaf BLOB, PRIMARY KEY (origin, place)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS log_said_post ON log_said (origin, post, place);
+CREATE INDEX IF NOT EXISTS log_said_bot ON log_said (origin, bot, place);
+"""
+KINDS = ("post", "verification", "hiding")
+
+
+class Said(NamedTuple):
+    """A leaf about a post: its place in the log, and its members."""
+
+    place: int
+    leaf: dict[str, Any]
+
+
+class LogMemory:
+    """The tables of the log in the auditor's file."""
+
+    def __init__(self, kept: sqlite3.Connection) -> None:
+        self._kept = kept
+        kept.executescript(TABLES)
+
+    def find_seen(self) -> Seen | None:
+        """The checkpoint that was seen last; None at the first audit."""
+        row = self._kept.execute("SELECT key, note FROM log_seen").fetchone()
+        return Seen(*row) if row else None
+
+    def keep_seen(self, seen: Seen) -> None:
+        """Keep a checkpoint instead of the one before."""
+        self._kept.execute("INSERT OR REPLACE INTO log_seen VALUES (1, ?, ?)", seen)
+
+    # ---- leaves ----------------------------------------------------------------------------------
+    def list_bundles(self, origin: str, count: int) -> list[bytes]:
+        """The hashes of up to `count` full bundles of leaves, from the first."""
+        rows = self._kept.execute(
+            "SELECT hash FROM log_bundle WHERE origin = ? ORDER BY number LIMIT ?", (origin, count)
+        )
+        return [one for (one,) in rows]
+
+    def keep_bundle(
+        self, origin: str, number: int, leaves: list[bytes], root: bytes | None
+    ) -> None:
+        """Keep what a bundle says of posts; `root`: its hash, None where it is not full."""
+        begin = number * TILE_WIDTH
+        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
+        self._kept.execute("BEGIN IMMEDIATE")
+        self._kept.execute(
+            "DELETE FROM log_said WHERE origin = ? AND place >= ?",
+            (origin, begin),
+        )
+        self._kept.executemany(
+            "INSERT INTO log_said VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
+        )
+        if root is not None:
+            self._kept.execute(
+                "INSERT OR REPLACE INTO log_bundle VALUES (?, ?, ?)", (origin, number, root)
+            )
+        self._kept.execute("COMMIT")
+
+    def forget(self, origin: str) -> None:
+        """Forget the leaves of a log: they are not those of its checkpoint."""
+        for table in ("log_bundle", "log_said"):
+            self._kept.execute(f"DELETE FROM {table} WHERE origin = ?", (origin,))
+
+    def list_said(self, origin: str, post: str) -> list[Said]:
+        """What the leaves say of a post, in their order."""
+        rows = self._kept.execute(
+            "SELECT place, leaf FROM log_said WHERE origin = ? AND post = ? ORDER BY place",
+            (origin, post),
+        )
+        return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
+
+    def list_posts(self, origin: str, bot: str, before: int) -> list[str]:
+        """The ids of a bot's posts with a leaf at a place below `before`."""
+        rows = self._kept.execute(
+            "SELECT post FROM log_said"
+            " WHERE origin = ? AND bot = ? AND place < ? AND kind = 'post' ORDER BY place",
+            (origin, bot, before),
+        )
+        return [post for (post,) in rows]
+
+
+def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
+    """The row of a leaf about a post; None of any other, and of one that cannot be read."""
+    try:
+        made = orjson.loads(leaf)
+    except ValueError:
+        return None
+    if not isinstance(made, dict) or made.get("kind") not in KINDS:
+        return None
+    post, bot = made.get("post"), made.get("bot")
+    if not isinstance(post, str):
+        return None
+    return origin, place, made["kind"], post, bot if isinstance(bot, str) else None, leaf

@@ -1,0 +1,257 @@
+"""An audit compares posts with the log: what was changed by hand is named, and what nobody can
+know accuses nobody.
+"""
+
+import orjson
+import pytest
+from auditing import ask_service, make_auditor
+from lookout import Lookout
+from node import FakeNode
+from service import Service
+from story import ADA
+
+from accounts import influencers, posts
+from evidence import log_audit
+from evidence.memory import Memory
+from market.fetch import FetchError
+from models import Bot, Post, Trade
+from storage import arrivals, database, writing
+
+NOW = 1_800_000_000_000
+# With its opening and the bot's other leaves more than a full bundle of 256.
+COUNT = 270
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A service with a bot without wallet, whose 8th post of 270 is hidden."""
+    service = Service(tmp_path / "data", evidence_per_minute=10**6)
+    made = influencers.create_bot(service.config, "Ada", NOW)
+    for n in range(COUNT):
+        body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
+        posts.publish(made.bot.id, body, NOW, "api")
+    posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    yield service
+    service.close()
+
+
+def run(service, memory=None, ask=None):
+    auditor = make_auditor(ask or ask_service(service), memory=memory, reads_log=True)
+    return auditor.audit(Bot.get().uid)
+
+
+def change(sql, *values):
+    with writing():
+        assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
+
+
+def fields(report):
+    return {one.field for one in report.differences}
+
+
+def find_uid(event):
+    return Post.get(Post.event_id == event).uid
+
+
+def test_posts_as_they_were_logged_are_the_same_also_a_hidden_one(told):
+    report = run(told)
+    assert (report.verdict, report.unknown, report.posts) == ("same", [], COUNT)
+
+
+def test_a_hidden_post_shows_neither_words_nor_salt(told):
+    body = ask_service(told)(f"/bots/{Bot.get().uid}/evidence.json")
+    hidden, shown = find_uid("e7"), find_uid("e8")
+    lines = {one["id"]: one for one in orjson.loads(body)["posts"]}
+    assert lines[hidden]["words"] is None and lines[hidden]["hidden"] is True
+    assert lines[shown]["words"]["salt"] == Post.get(Post.uid == shown).salt
+    assert lines[shown]["words"]["body"] == "word 8"
+    # A leaf stands before the posts: the log's opening.
+    assert lines[shown]["logIndex"] - lines[hidden]["logIndex"] == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "field"),
+    [
+        *(("body", "another", "words"), ("symbol", "BONE", "words"), ("reason", None, "words")),
+        *(("event_id", "e9", "words"), ("salt", "00" * 16, "words"), ("salt", None, "words")),
+        *(("status", "mismatch", "status"), ("status_reason", "failed", "reason")),
+        *(("event_at", NOW - 1_000, "eventAt"), ("created_at", NOW - 1_000, "createdAt")),
+        *(("channel", "studio", "channel"), ("hidden_at", NOW, "hidden")),
+        ("signature", "5" * 88, "signature"),
+    ],
+)
+def test_what_was_changed_by_hand_is_named(told, column, value, field):
+    uid = find_uid("e20")
+    value = "other" if column == "event_id" else value
+    change(f"UPDATE post SET {column} = ? WHERE uid = ?", value, uid)
+    report = run(told)
+    logged = {one for one in fields(report) if ".logged." in one}
+    assert report.verdict == "different" and logged == {f"posts.{uid}.logged.{field}"}
+
+
+def test_a_hidden_post_that_is_shown_again_is_named(told):
+    uid = find_uid("e7")
+    change("UPDATE post SET hidden_at = NULL, body = 'new' WHERE uid = ?", uid)
+    expected = {f"posts.{uid}.logged.hidden", f"posts.{uid}.logged.words"}
+    assert fields(run(told)) == expected
+
+
+def test_a_post_that_was_taken_away_is_named(told):
+    uid = find_uid("e20")
+    database.execute_sql("DELETE FROM arrival")
+    change("DELETE FROM post WHERE uid = ?", uid)
+    assert fields(run(told)) == {f"posts.{uid}"}
+
+
+def test_a_post_that_points_to_another_leaf_is_named(told):
+    uid, other = find_uid("e20"), Post.get(Post.event_id == "e269").leaf_id + 1
+    change("UPDATE post SET leaf_id = ? WHERE uid = ?", other, uid)
+    assert f"posts.{uid}.logged.logIndex" in fields(run(told))
+
+
+def test_verifications_are_as_the_log_has_them(tmp_path, chain):
+    service = Service(tmp_path / "data", evidence_per_minute=10**6)
+    node = FakeNode(chain)
+    lookout = Lookout.begin(service.config, node, wallets=[ADA]).settle()
+    for trade in list(Trade.select().where(Trade.kind << ("sell", "transfer_in"))):
+        body = posts.PostBody(eventId=trade.uid, body="Words", signature=trade.signature)
+        posts.publish(Bot.get().id, body, lookout.now, "api")
+    lookout.look(2)
+    assert {post.status for post in Post.select()} == {"verified", "mismatch"}
+    auditor = make_auditor(ask_service(service), node, reads_log=True)
+    report = auditor.audit(Bot.get().uid)
+    assert (report.verdict, report.unknown) == ("same", [])
+    one = Post.get(Post.status == "verified")
+    change("UPDATE post SET status = 'mismatch' WHERE uid = ?", one.uid)
+    report = auditor.audit(Bot.get().uid)
+    assert (one.signature, f"posts.{one.uid}.logged.status", "mismatch", "verified") in (
+        report.differences
+    )
+    service.close()
+
+
+def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(told):
+    """It was logged after the evidence, and one between both may be in it or not."""
+    post, ask, moved = Post.get(Post.event_id == "e20"), ask_service(told), []
+
+    def restless(path):
+        answer = ask(path)
+        if "evidence.json" in path and not moved:
+            moved.append(path)
+            with writing():
+                said = {"status": "pending", "statusReason": None, "eventAt": post.event_at}
+                arrivals.append_leaf("verification", NOW, post=post.uid, **said)
+        return answer
+
+    assert run(told, ask=restless).verdict == "same"
+    # From now on it is known before.
+    assert fields(run(told)) == {f"posts.{post.uid}.logged.status"}
+
+
+# ---- the log itself ------------------------------------------------------------------------------
+def edit_leaf(event):
+    number = Post.get(Post.event_id == event).leaf_id
+    change("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
+
+
+def test_an_edited_leaf_of_a_full_tile_leads_to_another_root(told):
+    edit_leaf("e20")
+    assert fields(run(told)) == {"log"}
+
+
+def test_a_leaf_edited_between_two_audits_is_a_fork(told):
+    memory = Memory(None)
+    assert run(told, memory).verdict == "same"
+    edit_leaf("e269")
+    report = run(told, memory)
+    ((one),) = report.differences
+    assert one.field == "log" and one.theirs.startswith("FORK")
+
+
+def test_a_log_that_became_shorter_between_two_audits_is_a_rollback(told):
+    memory = Memory(None)
+    assert run(told, memory).verdict == "same"
+    change("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
+    ((one),) = run(told, memory).differences
+    assert one.field == "log" and one.theirs.startswith("ROLLBACK")
+
+
+def test_another_log_after_a_restore_cannot_be_told(told):
+    memory = Memory(None)
+    assert run(told, memory).verdict == "same"
+    with writing():
+        arrivals.open_log(NOW)
+    report = run(told, memory)
+    assert report.verdict == "cannot_tell" and "NEW LOG" in report.unknown[0]
+    first = run(told)
+    assert (first.verdict, first.unknown) == (
+        "cannot_tell",
+        [f"{COUNT} of its posts are in an earlier log, from before a restore or another key"],
+    )
+
+
+def replace(service, start, answer):
+    """Ask a service that answers this under addresses that begin with `start`."""
+    ask = ask_service(service)
+
+    def asked(path):
+        if not path.startswith(start):
+            return ask(path)
+        if answer is None:
+            raise FetchError("answered HTTP 404", status=404)
+        return answer(ask(path))
+
+    return asked
+
+
+@pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b"", lambda b: b[: len(b) // 2]])
+def test_a_truncated_bundle_of_leaves_is_named(told, cut):
+    assert fields(run(told, ask=replace(told, "/log/tile/entries/000", cut))) == {"log"}
+
+
+def test_a_truncated_tile_is_named(told):
+    assert fields(run(told, ask=replace(told, "/log/tile/0/", lambda b: b[:-1]))) == {"log"}
+
+
+@pytest.mark.parametrize("body", [b"", b"no", b"\xff", b"a\n1\nx\n\n", b"[" * 100_000])
+@pytest.mark.parametrize("start", ["/log/checkpoint", "/log/key", "/log/"])
+def test_nonsense_instead_of_a_checkpoint_accuses_nobody(told, start, body):
+    report = run(told, ask=replace(told, start, lambda b: body))
+    assert report.verdict == "cannot_tell" and "its log cannot be read" in report.unknown[0]
+
+
+@pytest.mark.parametrize("start", ["/log/", "/log/key", "/log/tile/", "/log/tile/entries/"])
+def test_what_is_not_there_accuses_nobody(told, start):
+    report = run(told, ask=replace(told, start, None))
+    assert report.verdict == "cannot_tell" and "its log cannot be read" in report.unknown[0]
+
+
+def test_a_log_that_is_too_long_is_not_read(told, monkeypatch):
+    monkeypatch.setattr(log_audit, "MAX_LEAVES", 100)
+    report = run(told)
+    assert report.verdict == "cannot_tell" and "too many to read" in report.unknown[0]
+
+
+def test_leaves_are_fetched_once(told):
+    memory, asked, ask = Memory(None), [], ask_service(told)
+
+    def counting(path):
+        asked.append(path)
+        return ask(path)
+
+    assert run(told, memory, counting).verdict == "same"
+    assert [path for path in asked if path == "/log/tile/entries/000"] != []
+    asked.clear()
+    assert run(told, memory, counting).verdict == "same"
+    assert "/log/tile/entries/000" not in asked
+
+
+def test_what_was_kept_of_a_lie_is_read_again(told):
+    """A bundle that nobody signed is kept by an audit that is stopped then."""
+    memory = Memory(None)
+
+    def lie(bundle):
+        return bundle.replace(b"post", b"tsop")
+
+    run(told, memory, replace(told, "/log/tile/entries/000", lie))
+    assert run(told, memory).verdict == "same"
