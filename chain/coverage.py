@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
+from chain.effects import Balance
 from chain.entries import Entry
 from chain.ledger import Ledger
 from chain.lots import Gap, Seen
@@ -39,11 +40,24 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
-    last = [(b, held.get(b.address)) for b in entry.balances]
-    return all(
-        seen is None or (seen.amount, seen.lamports) == (b.before, b.lamports_before)
-        for b, seen in last
-    )
+    return all(_is_joined(balance, held) for balance in entry.balances)
+
+
+def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
+    last = held.get(balance.address)
+    begun_with = balance.before, balance.lamports_before
+    return last is None or (last.amount, last.lamports) == begun_with
+
+
+def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
+    """Find accounts that began one of these entries with another balance than the last known
+    transaction left: one between is missing. `seen`: as for `order_entries`.
+    """
+    held, overtaken = dict(seen), set()
+    for entry in order_entries(entries, seen):
+        overtaken |= {b.address for b in entry.balances if not _is_joined(b, held)}
+        held.update(_after(entry))
+    return overtaken
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:

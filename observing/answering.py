@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import orjson
 
-from chain.coverage import is_explained
+from chain.coverage import find_overtaken, is_explained
 from chain.rpc import BadAnswer, Refused
 from models import Wallet
 from observing.balances import Balances
@@ -35,10 +35,16 @@ class Answering:
         state, until = self._state, self._state.work_until
         state.work_until = max(until, state.clock() + MAX_LOOK_SECONDS)
         try:
-            before = state.apply_entries(wallet).count
+            ledger = state.apply_entries(wallet)
+            before, seen = ledger.count, dict(ledger.seen)
+            listed: list[Changed] = []
             if self._fetch_announced(wallet, ring, now):
-                self._list_changed(wallet, ring, now)
+                # What such an account holds by now does not show what is missing.
+                new = state.watches[wallet.id].new_entries
+                overtaken = find_overtaken(new, seen)
+                listed = self._list_changed(wallet, ring, overtaken, now)
             self._fetching.fetch_urgent(wallet, now)
+            self._list_again(wallet, listed)
             self._listing.scan_new(wallet, now)
             if state.apply_entries(wallet).count != before:
                 self._publish(wallet, now)
@@ -71,15 +77,31 @@ class Answering:
         except (BadAnswer, Refused):
             return None
 
-    def _list_changed(self, wallet: Wallet, ring: Ring, now: int) -> None:
-        """List the newest signatures of accounts whose balance the ledger does not explain, and of
-        the wallet where too much was told to ask for each.
+    def _list_changed(
+        self, wallet: Wallet, ring: Ring, overtaken: set[str], now: int
+    ) -> list[Changed]:
+        """List the newest signatures of accounts whose balance the ledger does not explain, which
+        are returned, of those a fetched transaction of which overtook another, and of the wallet
+        where too much was told to ask for each.
         """
-        for changed in self._find_unexplained(wallet, ring.changed.values()):
-            found = self._listing.list_newest(wallet, changed.address, now)
-            self._state.bell.note_end(changed.endpoint, fruitful=found > 0)
+        unexplained = self._find_unexplained(wallet, ring.changed.values())
+        addresses = overtaken | {one.address for one in unexplained}
         if ring.overflown:
-            self._listing.list_newest(wallet, wallet.address, now)
+            addresses.add(wallet.address)
+        for address in sorted(addresses):
+            self._listing.list_newest(wallet, address, now)
+        return unexplained
+
+    def _list_again(self, wallet: Wallet, listed: list[Changed]) -> None:
+        """Where that explains nothing, the node is behind who told of it, and the next poll may be
+        far: have them listed again soon.
+        """
+        bell, unexplained = self._state.bell, self._find_unexplained(wallet, listed)
+        for changed in listed:
+            if changed in unexplained:
+                bell.list_again(wallet.id, changed, self._state.clock())
+            else:
+                bell.note_end(changed.endpoint, fruitful=True)
 
     def _find_unexplained(self, wallet: Wallet, told: Iterable[Changed]) -> list[Changed]:
         seen = self._state.apply_entries(wallet).seen

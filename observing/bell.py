@@ -17,7 +17,8 @@ from chain.answers import Holding
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
 # Of a wallet, waiting for a look. Beyond that its newest signatures are listed instead.
 MAX_WAITING = 100
-# How often a transaction is asked for that no node has yet.
+# How often a transaction is asked for that no node has yet, and an account listed that lists
+# nothing new.
 MAX_TRIES = 3
 # Notices of an endpoint, in a row, that led to nothing: then it is not listened to for a while.
 MAX_FRUITLESS = 50
@@ -76,11 +77,12 @@ class Announced(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """An account that an endpoint says holds this now."""
+    """An account that an endpoint says holds this now, and how often it was listed in vain."""
 
     address: str
     holding: Holding
     endpoint: str
+    tries: int = 0
 
 
 @dataclass
@@ -186,6 +188,13 @@ class Bell:
             return False
         self.announce(wallet_id, announced._replace(tries=announced.tries + 1), now)
         return True
+
+    def list_again(self, wallet_id: int, changed: Changed, now: float) -> None:
+        """List an account later whose change no node lists yet, a few times."""
+        if changed.tries + 1 >= MAX_TRIES:
+            self.note_end(changed.endpoint, fruitful=False)
+        else:
+            self.note_change(wallet_id, changed._replace(tries=changed.tries + 1), now)
 
     def note_end(self, endpoint: str, fruitful: bool) -> None:
         """Note whether what an endpoint told led to something."""

@@ -176,6 +176,42 @@ def test_what_moves_a_token_account_alone_is_listed_there(look):
     assert street.seen.trades()[-1].signature == row.signature
 
 
+def test_what_a_known_transaction_overtook_is_listed(look):
+    """Tokens arrive at an account alone and are sold at once: one look takes both, and what the
+    account holds is what the sale left.
+    """
+    street = Street(look)
+    arrival = street.go_on("receive", "ada", "CAT", 25)
+    sale = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.ring(arrival)
+    street.ring(sale)
+    assert street.answer() == {"getTransaction": 2, "getSignaturesForAddress": 1}
+    shown = [trade.signature for trade in street.seen.trades()[-2:]]
+    assert shown == [arrival.signature, sale.signature] and street.seen.state() == "complete"
+
+
+def test_an_arrival_that_is_not_listed_yet_is_listed_again_soon(look):
+    """The node that is asked is behind the one that told."""
+    street = Street(look)
+    row = street.go_on("receive", "ada", "CAT", 25)
+    street.node.tip = row.slot - 1
+    street.ring(row)
+    assert street.answer() == {"getSignaturesForAddress": 1}
+    street.node.tip = None
+    assert street.answer() == {"getSignaturesForAddress": 1, "getTransaction": 1}
+    assert street.seen.trades()[-1].signature == row.signature
+    assert street.answer() == {}
+
+
+def test_an_arrival_that_is_never_listed_is_given_up(look):
+    street = Street(look)
+    holding = Holding(2**40, 77, 5)
+    forged = Changed(address(account_of("ada", "CAT")), holding, "endpoint 1")
+    street.bell.note_change(street.ids[ADA], forged, street.seen.clock())
+    asked = [street.answer().get("getSignaturesForAddress", 0) for _ in range(10)]
+    assert sum(asked) == MAX_TRIES and street.seen.state() == "complete"
+
+
 def test_a_new_token_account_is_scanned_at_once(look):
     street = Street(look)
     street.ring(street.go_on("buy", "ada", "DOG", 70, 100_000))
