@@ -1,6 +1,9 @@
 """Listening over a real socket of loopback, to a node that misbehaves."""
 
+import contextlib
 import json
+import socket
+import threading
 import time
 
 import ground
@@ -163,9 +166,54 @@ def test_an_endpoint_that_answers_nothing_is_left(node, listen, monkeypatch):
     assert listener.bell.count_heard() == 0
 
 
-def test_silence_is_noticed():
-    """Within a minute: a ping each 20 s, and 20 s for its answer."""
+class DeadLine:
+    """A relay before a node that can fall silent: it keeps connections and passes nothing on."""
+
+    def __init__(self, port):
+        self.silent, self._port, self.accepted = False, port, 0
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"ws://127.0.0.1:{self._server.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self):
+        with self._server, contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                self.accepted += 1
+                far = socket.create_connection(("127.0.0.1", self._port))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source, target):
+        with source, contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                if not self.silent:
+                    target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+
+def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monkeypatch):
+    """No byte comes any more and nobody hangs up: it shows within two pings, 40 s of the 60 that
+    are allowed; here half a second each. Meanwhile nobody passes for heard.
+    """
     assert 2 * listening.PING_SECONDS < 60
+    monkeypatch.setattr(listening, "PING_SECONDS", 0.5)
+    line = DeadLine(node.port)
+    listener = listen(line)
+    until(lambda: listener.bell.count_heard() == 2)
+    line.silent, begun_at = True, time.monotonic()
+    until(lambda: listener.bell.count_heard() == 0)
+    assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
+    line.silent = False
+    until(lambda: listener.bell.count_heard() == 2)
+    assert line.accepted >= 2
+    line.close()
 
 
 @pytest.mark.parametrize(
