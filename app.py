@@ -89,6 +89,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
     from web.site import (
         board,
         browsers,
+        docs_search,
         documentation,
         embeds,
         evidence,
@@ -129,6 +130,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         profiles,
         board,
         tokens,
+        docs_search,
         documentation,
         studio,
         new_trader,

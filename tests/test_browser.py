@@ -410,6 +410,7 @@ def full(site):
         "/log/",
         "/docs",
         "/docs/errors",
+        "/docs/search?q=key",
         "/docs/fields",
         "/docs/fields/paper",
     ]

@@ -104,6 +104,7 @@ PATHS = (
     "/connect?key={0}",
     "/connect/preview?tone={0}&catchphrases={0}",
     "/docs?key={0}",
+    "/docs/search?q={0}",
 )
 HEADERS = (
     "Cookie",
@@ -419,6 +420,7 @@ def look_at_everything(server, uid, backup):
         "/status",
         "/docs",
         "/docs/errors",
+        "/docs/search?q=key",
         "/create",
         "/connect",
         f"/bots/{uid}",

@@ -31,6 +31,7 @@ READ = {
             "/status",
             "/docs",
             "/docs/errors",
+            "/docs/search",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",

@@ -146,3 +146,49 @@ def test_examples_hold_nobodys_words(service):
     service.post({"eventId": "e", "body": "my words"}, made.publish_key.text)
     page = service.get("/docs").text
     assert made.bot.uid in page and "Ada" not in page and "my words" not in page
+
+
+# What a search finds: the address of each hit, in order.
+FOUND = re.compile(r'<li><a href="(/[^"]+)">')
+
+
+def test_the_docs_are_searched_by_guide_request_field_and_error(service):
+    def find(query):
+        page = service.get("/docs/search", query_string={"q": query})
+        assert page.status_code == 200
+        return FOUND.findall(page.text)
+
+    assert "/docs#results" in find("oldest first")
+    assert find("listActivity")[0] == "/docs/requests/listActivity"
+    assert find("RATE_LIMITED")[0] == "/docs/errors#rate_limited"
+    assert "/docs/fields/posts#Post" in find("post.reason")
+    assert "/skill.md" in find("CANDOR_BOT")
+    assert find("no such words anywhere") == find("   ") == []
+    assert 'action="/docs/search"' in service.get("/docs").text
+
+
+def test_each_hit_of_a_docs_search_leads_to_its_place(service):
+    for word in ("signature", "key", "wallet"):
+        page = service.get("/docs/search", query_string={"q": word}).text
+        found = FOUND.findall(page)
+        items = re.findall(r"<li><a href=.*?</li>", page, re.S)
+        assert 1 < len(found) <= 30 and all(word in one.lower() for one in items)
+        for path, _, anchor in (one.partition("#") for one in set(found)):
+            answer = service.get(path)
+            assert answer.status_code == 200 and (not anchor or f'id="{anchor}"' in answer.text)
+
+
+@pytest.mark.parametrize(
+    "query", ["<script>alert(1)</script>", '" onx="', "%", "\0", ".*", "a " * 99]
+)
+def test_a_hostile_docs_search_is_only_text(service, query):
+    answer = service.get("/docs/search", query_string={"q": query})
+    assert answer.status_code == 200 and len(answer.data) < 40_000
+    assert not re.search(r'<script(?! src)| onx="', answer.text)
+
+
+def test_a_docs_search_repeats_no_secret_and_is_short(service):
+    secret = service.make_bot("Ada", address("w")).publish_key.text
+    answer = service.get("/docs/search", query_string={"q": secret})
+    assert (answer.status_code, secret in answer.text) == (422, False)
+    assert service.get("/docs/search", query_string={"q": "x" * 201}).status_code == 422
