@@ -124,7 +124,7 @@ class Scout:
             return
         feed.dropped = rows.unreadable
         if rows.is_nonsense:
-            feed.error = f"{rows.unreadable} entries made no sense"
+            feed.error = f"{rows.unreadable} entries could not be read"
         else:
             feed.error, feed.success_at = None, clock()
 

@@ -104,10 +104,11 @@ def insert_key(
 ) -> NewKey:
     """As `create_key`, inside a transaction and with a name that was checked."""
     if bot is not None and bot.retired_at is not None:
-        raise Problem("bot_retired", "a retired bot gets no new key")
+        raise Problem("bot_retired", "a retired bot cannot get a new key")
     if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
         raise Problem(
-            "key_limit", f"an account holds at most {MAX_ACTIVE_KEYS} active keys: revoke one first"
+            "key_limit",
+            f"an account can have at most {MAX_ACTIVE_KEYS} active keys: revoke one first",
         )
     text = make_key(scope)
     key = Key.create(

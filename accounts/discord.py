@@ -42,7 +42,7 @@ def read_message(value: dict[str, Any]) -> dict[str, Any]:
     lines = [one for one in _list_words(value) if one]
     words = "\n".join(plain for one in lines if (plain := _write_plain(one)))
     if not words:
-        raise invalid("content", "is empty, and so are the embeds")
+        raise invalid("content", "is empty, and there are no embeds")
     found = next(_list_signatures([*lines, *_list_links(value)]), None)
     return {
         "eventId": _name_event(value) if found else None,

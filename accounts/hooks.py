@@ -90,7 +90,7 @@ def check_url(config: Config, url: str, kind: str) -> None:
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise invalid("url", "must begin with https://")
     if parts.username is not None or parts.fragment:
-        raise invalid("url", "must have no user name and no fragment")
+        raise invalid("url", "must not have a user name or a fragment")
     hosts = HOSTS[kind] + (config.ntfy_hosts if kind == "ntfy" else ())
     if hosts and (parts.hostname not in hosts or parts.port is not None):
         raise invalid("url", f"must be an address at {' or '.join(hosts)}")
@@ -116,7 +116,7 @@ def _check_bots(owner: Owner, uids: Sequence[str]) -> list[str]:
     """The uids without repetition; Problem where one is not a bot of the owner."""
     own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
     if not set(uids) <= own:
-        raise invalid("bots", "must be bots of this account")
+        raise invalid("bots", "must be your own bots")
     return list(dict.fromkeys(uids))
 
 

@@ -150,7 +150,7 @@ def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
         if isinstance(holder, table):
             alike = alike.where(table.id != holder.id)
         if alike.exists():
-            raise invalid("name", "is taken here, or looks like one that is")
+            raise invalid("name", "is taken, or looks too much like a name that is")
     return likeness
 
 
@@ -163,7 +163,7 @@ def check_bio(text: str) -> str:
 def check_voice(given: Mapping[str, Any]) -> str:
     """Return a voice as stored JSON, missing values by default; Problem for what is not allowed."""
     if set(given) - set(VOICE):
-        raise invalid("voice", f"has only {', '.join(VOICE)}")
+        raise invalid("voice", f"may only have {', '.join(VOICE)}")
     return orjson.dumps(
         {
             name: _check_words(name, given.get(name, default), default)

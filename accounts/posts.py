@@ -122,6 +122,14 @@ class PostBody(BaseModel):
         return text
 
 
+# Why a field was refused, by the library's type of the error.
+REFUSALS = {
+    "missing": "is required",
+    "string_type": "must be text",
+    "extra_forbidden": f"is not one of {', '.join(PostBody.model_fields)}",
+}
+
+
 @dataclass(frozen=True)
 class Published:
     """The post of an event, by its uid, and whether an earlier request had made it. `leaf` of the
@@ -149,7 +157,8 @@ def parse_json(raw: bytes) -> dict[str, Any]:
         orjson.dumps(value)
     except (ValueError, RecursionError, TypeError):
         raise Problem(
-            "invalid_json", "the body must be one JSON object in UTF-8, each key once, without NaN"
+            "invalid_json",
+            "the body must be one JSON object in UTF-8, without duplicate keys or NaN",
         ) from None
     if not isinstance(value, dict):
         raise Problem("invalid_json", "the body must be a JSON object")
@@ -206,7 +215,7 @@ def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
 
 def _unaccepted(error: ValidationError) -> Problem:
     errors = [
-        {"field": _name(one["loc"]), "message": one["msg"]}
+        {"field": (field := _name(one["loc"])), "message": _tell(one["type"], field, one["msg"])}
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]
     return Problem(
@@ -214,6 +223,19 @@ def _unaccepted(error: ValidationError) -> Problem:
         "; ".join(f"{one['field']}: {one['message']}" for one in errors[:5]),
         errors=errors[:20],
     )
+
+
+def _tell(kind: str, field: str, message: str) -> str:
+    """Say why a field was refused: for the library's kinds of errors in words of ours, for our own
+    kinds as they were raised.
+    """
+    if kind in REFUSALS:
+        return REFUSALS[kind]
+    if kind not in ("string_too_short", "string_too_long"):
+        return message
+    longest = f"{MAX_LENGTHS[field]:,}"
+    shortest = "at most" if field == "reason" else "1 to"
+    return f"must have {shortest} {longest} characters"
 
 
 def _name(path: tuple[int | str, ...]) -> str:
@@ -325,7 +347,7 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
         compared = KEPT if post.hidden_hash else COMPARED
         raise Problem(
             "event_conflict",
-            "this eventId was used for another payload",
+            "this eventId was already used for a different post",
             existingPostId=post.uid,
             differingFields=[
                 field for field in compared if getattr(body, field) != getattr(post, field)

@@ -11,7 +11,7 @@ CODES = {
     "invalid_cursor": (400, "Invalid cursor"),
     "bad_request": (400, "Bad request"),
     "missing_key": (401, "API key missing"),
-    "invalid_key": (401, "API key not valid"),
+    "invalid_key": (401, "Invalid API key"),
     "insufficient_scope": (403, "Key not allowed to do this"),
     "bot_mismatch": (403, "Key belongs to another bot"),
     "not_creator": (403, "Not yours to manage"),
@@ -19,10 +19,10 @@ CODES = {
     "registration_closed": (403, "Registration is closed"),
     "not_found": (404, "Not found"),
     "method_not_allowed": (405, "Method not allowed"),
-    "event_conflict": (409, "Event id already used"),
+    "event_conflict": (409, "Event ID already used"),
     "key_limit": (409, "Too many active keys"),
     "key_ended": (409, "Key has ended"),
-    "quota_exceeded": (409, "Quota of this account used up"),
+    "quota_exceeded": (409, "Account quota reached"),
     "wallet_limit": (409, "Too many wallets"),
     "wallet_taken": (409, "Wallet already connected"),
     "bot_retired": (409, "Bot is retired"),
@@ -78,16 +78,15 @@ def invalid(field: str, message: str) -> Problem:
 
 QUOTA_WORDS = {
     "posts_kept_mb": (
-        "the posts of this account take {used} of the {limit} MB that this instance keeps of one"
-        " account"
+        "this account’s posts take up {used} of the {limit} MB that this instance keeps per account"
     ),
     "wallet_changes_per_day": (
-        "this account gave up {used} wallets within 24 hours, and {limit} a day are allowed; try"
-        " again tomorrow"
+        "this account detached or replaced {used} wallets in the last 24 hours; the limit is"
+        " {limit} a day; try again tomorrow"
     ),
-    "traders": "this account has {used} paper traders at work, and {limit} are allowed",
-    "hooks": "this account has {used} hooks, and {limit} are allowed",
-    "wallets": "this account has {used} other wallets observed, and {limit} at a time are allowed",
+    "traders": "this account has {used} active paper traders; the limit is {limit}",
+    "hooks": "this account has {used} hooks; the limit is {limit}",
+    "wallets": "this account already has {used} observed wallets; the limit is {limit} at a time",
 }
 
 

@@ -163,7 +163,9 @@ def reset_trader(trader: Trader, reason: str, now: int) -> Period:
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review"):
-            raise Problem("under_review", "the account is under review: clear or uphold that first")
+            raise Problem(
+                "under_review", "the account is under review: clear or uphold the review first"
+            )
         _cancel_orders(period)
         Period.update(closed_at=now, closing_reason=reason).where(Period.id == period.id).execute()
         opened = _open_period(trader, period.number + 1, now)
@@ -174,7 +176,10 @@ def reset_trader(trader: Trader, reason: str, now: int) -> Period:
 
 def _cancel_orders(period: Period) -> None:
     if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
-        raise Problem("positions_open", "positions are open: their outcome would stay untold")
+        raise Problem(
+            "positions_open",
+            "positions are still open: close them first, so that their outcome is recorded",
+        )
     PaperOrder.update(state="cancelled").where(
         PaperOrder.period == period, PaperOrder.state == "open"
     ).execute()
@@ -204,7 +209,9 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review", "upheld"):
-            raise Problem("under_review", "the account is under review, or was held up, already")
+            raise Problem(
+                "under_review", "the account is already under review, or a review of it was upheld"
+            )
         reasons = [
             {
                 "key": f"operator:{now}",

@@ -62,7 +62,7 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     if held and not (ownership == "proven" and held.ownership == "claimed"):
         raise Problem(
             "wallet_taken",
-            "this wallet belongs to another bot here",
+            "this wallet is already connected to another bot",
             errors=[{"field": "wallet", "message": "belongs to another bot"}],
         )
     refuse_full(quotas.find_wallets(config, bot.owner_id, bot.id), "wallet_limit")

@@ -63,7 +63,7 @@ def parse_mint(account: Any) -> Mint:
     in words why there is none.
     """
     if account.get("owner") not in (TOKEN, TOKEN_2022):
-        raise NotAMint("the account does not belong to a token program")
+        raise NotAMint("the account is not owned by a token program")
     try:
         encoded = account["data"]
         if isinstance(encoded, dict):
@@ -72,7 +72,7 @@ def parse_mint(account: Any) -> Mint:
     except NotAMint:
         raise
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-        raise NotAMint("the account came in a form that cannot be read") from None
+        raise NotAMint("the account data could not be read") from None
 
 
 def _parse_json(parsed: Any) -> Mint:
@@ -205,7 +205,7 @@ def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
         mint, why = (
             (parse_mint(account), None)
             if account
-            else (None, "the node knows no account at this address")
+            else (None, "the node has no account at this address")
         )
     except NotAMint as error:
         mint, why = None, str(error)
@@ -224,7 +224,7 @@ def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
 
 
 def check_mint_authority(mint: Mint) -> tuple[str, str]:
-    return _power(mint.mint_authority, "can make more of it", "nobody can make more of it")
+    return _power(mint.mint_authority, "can mint more", "nobody can mint more")
 
 
 def check_freeze_authority(mint: Mint) -> tuple[str, str]:
@@ -237,9 +237,9 @@ def check_freeze_authority(mint: Mint) -> tuple[str, str]:
 
 def check_supply(mint: Mint) -> tuple[str, str]:
     if mint.supply == 0:
-        return "warn", "there is none of it"
+        return "warn", "no tokens exist"
     if mint.supply == 1:
-        return "warn", "a single unit exists, as of a collectible"
+        return "warn", "only one unit exists, as with a collectible"
     amount = exact(mint.supply, mint.decimals)
     return "pass", f"{Decimal(amount):,f} tokens exist"
 
@@ -270,7 +270,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
     return wrap
 
 
-@_of_extension("transferFeeConfig", "transfers cost no fee of the token's own")
+@_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
     """Which of two fees is in force depends on the epoch; the higher one is judged, being at most
     two epochs away.
@@ -281,11 +281,9 @@ def check_transfer_fee(state: Any) -> tuple[str, str]:
     authority = state.get("transferFeeConfigAuthority")
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
-        return ("warn" if authority else "pass"), f"a fee of 0 %{change}"
+        return ("warn" if authority else "pass"), f"a fee of 0%{change}"
     fee = (
-        f"{older / 100:g} %"
-        if older == newer
-        else f"{older / 100:g} %, changing to {newer / 100:g} %"
+        f"{older / 100:g}%" if older == newer else f"{older / 100:g}%, changing to {newer / 100:g}%"
     )
     return (
         "fail" if max(older, newer) >= HIGH_FEE else "warn"
@@ -298,18 +296,18 @@ def check_permanent_delegate(state: Any) -> tuple[str, str]:
     return (
         ("fail", f"{delegate} can take or burn any holder's tokens")
         if delegate
-        else ("pass", "the delegate was given up")
+        else ("pass", "there is no delegate anymore")
     )
 
 
-@_of_extension("transferHook", "no program is asked about transfers")
+@_of_extension("transferHook", "no program runs on transfers")
 def check_transfer_hook(state: Any) -> tuple[str, str]:
     if state.get("programId"):
         return "warn", f"program {state['programId']} runs on every transfer and can refuse it"
     return _power(
         state.get("authority"),
-        "can attach a program that decides on transfers",
-        "no program is attached and none can be",
+        "can add a program that may block transfers",
+        "no program runs on transfers, and none can be added",
     )
 
 
@@ -317,10 +315,10 @@ def check_transfer_hook(state: Any) -> tuple[str, str]:
 def check_default_account_state(state: Any) -> tuple[str, str]:
     findings = {
         "initialized": ("pass", "new accounts can be used at once"),
-        "frozen": ("fail", "new accounts begin frozen"),
+        "frozen": ("fail", "new accounts start frozen"),
     }
     return findings.get(
-        state["accountState"], ("unknown", "the state of new accounts is not one that is known")
+        state["accountState"], ("unknown", "new accounts start in an unknown state")
     )
 
 
@@ -340,7 +338,7 @@ def check_non_transferable(state: Any) -> tuple[str, str]:
 
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
-    held = "can close the mint once nothing of it exists, and open another at its address"
+    held = "can close the mint once no tokens exist and open a new one at the same address"
     return _power(state.get("closeAuthority"), held, "the power to close the mint was given up")
 
 

@@ -107,7 +107,7 @@ def fetch(
     except (requests.Timeout, urllib3.exceptions.TimeoutError):
         raise FetchError("did not answer in time") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
-        raise FetchError("could not be reached, or broke off") from None
+        raise FetchError("could not be reached, or the connection broke") from None
 
 
 def fetch_json(
@@ -134,7 +134,7 @@ def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
         if size > max_bytes:
-            raise FetchError("sent more than it ever should")
+            raise FetchError("sent far too much data")
         if time.monotonic() > deadline:
             raise FetchError("did not answer in time")
     return b"".join(chunks)

@@ -128,8 +128,7 @@ def check_drawdown(trader: Trader, at: int) -> None:
             trader,
             "guarded",
             at,
-            f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)} % from its"
-            " highest",
+            f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)}% from its peak",
         )
 
 
@@ -146,7 +145,7 @@ def check_account(trader: Trader, at: int) -> None:
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
-            "starting_cash_changed", STARTING_CASH, "the starting cash is another one now", at
+            "starting_cash_changed", STARTING_CASH, "the starting cash has changed", at
         )
     for position in trader.account.positions.values():
         if position.pipeline != PIPELINE:

@@ -72,8 +72,8 @@ def _lesson(key: str, group: Sequence[Close], now: int) -> Lesson:
     spent = sum(close.spent for close in group)
     won = sum(close.net > 0 for close in group)
     text = (
-        f"Of {len(group)} {about} in {LOOK_BACK_MS // DAY_MS} days {won} won; together"
-        f" {sol(net)} SOL, {percent(net, spent)} % of what was spent."
+        f"Of {len(group)} {about} in {LOOK_BACK_MS // DAY_MS} days, {won} won; together"
+        f" {sol(net)} SOL, {percent(net, spent)}% of what was spent."
     )
     return Lesson(
         key,

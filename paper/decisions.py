@@ -190,13 +190,13 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = guard.cooldown_for(base_ms, trader.pauses, token.mint, at)
     if token.decimals is None:
-        return Refusal("decimals_unknown", "its mint account was not read yet")
+        return Refusal("decimals_unknown", "its mint account has not been read yet")
     if guard.in_force(trader.pauses, "pause_family", token.mint, at) or guard.in_force(
         trader.pauses, "pause_mint", token.mint, at
     ):
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
-        return Refusal("cooldown", "this token was closed a short while ago")
+        return Refusal("cooldown", "a position in this token was closed only recently")
     if guard.lost_too_much(account.equity, trader.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
     waiting = sum(

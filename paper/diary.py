@@ -24,7 +24,7 @@ UNPOSTED_FACTS = {
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
 # Every effect counts alike: positions that were opened while the pause ran and are closed now.
-MEANWHILE = "{n} positions opened meanwhile were closed since, together {resultSol} SOL."
+MEANWHILE = "{n} positions opened meanwhile have closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
     "decision sell": "Decided to sell {amount} {symbol}: {detail}.",
@@ -32,7 +32,7 @@ LINES = {
         "Bought {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}."
     ),
     "fill reduced": "Sold {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
-    "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct} %.",
+    "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
     "fill failed": "An attempt in {symbol} failed and cost {feesSol} SOL.",
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",

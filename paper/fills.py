@@ -54,11 +54,11 @@ FIRST_ASSUMPTIONS = (
     ),
     f"rent {RENT} lamports paid on the first buy and returned on the close",
     (
-        f"at most {POOL_SHARE_BPS // 100} % of the pool per snapshot, shared by all simulated"
+        f"at most {POOL_SHARE_BPS // 100}% of the pool per snapshot, shared by all simulated"
         " traders; the pool itself does not react"
     ),
     (
-        f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100} % worse, one fill per"
+        f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100}% worse, one fill per"
         f" snapshot, of at most {UNKNOWN_MAX} lamports"
     ),
 )

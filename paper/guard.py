@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from chain.amounts import sol
+
 if TYPE_CHECKING:
     from paper.account import Close
 
@@ -129,7 +131,7 @@ def _drawdown(closes: Sequence["Close"]) -> str | None:
         top = max(top, total)
     spent = sum(close.spent for close in closes) // len(closes)
     return (
-        f"{top - total} lamports under the best of {len(closes)} closes"
+        f"{sol(top - total)} SOL below the peak of {len(closes)} closes"
         if (top - total) * 2 >= spent
         else None
     )

@@ -90,7 +90,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
         for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
     }
     assert all(
-        "2 positions opened meanwhile were closed since, together -0.03 SOL." in line
+        "2 positions opened meanwhile have closed since, together -0.03 SOL." in line
         for line in said.values()
     )
     assert "kept out" not in "".join(said.values())
@@ -199,7 +199,7 @@ def test_a_lesson_counts_the_closes_it_names():
     # 0.1 - 0.2 + 0.06 of 8 SOL.
     assert (
         lesson.text
-        == "Of 8 closes by time stop in 7 days 7 won; together -0.04 SOL, -0.5 % of what was spent."
+        == "Of 8 closes by time stop in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
     )
     assert (
         lesson.close_ids == tuple(f"close {number}" for number in range(8))

@@ -175,10 +175,10 @@ def test_extensions_decide_their_check_and_no_other(number, state, key, status):
 
 def test_details_name_who_holds_a_power():
     account = mint_account((1, fees(100, 250, OTHER)), mint_authority=KEY)
-    assert detail_of(account, "mint_authority") == f"{address(7)} can make more of it"
+    assert detail_of(account, "mint_authority") == f"{address(7)} can mint more"
     assert (
         detail_of(account, "transfer_fee")
-        == f"every transfer costs 1 %, changing to 2.5 %; {address(8)} can change it"
+        == f"every transfer costs 1%, changing to 2.5%; {address(8)} can change it"
     )
 
 

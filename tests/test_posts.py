@@ -227,6 +227,20 @@ def test_a_body_with_a_wrong_field_is_refused_by_its_name(service, bot, body, fi
     assert Post.select().count() == 0
 
 
+def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
+    body = {"eventId": "", "body": 5, "reason": "x" * 4001, "symbol": "y" * 33, "colour": "red"}
+    problem = service.post(body, bot.publish_key.text).json
+    assert {one["field"]: one["message"] for one in problem["errors"]} == {
+        "eventId": "must have 1 to 128 characters",
+        "body": "must be text",
+        "symbol": "must have 1 to 32 characters",
+        "reason": "must have at most 4,000 characters",
+        "colour": "is not one of eventId, body, mint, symbol, signature, reason, botId",
+    }
+    missing = service.post({"eventId": "a"}, bot.publish_key.text).json
+    assert missing["detail"] == "body: is required"
+
+
 def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
     answer = service.post(
         {

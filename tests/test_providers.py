@@ -380,8 +380,11 @@ def test_compressed_answers_are_read(market, session):
         ({"body": b"[1" + b"0" * 5000 + b"]"}, "not JSON"),
         ({"body": b"[1e99999999999999999999]"}, "not JSON"),
         ({"body": b"\xff\xfe"}, "not JSON"),
-        ({"body": b"[1, 2", "headers": {"Content-Length": "600"}}, "broke off|not JSON|in time"),
-        ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "broke off"),
+        (
+            {"body": b"[1, 2", "headers": {"Content-Length": "600"}},
+            "broke|not JSON|in time",
+        ),
+        ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection broke"),
     ],
 )
 def test_bad_answers_are_told_in_words_without_the_address(market, session, how, words):
@@ -420,7 +423,7 @@ def test_an_answer_too_large_is_left(market, session):
         body=gzip.compress(b"[" + b"1," * 50_000 + b"1]"),
         headers={"Content-Encoding": "gzip"},
     )
-    with pytest.raises(FetchError, match="more than it ever should"):
+    with pytest.raises(FetchError, match="far too much data"):
         fetch_json(session, market.url + PROFILES, limits=limits)
 
 

@@ -447,7 +447,9 @@ def test_an_answer_that_is_nonsense_throughout_still_shows(world):
     for mint in (ONE, TWO):
         world.market.price(mint, usd="NaN")
     world.tick()
-    assert health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries made no sense"
+    assert (
+        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries could not be read"
+    )
     assert (
         Job.get(name="scout").state == "failing"
         and entry(world)["stale"]

@@ -82,7 +82,7 @@ PAPER = [
         "kind": "lesson",
         "what": "lesson",
         "text": (
-            "Of 8 closes by stop in 7 days 2 won; together -0.04 SOL, -0.5 % of what was spent."
+            "Of 8 closes by stop in 7 days, 2 won; together -0.04 SOL, -0.5% of what was spent."
         ),
     },
     {"kind": "phase", "what": "guarded", "why": "a review was upheld"},

@@ -30,7 +30,7 @@ def take_message(key: str) -> Response:
     """Store a Discord message as a post: 204, or with `?wait=true` 200 and the post."""
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.bot_id is None:
-        raise Problem("bot_retired", "the bot of this key is gone")
+        raise Problem("bot_retired", "the bot of this key is retired")
     given = discord.read_message(posts.parse_json(read_body()))
     event_id = v1.read_event_id() or given["eventId"] or f"discord-{secrets.token_hex(16)}"
     body, sanitized = posts.parse_post({**given, "eventId": event_id})

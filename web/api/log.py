@@ -21,7 +21,7 @@ def find_log(uid: str | None) -> LogRow:
     """Return the log of this id, or the one that grows; Problem where there is none."""
     found = log.find_log(uid)
     if found is None:
-        raise Problem("not_found", "there is no such log, or nothing was logged yet")
+        raise Problem("not_found", "there is no such log, or nothing has been logged yet")
     return found
 
 

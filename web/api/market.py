@@ -147,7 +147,7 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
     if stored is None:
         unread = {
             "status": "unknown",
-            "detail": "the mint account was not read yet",
+            "detail": "the mint account has not been read yet",
             "checkedAt": None,
         }
         return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]

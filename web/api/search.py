@@ -90,7 +90,7 @@ def read_query(text: str) -> str:
     """Return a query without blanks around it. Problem where it is too long or may be a secret."""
     query = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
     if len(query) > MAX_QUERY:
-        raise Problem("invalid_parameter", f"q may have {MAX_QUERY} characters")
+        raise Problem("invalid_parameter", f"q may have at most {MAX_QUERY} characters")
     if holds_secret(query):
         raise Problem("invalid_parameter", "q looks like a private key or recovery phrase")
     return query

@@ -190,11 +190,11 @@ class StreamHub:
             pages = [one for one in self._subscribers if one.is_active and one.network]
             headers = {"Retry-After": str(PAGE_RETRY_SECONDS)}
             if len(pages) >= most:
-                raise Problem("busy", "all streams of pages are taken", headers=headers)
+                raise Problem("busy", "all streams for pages are taken", headers=headers)
             if sum(one.network == network for one in pages) >= MAX_PAGE_STREAMS_OF_ADDRESS:
                 raise Problem(
                     "rate_limited",
-                    f"an address may have {MAX_PAGE_STREAMS_OF_ADDRESS} streams of pages",
+                    f"an address may have at most {MAX_PAGE_STREAMS_OF_ADDRESS} streams for pages",
                     headers=headers,
                     window="address",
                 )

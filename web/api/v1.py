@@ -293,7 +293,7 @@ def make_promise(done: posts.Published, log_uid: str) -> Json:
     if leaf is None:
         logged = log.find_post(done.uid)
         if logged is None:
-            raise Problem("internal", "this post is not in the log")
+            raise Problem("internal_error", "this post is not in the log")
         leaf, salt = logged.leaf, logged.salt
     message = log.write_promise(log.name_origin(log_uid), leaf)
     signature = encode(find_app().log_signer.sign(message))

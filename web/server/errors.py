@@ -29,9 +29,9 @@ FLASK_CODES = {
     )
 }
 DETAILS = {
-    "not_found": "nothing is here",
-    "method_not_allowed": "this path takes other methods, see the header Allow",
-    "body_too_large": "a request body may have 64 KiB",
+    "not_found": "there is nothing here",
+    "method_not_allowed": "this path takes other methods; see the Allow header",
+    "body_too_large": "a request body may have at most 64 KiB",
 }
 RETRY_SECONDS = 2
 log = logging.getLogger("candor")
@@ -121,5 +121,7 @@ def answer_unexpected(error: Exception) -> Response:
     """Answer 500 for a fault of this program, and log it with the request's id."""
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
-        Problem("internal_error", "something went wrong here; the request id finds it in the log")
+        Problem(
+            "internal_error", "something went wrong on our side; the request ID finds it in the log"
+        )
     )

@@ -183,7 +183,7 @@ def admit(header: str, *scopes: str) -> None:
     try:
         caller = identify(app, context, header)
         if caller.scope not in scopes:
-            raise Problem("insufficient_scope", "a key of this kind opens something else")
+            raise Problem("insufficient_scope", "a key of this kind cannot do this")
     except Problem:
         count_address()
         note_failure()
@@ -238,7 +238,7 @@ def check_creation(owner_id: int | None = None) -> None:
     """
     settings = find_app().settings
     if settings.registration == "closed":
-        raise Problem("registration_closed", "only the operator of this instance creates bots")
+        raise Problem("registration_closed", "only the operator of this instance can create bots")
     subjects = [f"creations:{find_network()}"]
     if owner_id:
         subjects.append(f"creations:owner:{owner_id}")

@@ -125,7 +125,7 @@ class FeedHealth(Shape):
     ageSeconds: int | None = described("since the last success")
     lastAttemptAt: Time | None
     lastError: str | None
-    droppedRows: int = described("rows of the last answers that made no sense and were left out")
+    droppedRows: int = described("unreadable rows of the last answers, left out")
 
 
 class DiscoveryHealth(FeedHealth):

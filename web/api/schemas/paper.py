@@ -358,7 +358,7 @@ class Family(Simulated):
     meanReturnPct: float | None
     medianReturnPct: float | None
     winRate: float | None
-    winRateInterval: list[float] | None = described("95 %, low and high")
+    winRateInterval: list[float] | None = described("95% confidence interval: low, high")
     worstCloseReturnPct: float | None
     costShare: float | None = described("what costs took of what prices moved")
     sample: Literal["none", "thin", "some", "enough"]

@@ -22,7 +22,7 @@ class Problem(Shape):
     errors: list[FieldError] = absent("422: fields that cannot be accepted")
     window: str = absent("429: the window that is used up")
     existingPostId: str = absent("409 event_conflict: the post this event id stands for")
-    quota: str = absent("409 quota_exceeded, wallet_limit: what the account used up")
+    quota: str = absent("409 quota_exceeded, wallet_limit: which quota is full")
     setting: str = absent("the operator's setting of that quota")
     limit: int = absent("what that quota allows")
     used: int = absent("what the account uses of it")
