@@ -98,8 +98,7 @@ class Key(Base):
 
 
 class Session(Base):
-    """A logged-in browser: its signed cookie carries a random id, this table the id's hash.
-    Deleting the row ends the session.
+    """A logged-in browser: its cookie has a random id, this table the hash; deleting it logs out.
 
     `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
     JSON {text, bot, wallet, endsAt}; it works once.

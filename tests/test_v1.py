@@ -369,7 +369,7 @@ def test_a_bot_in_detail(service, bot, key):
     ] == [f"trade_t{n}" for n in range(21, 1, -1)]
     assert (
         shown["results"]["realizedLamports"] == "1500"
-        and shown["openPositions"] == [{"mint": "x", "symbol": None}]
+        and [(one["mint"], one["symbol"]) for one in shown["openPositions"]] == [("x", None)]
         and shown["coverage"]["state"] == "complete"
     )
     assert (
