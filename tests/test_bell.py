@@ -9,7 +9,7 @@ from node import FakeNode
 from story import ADA, Story, account_of, address, market
 
 from chain.answers import Holding
-from models import Address, Receipt, Wallet
+from models import Address, Receipt, Trade, Wallet
 from observing.bell import (
     DISTRUST_SECONDS,
     MAX_FRUITLESS,
@@ -349,3 +349,59 @@ def test_idle_wallets_that_are_heard_cost_fewer_requests(look):
     before, after = count_idle_requests(look, heard=False), count_idle_requests(look, heard=True)
     assert sum(after.values()) < 0.6 * sum(before.values())
     assert after["getMultipleAccounts"] == before["getMultipleAccounts"]
+
+
+# ---- what a steady flow costs --------------------------------------------------------------------
+PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40, 8, 0.05
+
+
+class Flow(Street):
+    """Twenty wallets of which all is heard, and something of one of them eight times a second; a
+    notice comes a twentieth of a second after its transaction, a poll every 15 seconds.
+    """
+
+    def __init__(self, look):
+        self.people = [f"bot {number}" for number in range(PEOPLE)]
+        super().__init__(look, self.people)
+        self.dice, self.due = random.Random(3), []
+        self.happened = []
+        self.bell.note_heard("endpoint 1", set(self.ids.values()))
+
+    def happen(self):
+        """One transaction in ten names a token account alone."""
+        person, verb = (
+            self.dice.choice(self.people),
+            self.dice.choice([*["buy"] * 5, *["sell"] * 3, "give", "receive"]),
+        )
+        price = [100_000] if verb in ("buy", "sell") else []
+        row = self.go_on(verb, person, "CAT", 1, *price)
+        self.happened.append(row.signature)
+        self.due.append((self.seen.clock() + TICK_SECONDS, row, person))
+
+    def run(self):
+        """Let it flow; what nodes were asked meanwhile, by method."""
+        before = self.node.calls.copy()
+        polled_at = begun_at = self.seen.clock()
+        while (now := self.seen.clock()) < begun_at + FLOW_SECONDS:
+            if len(self.happened) <= A_SECOND * (now - begun_at):
+                self.happen()
+            while self.due and self.due[0][0] <= now:
+                self.ring(*self.due.pop(0)[1:])
+            if now - polled_at >= self.seen.config.observer_interval_seconds:
+                polled_at = now
+                self.seen.observer.run_tick(self.seen.now)
+            self.seen.observer.answer_bell(self.seen.now)
+            self.seen.clock.sleep(TICK_SECONDS)
+        return self.node.calls - before
+
+
+def test_a_steady_flow_costs_no_more_than_a_quarter_beside_its_receipts(look):
+    """320 transactions in 40 s. One in ten or so has to be listed; beside that polls compare
+    balances, list what moved and no notice told of yet, and the heads whose turn it is.
+    """
+    street = Flow(look)
+    calls = street.run()
+    street.answer()
+    assert set(street.happened) <= set(Trade.select(Trade.signature).scalars())
+    assert calls["getTransaction"] <= len(street.happened) >= FLOW_SECONDS * A_SECOND
+    assert sum(calls.values()) <= 1.25 * len(street.happened)
