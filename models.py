@@ -113,7 +113,7 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
-# Why a wallet is not observed at all: `Wallet.trouble` of an address that a node says is a program.
+# Why a wallet is not observed: `Wallet.trouble` of an address that a node says is a program.
 IS_PROGRAM = "this address is a program, not a wallet"
 
 
@@ -137,6 +137,8 @@ class Wallet(Base):
     looked_at = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
+    # When it was given up, until all that happened before was seen: then it rests.
+    closing_at = BigIntegerField(null=True)
     # Backfilled: every address was scanned to its end at least once.
     whole = BooleanField(default=False)
     # A gap is repaired no earlier than this.

@@ -26,6 +26,7 @@ from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletS
 from observing.answering import MAX_LOOK_SECONDS, Answering
 from observing.balances import Balances
 from observing.bell import Bell, Ring
+from observing.closing import Closing, is_closing, is_held
 from observing.entries import digest_stored, refetch_missing, reread_by_new_rules, reread_entries
 from observing.fetching import Fetching
 from observing.listing import Listing
@@ -55,6 +56,7 @@ class Observer:
         self.listing = Listing(self.state)
         self.fetching = Fetching(self.state, self.listing)
         self.balances = Balances(self.state, self.attempts)
+        self.closing = Closing(self.state, self.balances)
         self.repair = Repair(self.state, self.fetching)
         self.answering = Answering(self.state, self.listing, self.fetching, self.balances)
 
@@ -111,7 +113,7 @@ class Observer:
         while state.clock() < end and (ring := state.bell.take(state.clock())):
             # A wallet that is to be read by new rules first is left to its poll.
             of_ring = Wallet.id == ring.wallet_id, Wallet.rules == state.rules
-            wallet = _select_watched().where(*of_ring).first()
+            wallet = _select_watched(state.now).where(*of_ring).first()
             if wallet is not None and not self.attempts.attempt(self._look, wallet, ring):
                 return
 
@@ -139,8 +141,8 @@ class Observer:
         interval = self.state.config.observer_interval_seconds
         # A time further ahead than any pause was set by a clock that ran wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
-        self.state.watched_count = _select_watched().count()
-        due = _select_watched().where((Wallet.due_at <= now) | wrong)
+        self.state.watched_count = _select_watched(now).count()
+        due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
         return list(due.order_by(Wallet.trouble_tries, Wallet.due_at))
 
     # ---- a pass ----------------------------------------------------------------------------------
@@ -212,13 +214,13 @@ class Observer:
             self._publish(wallet, now)
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
-        """List the wallets' own heads: where a post waits; then, as time and spare requests allow,
-        the others, longest unlisted first.
+        """List the wallets' own heads: where a post or a last look waits; then, as time and spare
+        requests allow, the others, longest unlisted first.
 
         A transaction that names a wallet and moves nothing of it shows there alone.
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
-        waiting = set(pending.scalars())
+        waiting = {*pending.scalars(), *(w.id for w in wallets if w.closing_at is not None)}
         ranked = sorted(wallets, key=lambda w: (w.id not in waiting, *self._rank_head(w)))
         for wallet in self._in_turn(ranked):
             in_time = self.state.spare_requests > 0 and self.state.clock() < until
@@ -281,6 +283,7 @@ class Observer:
             try:
                 self.attempts.attempt(self.balances.store_untouched, wallet)
                 more = self.attempts.attempt(self.repair.repair, wallet, now) or more
+                self.attempts.attempt(self.closing.close, wallet, progress)
             except Unavailable as error:
                 self.state.problem = str(error)
         self.attempts.clear(wallet)
@@ -297,16 +300,18 @@ class Observer:
         )
 
 
-def _select_watched(*columns: Any) -> Any:
-    """Select the wallets that a bot holds and that are not known to be a program."""
-    is_wallet = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
-    joined = Wallet.select(*columns).join(Attachment)
-    return joined.where(Attachment.detached_at.is_null(), is_wallet)
+# Not known to be a program.
+IS_WALLET = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
+
+
+def _select_watched(now: int) -> Any:
+    """Select the wallets that a bot holds, and those that are due for a last look."""
+    return Wallet.select().where(is_held() | is_closing(now), IS_WALLET)
 
 
 def _find_common_trouble() -> str | None:
     """Where every wallet is in trouble nothing is observed: the trouble of the first, else None."""
-    watched = _select_watched(Wallet.address, Wallet.trouble)
+    watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
     if watched.where(Wallet.trouble.is_null()).exists():
         return None
     first = watched.order_by(Wallet.trouble_at).first()
@@ -323,10 +328,9 @@ def _find_without_record() -> Wallet | None:
     up before there was one.
     """
     underived = Attachment.select(Attachment.wallet).where(Attachment.open_cost.is_null())
-    held = Attachment.select(Attachment.wallet).where(Attachment.detached_at.is_null())
     found: Wallet | None = (
         Wallet.select()
-        .where(Wallet.id.in_(underived), Wallet.id.not_in(held), Wallet.coverage.is_null(False))
+        .where(Wallet.id.in_(underived), ~is_held(), Wallet.coverage.is_null(False))
         .first()
     )
     return found

@@ -86,7 +86,9 @@ def detach(bot: Bot, now: int) -> None:
 
 
 def _end(held: Attachment, now: int) -> None:
+    """End an attachment; the wallet is due for a last look."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
+    Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
@@ -146,7 +148,7 @@ def _watch(bot: Bot, address: str, now: int) -> Wallet:
     """
     wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
     if wallet:
-        Wallet.update(bot=bot, due_at=0).where(Wallet.id == wallet.id).execute()
+        Wallet.update(bot=bot, due_at=0, closing_at=None).where(Wallet.id == wallet.id).execute()
         return wallet
     wallet = Wallet.create(address=address, bot=bot, created_at=now)
     Address.create(wallet=wallet, address=address)

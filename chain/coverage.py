@@ -127,6 +127,8 @@ class Progress:
     accounts_capped: bool = False
     # A node says that the address is a program: it is not observed.
     program: bool = False
+    # Nobody holds it any more, and not all was seen that it did before.
+    given_up: bool = False
     # Why observing fails now, as a sentence; it is tried again.
     trouble: str | None = None
 
@@ -136,6 +138,8 @@ def decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], st
     end to end.
     """
     state, gaps, note = _decide_state(ledger, progress)
+    if progress.given_up:
+        note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
     return state, gaps, add_trouble(note, progress.trouble)
 
 
@@ -165,6 +169,10 @@ HAS_GAPS = (
 STUCK = (
     "Some receipts are known to exist but could not be fetched yet; they are asked for again and"
     " again."
+)
+GIVEN_UP = (
+    "This wallet was given up, and what it did just before has not all been seen; it is looked at"
+    " for a day after that at most."
 )
 UNCONFIRMED = (
     "Everything found so far has been fetched; a second look over the whole history is still to"

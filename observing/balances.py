@@ -50,6 +50,7 @@ class Balances:
         return (
             scanned != 1
             or late
+            or wallet.closing_at is not None
             or not self.is_head_due(wallet)
             or False in state.check_balances(wallet).values()
             or state.begun_at - watch.compared_at >= RECHECK_SECONDS
@@ -71,7 +72,11 @@ class Balances:
         )
         idle_seconds = now / 1000 - last if last else 0
         heard = self._state.bell.hears(wallet.id, self._state.clock())
-        if wallet.trouble or (idle_seconds < HOUR_SECONDS and not heard):
+        if (
+            wallet.trouble
+            or wallet.closing_at is not None
+            or (idle_seconds < HOUR_SECONDS and not heard)
+        ):
             return 0.0
         waiting = Post.select().where(Post.wallet == wallet.id, Post.status == "pending")
         if waiting.exists():
@@ -193,6 +198,14 @@ class Balances:
         for wallet in wallets:
             if seconds and wallet.id in slots:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
+
+    def is_after(self, wallet: Wallet, moment: int) -> bool:
+        """Whether the last comparison shows all accounts as they were after a moment (ms), by the
+        chain's clock.
+        """
+        slots = [held.slot for held in self._state.watches[wallet.id].holdings.values()]
+        seconds = self._ask_time(min(slots)) if slots else None
+        return seconds is not None and seconds * 1000 >= moment
 
     def _ask_time(self, slot: int) -> int | None:
         seconds: int | None = self._state.rpc.call("getBlockTime", [slot], check_time)[0]

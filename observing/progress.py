@@ -32,6 +32,7 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
         unexplained=_list_unexplained(state, wallet),
         capped=WalletSignature.select().where(mine).count() >= state.config.max_receipts_per_wallet,
         accounts_capped=bool(wallet.accounts_left_out or left_out),
+        given_up=wallet.closing_at is not None,
         trouble=wallet.trouble,
     )
 

@@ -1,0 +1,55 @@
+"""The last look at a wallet that was given up: a loss of its last seconds counts, too."""
+
+import math
+from typing import Any
+
+from chain.coverage import Progress
+from models import Attachment, Wallet
+from observing.balances import Balances
+from observing.state import State
+
+# A wallet whose last look comes to no end in this time is left alone; its coverage says so.
+MAX_CLOSING_MS = 86_400_000
+
+
+def is_held() -> Any:
+    """Condition: a bot holds the wallet."""
+    held = Attachment.select(Attachment.wallet).where(Attachment.detached_at.is_null())
+    return Wallet.id.in_(held)
+
+
+def is_closing(now: int) -> Any:
+    """Condition: the wallet was given up and is due for its last look; `now` in ms."""
+    # What was given up further ahead was given up by a clock that ran wrong.
+    return Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
+
+
+class Closing:
+    """Lets wallets rest once all that happened before they were given up was seen."""
+
+    def __init__(self, state: State, balances: Balances) -> None:
+        self._state, self._balances = state, balances
+
+    def close(self, wallet: Wallet, progress: Progress) -> bool:
+        """Let a wallet rest that was given up; return whether it does. Raises RpcError.
+
+        The nodes' balances of a later moment, by the chain's clock, are to be those of its ledger,
+        its own head is to be listed after them, and whatever was listed is to be stored.
+        """
+        moment = wallet.closing_at
+        if moment is None or not self._is_seen(wallet, progress):
+            return False
+        if not self._balances.is_after(wallet, moment):
+            return False
+        same = Wallet.id == wallet.id, Wallet.closing_at == moment
+        Wallet.update(closing_at=None).where(*same).execute()
+        wallet.closing_at = None
+        return True
+
+    def _is_seen(self, wallet: Wallet, progress: Progress) -> bool:
+        """Whether no step is left to do or failed."""
+        state, watch = self._state, self._state.watches[wallet.id]
+        listed_at = watch.listed_at.get(wallet.address, -math.inf)
+        whole = wallet.whole and progress.closed and not progress.pending
+        failed = wallet.id in state.troubled or watch.postponed.keys() - {"close"}
+        return bool(whole and listed_at >= state.begun_at and not failed)
