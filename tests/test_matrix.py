@@ -8,7 +8,8 @@ from test_gate import V1
 from test_studio import Browser
 
 import models
-from accounts import api_keys, traders
+from accounts import api_keys, hooks, traders
+from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.tables import Trader
 
@@ -39,7 +40,22 @@ READ = {
             "/connect/preview",
             "/bots/{bot}",
             "/posts/{post}",
+            "/docs/requests/{request}",
             "/embed/{post}",
+            "/embed/bots/{bot}",
+            "/bots/{bot}/badge.svg",
+            "/search",
+            "/stream",
+            "/evidence.json",
+            "/bots/{bot}/evidence.json",
+            "/log/",
+            "/log/witness",
+            "/log/checkpoint",
+            "/log/key",
+            "/log/tile/{level}/{tile}",
+            "/log/{log}/checkpoint",
+            "/log/{log}/key",
+            "/log/{log}/tile/{level}/{tile}",
             "/tokens/{mint}",
             "/traders/{trader}",
             "/feed.json",
@@ -55,9 +71,6 @@ READ = {
             "/favicon.ico",
             "/manifest.webmanifest",
             "/static/{file}",
-            "/robots.txt",
-            "/favicon.ico",
-            "/manifest.webmanifest",
             "/api/health",
             "/api/traders",
             "/api/traders/{trader}",
@@ -71,7 +84,7 @@ READ = {
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
-    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate"], ITS_KEY),
+    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate", "/hooks/{hook}/remove"], ITS_KEY),
 }
 # path -> (form, what each caller's POST is answered, with the token of a page).
 WRITE = {
@@ -86,6 +99,8 @@ WRITE = {
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
     "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
     "/keys/{key}/rotate": ({}, ITS_KEY),
+    "/hooks/{hook}/test": ({}, {**ITS_KEY, **DONE}),
+    "/hooks/{hook}/remove": ({}, {**ITS_KEY, **DONE}),
     **{
         f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status})
         for form, typed, status in (
@@ -97,6 +112,7 @@ WRITE = {
             ("challenge", {"prove": address("new")}, 302),
             ("proof", {"signature": "x"}, 302),
             ("keys", {"label": "l"}, 200),
+            ("hooks", {"url": "https://x.example/in", "event": "post"}, 200),
             ("retire", {}, 302),
         )
     },
@@ -117,6 +133,10 @@ def place(service):
     other.create("Otto")
     post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
     trader = traders.create_trader("Penny", "momentum", NOW).trader
+    stored = Bot.get(Bot.uid == bot)
+    hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
+    # Nothing but a ping differs once it was asked for.
+    Hook.update(ping=False).execute()
     keyed = Browser(service)
     keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
     callers = {
@@ -130,7 +150,12 @@ def place(service):
         "post": post,
         "trader": trader.uid,
         "mint": address("mint"),
-        "key": Key.get(Key.bot == Bot.get(Bot.uid == bot)).uid,
+        "key": Key.get(Key.bot == stored).uid,
+        "hook": hook.uid,
+        "request": "listBots",
+        "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
+        "level": "0",
+        "tile": "000.p/1",
         "file": "candor.css",
         "group": "posts",
     }, callers
@@ -139,7 +164,7 @@ def place(service):
 def snapshot():
     return [
         list(model.select().order_by(model.id).dicts())
-        for model in (Owner, Bot, Key, Post, Attachment, Trader, Session)
+        for model in (Owner, Bot, Key, Hook, Post, Attachment, Trader, Session)
     ]
 
 
@@ -206,7 +231,8 @@ def test_the_table_names_every_route(service, place):
             *READ,
             *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
         },
-        "POST": {*WRITE, "/api/v1/posts"},
+        # The inbox asks by its address: tests/test_inbox.py.
+        "POST": {*WRITE, "/api/v1/posts", "/api/v1/inbox/discord/{key}"},
     }
     for rule in service.app.url_map.iter_rules():
         for method in rule.methods - {"HEAD", "OPTIONS"}:
