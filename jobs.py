@@ -9,7 +9,6 @@ its own beside a running server.
 import contextlib
 import json
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -98,7 +97,7 @@ class DaemonThreads(BaseExecutor):
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
             # APScheduler's listener logs it with its stack; health tells of it.
-            self._run_job_error(job.id, error, sys.exc_info()[2])
+            self._run_job_error(job.id, error, error.__traceback__)
         else:
             self._run_job_success(job.id, outcome)
 

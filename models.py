@@ -73,11 +73,10 @@ Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_with
 
 
 class Key(Base):
-    """An API key, of which only the hash is stored. Publishing and inbox keys are bound to one bot.
+    """An API key, of which only the hash is stored; a read key has no bot.
 
-    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. `last_used_at` is
-    of the first edition: later uses are kept with the rate-limit counters, so that a use changes
-    no cached list.
+    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. `last_used_at`:
+    of the first edition; now kept with the rate-limit counters, so that no cached list changes.
     """
 
     id = AutoField()
@@ -133,18 +132,17 @@ class Wallet(Base):
     prover_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # When a node last told of it, when it is polled next, when its token accounts were last listed.
+    # When a node last told of it, it is polled next, its token accounts were last listed.
     looked_at = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
-    # When it was given up, until all that happened before was seen: then it rests.
+    # When it was given up, until all that it did before was seen.
     closing_at = BigIntegerField(null=True)
     # Backfilled: every address was scanned to its end at least once.
     whole = BooleanField(default=False)
     # A gap is repaired no earlier than this.
     heal_at = BigIntegerField(default=0)
-    # Digest of the rules and the program table that its entries were read with; while they are
-    # being read again by new ones, with the id up to which that is done.
+    # Digest of the rules its entries were read with; while they are read again, the id reached.
     rules = TextField(default="")
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)

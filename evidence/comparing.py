@@ -282,15 +282,15 @@ def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Differe
 
     `is_foreign`: does it exist and name none of the wallet's accounts? None: nobody knows.
     """
-    expected = {
-        True: ("mismatch", "other_wallet", "mismatch (other_wallet)"),
-        False: ("pending", None, "no trade of this wallet"),
-        None: ("pending", None, "no trade of this wallet"),
-    }[is_foreign]
+    status, reason, told = (
+        ("mismatch", "other_wallet", "mismatch (other_wallet)")
+        if is_foreign
+        else ("pending", None, "no trade of this wallet")
+    )
     undecided = post.status in ("pending", "not_found") and post.reason is None
-    fits = (post.status, post.reason) == expected[:2] or undecided
+    fits = (post.status, post.reason) == (status, reason) or undecided
     if (not fits and is_foreign is not None) or post.status == "verified":
-        yield Difference(post.signature, f"posts.{post.id}.status", post.status, expected[2])
+        yield Difference(post.signature, f"posts.{post.id}.status", post.status, told)
     elif post.tradeId is not None:
         yield Difference(post.signature, f"posts.{post.id}.tradeId", post.tradeId, None)
 

@@ -19,5 +19,6 @@ def show_logged(address: str) -> dict[str, Any] | None:
     row = database.execute_sql(FIND, (like,)).fetchone()
     if row is None:
         return None
-    leaf = orjson.loads(row[0])
-    return {"log": row[2], "leaf": row[1], "digest": leaf["digest"], "loggedAtMs": leaf["at"]}
+    data, index, log = row
+    leaf = orjson.loads(data)
+    return {"log": log, "leaf": index, "digest": leaf["digest"], "loggedAtMs": leaf["at"]}

@@ -61,9 +61,10 @@ class Verifier:
         found = re.fullmatch(r"([^\s+]{1,255})\+([0-9a-f]{8})\+([A-Za-z0-9+/=]{44})", text)
         if not found:
             raise BadNote("not a verifier key")
-        raw = decode(found[3])
-        made = cls(found[1], raw[0], raw[1:])
-        if made.kind not in (SIGNATURE, COSIGNATURE) or made.id.hex() != found[2]:
+        name, key_id, key = found.groups()
+        raw = decode(key)
+        made = cls(name, raw[0], raw[1:])
+        if made.kind not in (SIGNATURE, COSIGNATURE) or made.id.hex() != key_id:
             raise BadNote("not a verifier key")
         return made
 
@@ -170,10 +171,11 @@ def _parse_line(line: str) -> Line:
     found = re.fullmatch(rf"{BEGIN}([^\s+]+) (\S+)", line)
     if not found:
         raise BadNote("not a signature line")
-    raw = decode(found[2])
+    name, signed = found.groups()
+    raw = decode(signed)
     if len(raw) < 5:
         raise BadNote("not a signature line")
-    return Line(found[1], raw[:4], raw[4:])
+    return Line(name, raw[:4], raw[4:])
 
 
 def check_note(note: Note, verifier: Verifier) -> None:
@@ -211,10 +213,11 @@ class Checkpoint(NamedTuple):
 
 def parse_checkpoint(text: str) -> Checkpoint:
     """Read the text of a checkpoint; BadNote where it is none. Further lines are not ours."""
-    lines = text.split("\n")
-    if len(lines) != 4 or lines[3] or not re.fullmatch(r"0|[1-9]\d{0,14}", lines[1], re.ASCII):
+    found = re.fullmatch(r"([^\n]*)\n(0|[1-9]\d{0,14})\n([^\n]*)\n", text, re.ASCII)
+    if not found:
         raise BadNote("not a checkpoint")
-    origin, size, root = lines[0], int(lines[1]), decode(lines[2])
+    origin, digits, encoded = found.groups()
+    size, root = int(digits), decode(encoded)
     if not origin or len(origin) > 255 or len(root) != 32 or size > MAX_SIZE:
         raise BadNote("not a checkpoint")
     return Checkpoint(origin, size, root)

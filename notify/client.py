@@ -120,7 +120,8 @@ def find_address(host: str, port: int, private: bool) -> str:
 
     One that is not public refuses the whole name: who runs it means no good, or is mistaken.
     """
-    found = [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = [str(where[0]) for _, _, _, _, where in resolved]
     if not private and not all(map(is_public, found)):
         raise _Refused
     return found[0]

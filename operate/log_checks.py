@@ -59,7 +59,12 @@ class Verdict(NamedTuple):
     event_at: int
 
 
-Span = list[Any]
+class Span(NamedTuple):
+    """For how long a bot held a wallet; times in ms."""
+
+    ownership: str
+    attached_at: int
+    detached_at: int | None
 
 
 class Told:
@@ -69,7 +74,7 @@ class Told:
         self.verdicts: dict[str, Verdict] = {}
         self.hidden: dict[str, int] = {}
         self.retired: dict[str, int] = {}
-        # (bot, wallet): its spans, each [ownership, attached at, detached at]
+        # By bot and wallet.
         self.spans: dict[tuple[str, str], list[Span]] = {}
         # Ids of the leaves of posts.
         self.posts: list[int] = []
@@ -89,14 +94,15 @@ class Told:
         elif kind == "attachment":
             self._attach(leaf)
         elif kind == "detachment":
-            self.spans[leaf["bot"], leaf["wallet"]][-1][2] = leaf["at"]
+            spans = self.spans[leaf["bot"], leaf["wallet"]]
+            spans[-1] = spans[-1]._replace(detached_at=leaf["at"])
 
     def _attach(self, leaf: dict[str, Any]) -> None:
         spans = self.spans.setdefault((leaf["bot"], leaf["wallet"]), [])
-        if spans and spans[-1][2] is None:
-            spans[-1][0] = leaf["ownership"]
+        if spans and spans[-1].detached_at is None:
+            spans[-1] = spans[-1]._replace(ownership=leaf["ownership"])
         else:
-            spans.append([leaf["ownership"], leaf["at"], None])
+            spans.append(Span(leaf["ownership"], leaf["at"], None))
 
 
 def check_log(reader: Reader) -> Iterator[Difference]:
@@ -117,7 +123,7 @@ def check_log(reader: Reader) -> Iterator[Difference]:
 def check_leaves(reader: Reader, told: Told) -> Iterator[Difference]:
     """Read all leaves in order; compare the hashes above full tiles with the stored ones."""
     logs = {first: (number, uid) for number, uid, first in reader.rows(LOGS)}
-    nodes = {row[:3]: bytes(row[3]) for row in map(tuple, reader.rows(NODES))}
+    nodes = {(log, level, place): bytes(node) for log, level, place, node in reader.rows(NODES)}
     log, first, expected = 0, 0, 0
     levels: list[list[bytes]] = [[]]
     for number, data in reader.rows(LEAVES):
@@ -145,17 +151,17 @@ def _add(
     levels[level].append(one)
     if (place + 1) % TILE_WIDTH or len(levels[level]) != TILE_WIDTH:
         return
-    found, above = hash_tile(levels[level]), (log, level + 1, place // TILE_WIDTH)
+    found, parent = hash_tile(levels[level]), place // TILE_WIDTH
     levels[level].clear()
-    if nodes.pop(above, None) != found:
+    if nodes.pop((log, level + 1, parent), None) != found:
         yield Difference(
             "log_node",
-            f"level {above[1]}, place {above[2]}: the hash is not that of the leaves below; one of"
+            f"level {level + 1}, place {parent}: the hash is not that of the leaves below; one of"
             " them was changed",
         )
     if level + 1 == len(levels):
         levels.append([])
-    yield from _add(nodes, log, levels, level + 1, above[2], found)
+    yield from _add(nodes, log, levels, level + 1, parent, found)
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -222,7 +228,7 @@ def check_attachments(reader: Reader, told: Told) -> Iterator[Difference]:
     """Compare which bot held which wallet, and when, with what was logged."""
     found: dict[tuple[str, str], list[Span]] = {}
     for bot, address, *span in reader.rows(ATTACHED):
-        found.setdefault((bot, address), []).append(span)
+        found.setdefault((bot, address), []).append(Span(*span))
     for bot, address in sorted({**found, **told.spans}):
         if found.get((bot, address)) != told.spans.get((bot, address)):
             yield Difference(

@@ -92,7 +92,7 @@ def _cut(entry: Entry, wanted: Sequence[str]) -> Hit:
     before, after = text[max(0, at - CONTEXT_CHARACTERS) : at], text[end : end + CONTEXT_CHARACTERS]
     return Hit(
         entry,
-        f"… {before.partition(' ')[2]}" if at > CONTEXT_CHARACTERS else before,
+        f"… {before.split(' ', 1)[-1]}" if at > CONTEXT_CHARACTERS else before,
         text[at:end],
         f"{after.rpartition(' ')[0]} …" if end + CONTEXT_CHARACTERS < len(text) else after,
     )

@@ -18,6 +18,7 @@ NO_BOOKS = {
     "proven_by_another": words.UNRANKED["proven_by_another"],
 }
 # Member of the reconciliation, its sign, and what it is.
+GAP = "Moved where transactions are missing"
 ITEMS = (
     ("realizedLamports", 1, "Realized PnL"),
     ("unmatchedProceedsLamports", 1, "Sales without a known purchase price brought"),
@@ -28,7 +29,7 @@ ITEMS = (
     ("overheadLamports", -1, "Fees and tips outside of trades"),
     ("failedCostLamports", -1, "Fees of failed transactions"),
     ("otherLamports", 1, "Everything else: orders, staking, NFTs, what has no price"),
-    ("gapLamports", 1, "Moved where transactions are missing"),
+    ("gapLamports", 1, GAP),
 )
 
 
@@ -48,9 +49,7 @@ def list_lines(books: Json) -> list[BookLine]:
     where there is any.
     """
     amounts = [(label, sign * int(books[name])) for name, sign, label in ITEMS]
-    return [
-        BookLine(label, sol(amount)) for label, amount in amounts if amount or label != ITEMS[-1][2]
-    ]
+    return [BookLine(label, sol(amount)) for label, amount in amounts if amount or label != GAP]
 
 
 def find_rest(books: Json) -> str:

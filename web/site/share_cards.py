@@ -170,4 +170,4 @@ def _mark(note: str) -> str:
 
 
 def _shorten(link: str) -> str:
-    return link.partition("://")[2]
+    return link.split("://", 1)[-1]
