@@ -372,6 +372,8 @@ def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}?tab=trades")
     sale = re.search(r'<details class="trade trade-sell">.*?</details>', page.text, re.S)[0]
     assert f"https://solscan.io/tx/{signature('bought')}" in sale and "4 Nov 2026" in sale
+    shown = re.search(rf'<code id="(\S+)">{signature("sold")}</code>', sale)
+    assert f'data-copy="#{shown[1]}"' in sale
     assert "Proceeds of these lots 0.75 SOL, less their cost 1 SOL: −0.25 SOL" in html.unescape(
         re.sub(r"<[^>]+>", "", sale)
     ).replace("\n", " ")
