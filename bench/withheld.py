@@ -49,11 +49,17 @@ def try_wallet(settings, history, wallet, number, every):
     from lookout import Lookout
     from node import Chain, FakeNode
 
+    def begin(node):
+        # All of it has happened by then: what is ahead of the clock counts from its listing on.
+        made = Lookout.begin(settings, node, wallets=[wallet])
+        made.clock.sleep(max(row.receipt["blockTime"] for row in chain.rows) - made.now // 1000)
+        return made
+
     whole = Chain.recorded(history)
     # What else happened there changes nothing for this wallet.
     chain = Chain(whole.touching(wallet))
     moving = {row.signature for row in chain.moving(wallet)}
-    sound = Lookout.begin(settings, FakeNode(chain), wallets=[wallet]).settle()
+    sound = begin(FakeNode(chain)).settle()
     truth, results, opening = (
         sound.ledger(),
         {t.signature: t.result for t in sound.trades()},
@@ -70,7 +76,7 @@ def try_wallet(settings, history, wallet, number, every):
             continue
         node = FakeNode(chain)
         node.withhold(row.signature)
-        seen = Lookout.begin(settings, node, wallets=[wallet]).settle()
+        seen = begin(node).settle()
         earlier = set().union(*(mints_of(before, wallet) for before in chain.rows[:place]))
         verdict = (
             judge(seen, row, wallet, results, opening, earlier)

@@ -12,6 +12,7 @@ from chain.tables import ForwardTotal, RiskTotal, TokenTotal, TradeMint
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
+from storage.arrivals import append_leaf
 
 # Ms, when the fake clock stands at 0.
 BEGIN = 1_793_880_000_000
@@ -182,4 +183,5 @@ def watch(address, number=0):
     wallet = Wallet.create(address=address, bot=bot, created_at=BEGIN)
     models.Address.create(wallet=wallet, address=address)
     Attachment.create(bot=bot, wallet=wallet, attached_at=BEGIN)
+    append_leaf("attachment", BEGIN, bot=bot.uid, wallet=address, ownership="claimed")
     return wallet

@@ -241,7 +241,8 @@ def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_pa
     page.get_by_role("link", name="1 new post").wait_for()
     page.get_by_text("receipt verified").wait_for()
     assert (
-        page.locator("article").first.bounding_box() == before
+        # What the chain shows of it is one line more.
+        page.locator("article").first.bounding_box()["y"] == before["y"]
         and "Something new." not in page.content()
     )
     page.get_by_role("link", name="1 new post").click()

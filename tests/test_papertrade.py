@@ -576,7 +576,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
 def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
     trader = stage.trader()
     stage.play(RISE[:15])
-    with pytest.raises(Problem, match="positions are open"):
+    with pytest.raises(Problem, match="positions are still open"):
         traders.reset_trader(trader, "the settings were wrong", stage.now)
     stage.play(RISE[15:])
     old = Period.get().cash

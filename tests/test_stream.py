@@ -399,7 +399,7 @@ def publish(bots, count, made, pause=0.0):
                         body="b",
                         event_at=NOW,
                         created_at=NOW,
-                    )
+                    ).uid
                 )
             time.sleep(pause)
 

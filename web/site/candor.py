@@ -31,16 +31,17 @@ CLAUSES = {
 
 
 class ClaimRow(NamedTuple):
-    """The status of one of the last posts of a bot."""
+    """One of the last posts of a bot, and its status."""
 
     bot: str
+    id: int
     status: str
 
 
 # By the index of posts by bot: as quick however many posts a bot has. A hidden post counts: hiding
 # words makes no record better.
 CLAIMS = f"""
-SELECT b.uid AS bot, p.status FROM bot b JOIN post p ON p.bot_id = b.id AND p.id >= COALESCE((
+SELECT b.uid AS bot, p.id, p.status FROM bot b JOIN post p ON p.bot_id = b.id AND p.id >= COALESCE((
     SELECT q.id FROM post q WHERE q.bot_id = b.id ORDER BY q.id DESC LIMIT 1 OFFSET {MAX_CLAIMS - 1}
 ), 0)
 WHERE b.uid IN """
@@ -81,7 +82,8 @@ def find_strip(bot: str) -> Strip:
 
 def _read_strips(bots: Sequence[str]) -> dict[str, Strip]:
     statuses: dict[str, list[str]] = {bot: [] for bot in bots}
-    for row in select(ClaimRow, f"{CLAIMS}({write_marks(bots)}) ORDER BY b.id, p.id", bots):
+    rows = select(ClaimRow, f"{CLAIMS}({write_marks(bots)})", bots)
+    for row in sorted(rows, key=lambda row: row.id):
         statuses[row.bot].append(row.status)
     return {bot: draw_strip(claims) for bot, claims in statuses.items()}
 
