@@ -364,10 +364,11 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
 # ---- several machines ----------------------------------------------------------------------------
 @pytest.fixture
 def machines(tmp_path):
-    """Two Servers that share nothing but the database and SECRET_KEY; `bots` are a bot of
+    """Two Servers that share nothing but the database, SECRET_KEY and LOG_KEY; `bots` are a bot of
     each machine, of one owner.
     """
-    shared, made = {**ground.environ(tmp_path / "data"), "SECRET_KEY": "of both"}, []
+    keys = {"SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
+    shared, made = {**ground.environ(tmp_path / "data"), **keys}, []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         made.append(
