@@ -182,22 +182,15 @@ class StreamHub:
             self._end(oldest)
             return self._add(Subscriber(caller.key_id, caller.owner_id), newest)
 
-    def subscribe_page(self, network: str, newest: int, most: int) -> Subscriber:
-        """Open the stream of a page; Problem where `most` are open in this process, or too many
-        from its address.
+    def subscribe_page(self, network: str, newest: int, most: int) -> Subscriber | None:
+        """Open the stream of a page; None where `most` are open in this process, or too many from
+        its address.
         """
         with self._news:
             pages = [one for one in self._subscribers if one.is_active and one.network]
-            headers = {"Retry-After": str(PAGE_RETRY_SECONDS)}
-            if len(pages) >= most:
-                raise Problem("busy", "all streams for pages are taken", headers=headers)
-            if sum(one.network == network for one in pages) >= MAX_PAGE_STREAMS_OF_ADDRESS:
-                raise Problem(
-                    "rate_limited",
-                    f"an address may have at most {MAX_PAGE_STREAMS_OF_ADDRESS} streams for pages",
-                    headers=headers,
-                    window="address",
-                )
+            own = sum(one.network == network for one in pages)
+            if len(pages) >= most or own >= MAX_PAGE_STREAMS_OF_ADDRESS:
+                return None
             return self._add(Subscriber(None, None, network), newest)
 
     def _add(self, subscriber: Subscriber, newest: int) -> Subscriber:
