@@ -4,6 +4,7 @@ import copy
 import json
 import shutil
 
+import ground
 import orjson
 import pytest
 from auditing import ask_service, audit, make_auditor
@@ -21,6 +22,9 @@ from evidence.view import NodeTrouble
 from market.fetch import FetchError
 from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from storage import database
+
+# Each test begins with a copy of one file. tests/test_evidence.py asks both engines.
+pytestmark = ground.sqlite_only
 
 
 @pytest.fixture(scope="module")

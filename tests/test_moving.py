@@ -75,6 +75,9 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         "wallet": 1,
         "attachment": 1,
         "address": 1,
+        # Its opening, the attachment and the post.
+        "log": 1,
+        "log_leaf": 3,
         "receipt": 1,
         "trade": 1,
         "trade_mint": 1,
