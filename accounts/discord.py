@@ -25,7 +25,8 @@ SIGNATURE = re.compile(
 )
 # Discord's markup as plain words: masked links, custom emoji, bold, underline, code.
 MARKUP = (
-    (re.compile(r"\[([^\]\n]*)\]\(\s*<?https?://[^)\s]*>?\s*\)"), r"\1"),
+    # No bracket within a bracket, or brackets alone would take quadratic time.
+    (re.compile(r"\[([^\[\]\n]*)\]\(\s*<?https?://[^()\s]*>?\s*\)"), r"\1"),
     (re.compile(r"<a?(:\w+:)\d+>"), r"\1"),
     (re.compile(r"\*\*|__|```|`|\|\|"), ""),
 )

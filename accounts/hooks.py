@@ -71,7 +71,7 @@ def add_hook(
             kind=kind,
             url=url,
             secret=secret if kind == "webhook" else None,
-            events=_write_list(events),
+            events=_write_list(dict.fromkeys(events)),
             bots=_write_list(_check_bots(owner, bots)),
             state="active" if trusted else "waiting",
             ping=not trusted,

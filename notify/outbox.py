@@ -189,7 +189,12 @@ class Outbox:
         arrival = event.arrival if event else None
 
         def send() -> None:
-            self._answers.put(Sent(target.row_id, arrival, self._send(message, private)))
+            # A fault of ours ends the thread, and must not keep the hook waiting for ever.
+            answer = client.Answer(None, "could not be sent")
+            try:
+                answer = self._send(message, private)
+            finally:
+                self._answers.put(Sent(target.row_id, arrival, answer))
 
         threading.Thread(target=send, name="hook", daemon=True).start()
 

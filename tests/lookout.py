@@ -12,6 +12,7 @@ from chain.tables import ForwardTotal, RiskTotal, TokenTotal, TradeMint
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
+from storage import new_uid
 from storage.arrivals import append_leaf
 
 # Ms, when the fake clock stands at 0.
@@ -171,11 +172,11 @@ def without_time(coverage):
 
 def watch(address, number=0):
     """A bot of an owner of its own with this wallet."""
-    owner = Owner.create(uid=f"owner_{number}_{address[:8]}", created_at=BEGIN)
+    owner = Owner.create(uid=new_uid("owner"), created_at=BEGIN)
     bot = Bot.create(
-        uid=f"bot_{number}_{address[:8]}",
+        uid=new_uid("bot"),
         owner=owner,
-        handle=f"bot{number}{address[:8]}",
+        handle=f"bot{number}{address[:8]}".lower(),
         name=f"Bot {number}",
         voice=orjson.dumps(VOICE).decode(),
         created_at=BEGIN,

@@ -27,15 +27,9 @@ ADA, EVE = address("ada"), address("eve")
 
 @pytest.fixture
 def seen(settings, db):
-    """Two observed wallets, a verified post and one that waits; every name has the form that the
-    program gives it.
-    """
+    """Two observed wallets, a verified post and one that waits."""
     chain = market(3, ("ada", "eve"), 36)
     seen = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
-    for model, prefix in ((Owner, "owner"), (Bot, "bot")):
-        for row in list(model.select()):
-            model.update(uid=storage.new_uid(prefix)).where(model.id == row.id).execute()
-    Bot.update(handle=fn.LOWER(Bot.handle)).execute()
     bought = Trade.get(Trade.kind == "buy", Trade.wallet == seen.wallets[0])
     Post.create(
         uid=storage.new_uid("post"),

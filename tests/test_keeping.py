@@ -384,7 +384,7 @@ def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(storage, "MIGRATIONS", folder)
             given = settings_for(tmp_path / f"data-{count}")
-            backups.migrate(given)
+            storage.migrate(storage.connect(given))
             leave()
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")

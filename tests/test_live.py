@@ -1,6 +1,7 @@
 """GET /stream: news for open pages, without a key: posts and verifications, public fields only."""
 
 import itertools
+import re
 
 import pytest
 from events import Events, split_lines
@@ -23,8 +24,8 @@ def follow(service):
     """follow(peer) -> the answer to a page's request; all are closed at the end."""
     answers = []
 
-    def open_stream(peer="127.0.0.1"):
-        answer = service.get("/stream", buffered=False, peer=peer)
+    def open_stream(peer="127.0.0.1", path="/stream"):
+        answer = service.get(path, buffered=False, peer=peer)
         answers.append(answer)
         return answer
 
@@ -61,6 +62,13 @@ def test_what_came_before_is_not_told(service, bot, follow):
     answer = follow()
     second = say(service, bot, "2")
     assert read(answer, 1)[0][1]["id"] == second
+
+
+def test_what_came_between_the_page_and_its_stream_is_told(service, bot, follow):
+    (path,) = re.findall('data-live="([^"]+)"', service.get("/").text)
+    uid = say(service, bot, "1")
+    ((kind, told),) = read(follow(path=path), 1)
+    assert (kind, told["id"]) == ("post", uid)
 
 
 def test_hiding_is_told_without_the_words(service, bot, follow):

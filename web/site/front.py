@@ -72,6 +72,8 @@ def show_feed() -> ResponseReturnValue:
     scope = ("feed page", *asked)
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
+    # Read before the posts: what arrives while the page is on its way is told by the stream.
+    newest = v1.write_newest(("feed",), queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
     shown = render_template(
@@ -83,6 +85,7 @@ def show_feed() -> ResponseReturnValue:
         labels=timeline.LABELS,
         sources=timeline.SOURCES,
         first=position is None,
+        newest=newest,
         side=find_side(),
     )
     return shown, 422 if wrong else 200
