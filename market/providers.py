@@ -20,6 +20,12 @@ WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30
 # In characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
+# Ids of GeckoTerminal that DexScreener spells differently.
+GECKO_NAMES = {
+    "pump-fun": "pumpfun",
+    "raydium-clmm": "raydium/clmm",
+    "raydium-launchlab": "launchlab",
+}
 # A JSON value that was not checked yet.
 Unread = Any
 T = TypeVar("T")
@@ -44,7 +50,10 @@ class RowCount(NamedTuple):
 @dataclass(frozen=True)
 class Quote:
     """A provider's answer about one token. Amounts are exact decimal text, None where unknown;
-    symbol and name are hostile text; `pair_created_at` is ms.
+    symbol and name are hostile text; `pair_created_at` is ms; changes are in percent.
+
+    `venue`: the provider's id of the exchange, with the kind of its pool where it tells one
+    (raydium/clmm); `pair`: the address of the pool; `pool_tokens`: its side that is not SOL.
     """
 
     mint: str
@@ -58,6 +67,14 @@ class Quote:
     volume24h_usd: str | None
     pair_url: str | None
     pair_created_at: int | None
+    venue: str | None = None
+    pair: str | None = None
+    pool_tokens: str | None = None
+    market_cap_usd: str | None = None
+    volume5m_usd: str | None = None
+    volume1h_usd: str | None = None
+    change5m_pct: str | None = None
+    change1h_pct: str | None = None
 
 
 def parse_amount(value: Unread) -> str | None:
@@ -162,7 +179,43 @@ def _parse_pair(row: Unread) -> Quote | None:
         parse_amount((row.get("volume") or {}).get("h24")),
         _link("https://dexscreener.com/solana/", row.get("pairAddress")),
         _past(row.get("pairCreatedAt")),
+        _venue(row.get("dexId"), row.get("labels")),
+        _address(row.get("pairAddress")),
+        parse_amount(liquidity.get("base")) if in_sol else None,
+        _lenient(row.get("marketCap")),
+        *_windows(row.get("volume")),
+        *_windows(row.get("priceChange")),
     )
+
+
+def _windows(told: Unread) -> tuple[str | None, str | None]:
+    """Return a figure of the last five minutes, and of the last hour."""
+    windows = told if isinstance(told, dict) else {}
+    return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
+
+
+def _lenient(value: Unread) -> str | None:
+    """Return the exact text of a number; None of anything else. What only describes a pair does not
+    drop its price.
+    """
+    try:
+        return parse_amount(value)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _venue(dex: Unread, labels: Unread = None) -> str | None:
+    """Return the venue, `dex` or `dex/kind`: of one exchange the pools of several kinds differ."""
+    kinds = [one for one in labels if _is_word(one)] if isinstance(labels, list) else []
+    return "/".join([dex, *kinds[:1]]).lower() if _is_word(dex) else None
+
+
+def _is_word(text: Unread) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"[A-Za-z0-9_./-]{1,40}", text) is not None
+
+
+def _address(text: Unread) -> str | None:
+    return text if is_address(text) else None
 
 
 def parse_pools(value: Unread) -> tuple[dict[str, Quote], RowCount]:
@@ -201,7 +254,20 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
         parse_amount((told.get("volume_usd") or {}).get("h24")),
         _link("https://www.geckoterminal.com/solana/pools/", told.get("address")),
         _past(_ms(told.get("pool_created_at"))),
+        _venue(_dex(sides)),
+        _address(told.get("address")),
+        None,
+        _lenient(told.get("market_cap_usd")) or _lenient(told.get("fdv_usd")),
+        *_windows(told.get("volume_usd")),
+        *_windows(told.get("price_change_percentage")),
     )
+
+
+def _dex(sides: Unread) -> Unread:
+    """Return the id of a pool's exchange where the answer tells it, spelled as DexScreener does."""
+    told = (sides.get("dex") or {}).get("data") or {}
+    dex = told.get("id")
+    return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
 
 def _half_in_sol(reserve_usd: str | None, sol_usd: str | None) -> str | None:

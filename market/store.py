@@ -31,6 +31,8 @@ MAX_MOVED_ROWS = 500
 MAX_UNCHECKED = 500
 # A mint account is read again after this long.
 RECHECK_MS = 10 * MINUTE_MS
+# Of a pair's address, kept with each snapshot: enough to tell pairs apart (70 bits).
+PAIR_LENGTH = 12
 # 10,000 rows a tick, with pauses for other writers in between.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
@@ -198,6 +200,7 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
             "taken_at": taken_at,
             "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
             **columns,
+            "pair": columns["pair"] and columns["pair"][:PAIR_LENGTH],
         }
         for token, _, columns in quoted
         if token.tracked_at is not None
@@ -218,6 +221,9 @@ def _renew(token: Token, quote: Quote, columns: dict[str, str | None], taken_at:
         quoted_at=taken_at,
         pair_url=quote.pair_url,
         pair_created_at=quote.pair_created_at,
+        pool_tokens=quote.pool_tokens,
+        change5m_pct=quote.change5m_pct,
+        change1h_pct=quote.change1h_pct,
         **columns,
     ).where(Token.id == token.id)
 
@@ -231,6 +237,11 @@ def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
         "pool_sol": quote.pool_sol,
         "volume24h_usd": quote.volume24h_usd,
         "absurd": mark_absurd(quote, before),
+        "venue": quote.venue,
+        "pair": quote.pair,
+        "market_cap_usd": quote.market_cap_usd,
+        "volume5m_usd": quote.volume5m_usd,
+        "volume1h_usd": quote.volume1h_usd,
     }
 
 

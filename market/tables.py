@@ -18,7 +18,8 @@ class Quote(Base):
 
     `source`: dexscreener | geckoterminal; `price_sol`: DexScreener's only of pairs quoted in SOL;
     `pool_sol`: the SOL side of the pool; `absurd`: why the price is hard to believe, not_positive |
-    jump.
+    jump; `venue`: the provider's id of the exchange; `pair`: the address of the pool, of a snapshot
+    its first characters.
     """
 
     source = TextField(null=True)
@@ -28,6 +29,11 @@ class Quote(Base):
     pool_sol = TextField(null=True)
     volume24h_usd = TextField(null=True)
     absurd = TextField(null=True)
+    venue = TextField(null=True)
+    pair = TextField(null=True)
+    market_cap_usd = TextField(null=True)
+    volume5m_usd = TextField(null=True)
+    volume1h_usd = TextField(null=True)
 
 
 class Token(Quote):
@@ -52,6 +58,11 @@ class Token(Quote):
     quoted_at = BigIntegerField(null=True)
     pair_url = TextField(null=True)
     pair_created_at = BigIntegerField(null=True)
+    # The side of the pool that is not SOL, in whole tokens.
+    pool_tokens = TextField(null=True)
+    # In percent.
+    change5m_pct = TextField(null=True)
+    change1h_pct = TextField(null=True)
     checks = TextField(null=True)
     checked_at = BigIntegerField(null=True)
 

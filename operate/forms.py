@@ -76,7 +76,20 @@ EVERYWHERE = {
     "source": "bot|observer|dexscreener|geckoterminal|wallets",
     "endpoint": r"endpoint \d+",
     **dict.fromkeys(
-        ("price_sol", "price_usd", "liquidity_usd", "pool_sol", "volume24h_usd"), NUMBER
+        (
+            "price_sol",
+            "price_usd",
+            "liquidity_usd",
+            "pool_sol",
+            "pool_tokens",
+            "volume24h_usd",
+            "volume5m_usd",
+            "volume1h_usd",
+            "market_cap_usd",
+            "change5m_pct",
+            "change1h_pct",
+        ),
+        NUMBER,
     ),
 }
 

@@ -464,3 +464,51 @@ def test_a_pause_is_kept():
     assert not pace.take()
     now[0] += 0.1
     assert pace.take()
+
+
+# ---- what a trader looks at ----------------------------------------------------------------------
+def test_a_pair_says_where_it_trades_and_how_it_moved():
+    told, _ = parse_pairs(
+        exact(
+            json.dumps(
+                [
+                    {
+                        **read_json_pair(),
+                        "dexId": "raydium",
+                        "labels": ["CLMM"],
+                        "volume": {"h24": 100, "h1": 12.5, "m5": 0.75},
+                        "priceChange": {"m5": -1.25, "h1": 300},
+                        "marketCap": 379813,
+                    }
+                ]
+            )
+        )
+    )
+    quote = told[MINT]
+    assert (quote.venue, quote.pair) == ("raydium/clmm", address(8))
+    assert (quote.volume5m_usd, quote.volume1h_usd) == ("0.75", "12.5")
+    assert (quote.change5m_pct, quote.change1h_pct) == ("-1.25", "300")
+    assert (quote.market_cap_usd, quote.pool_tokens) == ("379813", "1")
+
+
+def read_json_pair():
+    plain = pair(volume={"h24": 7.5}, liquidity={"usd": 4000, "base": 1, "quote": 10.25})
+    return plain
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "a b", "<b>", ["x"], {"m5": "much"}, "x" * 41])
+def test_what_only_describes_a_pair_never_drops_its_price(wrong):
+    told, rows = parse_pairs(
+        [
+            pair(
+                dexId=wrong,
+                labels=wrong,
+                marketCap="dear",
+                priceChange=wrong,
+                pairAddress=str(wrong),
+            )
+        ]
+    )
+    quote = told[MINT]
+    assert rows.unreadable == 0 and quote.price_sol == "0.0025"
+    assert (quote.venue, quote.pair, quote.market_cap_usd, quote.change5m_pct) == (None,) * 4

@@ -48,6 +48,16 @@ class TokenRow(NamedTuple):
     price_usd: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None
+    volume5m_usd: str | None
+    volume1h_usd: str | None
+    change5m_pct: str | None
+    change1h_pct: str | None
+    market_cap_usd: str | None
+    pool_sol: str | None
+    pool_tokens: str | None
+    venue: str | None
+    pair: str | None
+    pair_created_at: int | None
     pair_url: str | None
     checks: str | None
     checked_at: int | None
@@ -64,7 +74,9 @@ class SymbolRow(NamedTuple):
 
 ENTRY = """
 SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
-       t.liquidity_usd, t.volume24h_usd, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
+       t.liquidity_usd, t.volume24h_usd, t.volume5m_usd, t.volume1h_usd, t.change5m_pct,
+       t.change1h_pct, t.market_cap_usd, t.pool_sol, t.pool_tokens, t.venue, t.pair,
+       t.pair_created_at, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
 LISTED = ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"
 LISTED_AFTER = (
@@ -134,6 +146,16 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
         "priceDoubt": row.absurd,
         "liquidityUsd": row.liquidity_usd,
         "volume24hUsd": row.volume24h_usd,
+        "volume1hUsd": row.volume1h_usd,
+        "volume5mUsd": row.volume5m_usd,
+        "change1hPct": row.change1h_pct,
+        "change5mPct": row.change5m_pct,
+        "marketCapUsd": row.market_cap_usd,
+        "poolSol": row.pool_sol,
+        "poolTokens": row.pool_tokens,
+        "venue": row.venue,
+        "pairAddress": row.pair,
+        "pairCreatedAt": show_time(row.pair_created_at),
         "pairUrl": row.pair_url,
         "checks": _show_checks(row.checks, show_time(row.checked_at)),
         "notChecked": NOT_CHECKED,

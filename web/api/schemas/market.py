@@ -28,6 +28,16 @@ class MarketEntry(Shape):
     priceDoubt: str | None = described("why the last price was not taken over")
     liquidityUsd: Exact | None
     volume24hUsd: Exact | None
+    volume1hUsd: Exact | None
+    volume5mUsd: Exact | None
+    change1hPct: Exact | None = described("of the price, in percent")
+    change5mPct: Exact | None = described("of the price, in percent")
+    marketCapUsd: Exact | None
+    poolSol: Exact | None = described("the pool's side in SOL")
+    poolTokens: Exact | None = described("the pool's other side, in whole tokens")
+    venue: str | None = described("the exchange, with the kind of its pool where that is told")
+    pairAddress: str | None = described("of the pool")
+    pairCreatedAt: Time | None
     pairUrl: str | None = described("null in a demonstration")
     checks: list[MarketCheck]
     notChecked: list[str] = described("what nobody looked at, whatever the checks say")
