@@ -70,13 +70,14 @@ def create_app(config: settings.Config | None = None) -> Application:
 def _add_hooks(app: Application, config: settings.Config) -> None:
     """Install the hooks that run for every request inside Flask."""
     from web.server import errors, gate, headers, sessions
-    from web.site import cards, demonstration, pages
+    from web.site import cards, demonstration, oembed, pages
 
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
     pages.init_app(app)
     cards.init_app(app)
+    oembed.init_app(app)
     if config.cors == "on":
         app.after_request(headers.share_answer)
     if config.demonstration:
@@ -100,6 +101,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         live,
         log_pages,
         new_trader,
+        oembed,
         pages,
         profiles,
         search,
@@ -120,6 +122,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         exports,
         feeds,
         embeds,
+        oembed,
         share_cards,
         guides,
         log_pages,

@@ -404,18 +404,18 @@ Post.add_index(Post.index(Post.id, where=SQL("leaf_id IS NULL"), name="post_unlo
 
 
 class Arrival(Base):
-    """What followers are told, in the order it became true here: a post, a trade, a post whose
-    verification moved. Written by storage.arrivals, in the transaction of what it tells.
-
-    Rows stay for ever, so that no id is used twice; a follower's cursor is an id. Every engine has
-    one writer at a time, so ids appear in their order. `kind`: post | trade | verification |
-    restore (nothing to tell, but ids go on above it). `trade` is null where a rebuild took it back.
+    """What followers are told, in the order it became true here, written by storage.arrivals in the
+    transaction of what it tells. Rows stay for ever, so that no id is used twice; a follower's
+    cursor is an id. Every engine has one writer at a time, so ids appear in their order.
+    `kind`: post | trade | verification (of a post) | coverage (of a wallet) | restore (nothing to
+    tell, but ids go on above it). `trade` is null where a rebuild took it back.
     """
 
     id = AutoField()
     kind = TextField()
     post = ForeignKeyField(Post, null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
+    wallet = ForeignKeyField(Wallet, null=True, index=False)
 
     class Meta:
         indexes = ((("kind", "id"), False),)

@@ -20,7 +20,7 @@ from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing
 
-EVENTS = ("post", "trade", "verification")
+EVENTS = ("post", "trade", "verification", "coverage")
 # The hosts of each kind; a webhook may be anywhere, and the operator adds servers of ntfy.
 HOSTS = {
     "webhook": (),

@@ -35,6 +35,7 @@ from chain.summary import (
 )
 from chain.trade_store import Row, make_trade_row, read_digests, replace_trades, to_json
 from models import Address, Trade, Wallet, WalletSignature
+from storage.arrivals import store_arrival
 
 FollowUp = Callable[[Wallet, set[str], int], None]
 
@@ -226,16 +227,21 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         "forward_realized": pending.forward.sum_realized(),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
-    had_gaps = told is not None and _has_gaps(wallet.id)
+    said = _read_coverage(wallet.id)
     if told is not None:
         values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
-    return told is not None and had_gaps != bool(told["gaps"])
+    if told is None:
+        return False
+    if told["state"] != said["state"]:
+        store_arrival("coverage", wallet=wallet.id)
+    return bool(said["gaps"]) != bool(told["gaps"])
 
 
-def _has_gaps(wallet_id: int) -> bool:
+def _read_coverage(wallet_id: int) -> dict[str, Any]:
+    """The coverage that was said last, at least its state and gaps."""
     said = Wallet.select(Wallet.coverage).where(Wallet.id == wallet_id).scalar()
-    return bool(said and orjson.loads(said)["gaps"])
+    return orjson.loads(said) if said else {"state": "none", "gaps": []}
 
 
 def show_summary(ledger: Ledger) -> Row:

@@ -19,7 +19,9 @@ def add_commands(commands: Commands) -> None:
     add.add_argument("owner", metavar="OWNER")
     add.add_argument("url", metavar="URL")
     add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
-    add.add_argument("--events", default="post", help="post,trade,verification (default: post)")
+    add.add_argument(
+        "--events", default="post", help="post,trade,verification,coverage (default: post)"
+    )
     add.add_argument("--bots", default="", metavar="BOT,BOT", help="default: all of the owner")
     add_command(hook, "list", run_hook_list, "all hooks, without their secrets").add_argument(
         "--owner", metavar="ID"

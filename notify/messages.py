@@ -26,12 +26,14 @@ LABELS = {
 
 class Event(NamedTuple):
     """What arrived, by the number of its arrival. `shown`: a Post (kind post or verification) or a
-    Trade, as the API shows it; None where there is nothing to tell any more.
+    Trade, as the API shows it, or whose Coverage of which wallet is what now; None where there is
+    nothing to tell any more. `fact`: what the chain says happened, in a line for people.
     """
 
     arrival: int
     kind: str
     shown: dict[str, Any] | None
+    fact: str = ""
 
 
 class Receiver(NamedTuple):
@@ -90,22 +92,23 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
 
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str) -> str:
-    """Write an event as a few lines of plain text, the words of a post before its label."""
+    """Write an event as a few lines of plain text: the words of a post before its label, and what
+    the chain says beside them.
+    """
     shown = event.shown or {}
-    if event.kind == "trade":
-        sold = shown.get("realized", {}).get("resultSol")
-        result = f", result {sold} SOL" if sold else ""
-        link = f"{base_url}/bots/{shown.get('botId')}?tab=trades"
-        return (
-            f"{shown.get('kind')} {shown.get('symbol') or shown.get('mint') or ''}{result}\n{link}"
-        )
-    words = shown.get("body") or "(these words were taken down)"
-    label = LABELS[shown["verification"]["status"]]
-    link = f"{base_url}/posts/{shown['id']}"
-    head = f"{shown['botName']}: "
-    room = MAX_TEXT - len(head) - len(label) - len(link) - 2
+    if "verification" in shown:
+        return _write_post(shown, event.fact, base_url)
+    return f"{event.fact}\n{base_url}/bots/{shown['botId']}?tab=trades"
+
+
+def _write_post(post: Mapping[str, Any], fact: str, base_url: str) -> str:
+    words = post["body"] or "(these words were taken down)"
+    label = LABELS[post["verification"]["status"]]
+    head, link = f"{post['botName']}: ", f"{base_url}/posts/{post['id']}"
+    beside = "\n".join(filter(None, (label, fact, link)))
+    room = MAX_TEXT - len(head) - len(beside) - 1
     cut = words if len(words) <= room else words[: room - 1] + "…"
-    return f"{head}{cut}\n{label}\n{link}"
+    return f"{head}{cut}\n{beside}"
 
 
 def _for_discord(url: str, text: str) -> Message:

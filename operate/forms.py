@@ -45,7 +45,7 @@ FORMS = {
         "hidden_hash": HASH,
         "status_reason": "other_wallet|failed|not_a_trade|mint_not_in_trade|value_unexplained",
     },
-    "arrival": {"kind": "post|trade|verification|restore"},
+    "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "token": {"mint": ADDRESS},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
 }

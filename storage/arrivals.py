@@ -34,9 +34,9 @@ TILE_NODES = (
 
 # ---- for followers -------------------------------------------------------------------------------
 def store_arrival(kind: str, **what: Any) -> None:
-    """Insert the arrival of a `post`, `trade` or `verification`.
+    """Insert the arrival of a `post`, `trade`, `verification` or `coverage`.
 
-    `what` names the row it is about, `post=` or `trade=`, as a model or an id.
+    `what` names the row it is about, `post=`, `trade=` or `wallet=`, as a model or an id.
     """
     columns = ["kind", *(f"{name}_id" for name in what)]
     values = [kind, *(getattr(row, "id", row) for row in what.values())]

@@ -162,7 +162,7 @@ class Service:
             "openPositions": 0,
             **more,
         }
-        coverage = {"state": "complete", "gaps": list(gaps)}
+        coverage = {"state": "complete", "gaps": list(gaps), "checkedAt": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
         ).where(Wallet.address == wallet).execute()

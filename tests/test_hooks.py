@@ -13,15 +13,18 @@ import orjson
 import pytest
 import receiver
 from receiver import Receiver
-from service import NOW, address
+from service import NOW, address, signature
 
 import storage
 from accounts import hooks, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
+from models import Wallet
 from notify import client, messages, outbox, plan
 from notify.messages import Event, Message
+from storage.arrivals import store_arrival
 from web.api import stream
+from web.site import notices, words
 
 DAY_MS = 24 * 3600 * 1000
 WEBHOOK = messages.Receiver("hook_1", "webhook", "https://x.example/in", "whsec_c2VjcmV0")
@@ -64,7 +67,7 @@ def delivering(private, monkeypatch):
 
     def start():
         made = outbox.Outbox(
-            private.config, functools.partial(stream.list_events, private.config.base_url)
+            private.config, functools.partial(notices.list_notices, private.config.base_url)
         )
 
         def work():
@@ -245,6 +248,58 @@ def test_words_that_were_taken_down_are_not_sent(private, delivering, receivers)
     until(lambda: late.got)
     assert json.loads(late.got[0][1])["data"]["body"] is None
     assert b"words of one" not in late.got[0][1]
+
+
+def test_coverage_that_changes_is_told_and_no_stream_tells_it(private, delivering, receivers):
+    (program,) = receivers()
+    bot = private.make_bot("Nell", address("w"))
+    hook = add(private, bot, program.url, events=["coverage"])
+    with storage.database.connection_context():
+        private.observe_results(address("w"), realized=0)
+        store_arrival("coverage", wallet=Wallet.get(Wallet.address == address("w")))
+    delivering()
+    until(lambda: program.got)
+    sent = json.loads(program.got[0][1])
+    assert sent["type"] == "coverage"
+    assert sent["data"]["botId"] == bot.bot.uid and sent["data"]["wallet"] == address("w")
+    assert sent["data"]["coverage"]["state"] == "complete"
+    with storage.database.connection_context():
+        newest = row(hook).delivered
+        [told] = notices.list_notices("https://c.example", newest - 1, 9)
+        [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
+    assert messages.write_text(told, "https://c.example") == (
+        f"Nell: complete history\nhttps://c.example/bots/{bot.bot.uid}?tab=trades"
+    )
+    assert (streamed.raw, streamed.public) == (b"", b"")
+
+
+def test_people_are_told_what_the_chain_says(private):
+    """Sold 1 of what 3 decimals count, for 5,000 lamports; bought for 1,000 before."""
+    bot = private.make_bot("Nell", address("w"))
+    with storage.database.connection_context():
+        trade = private.observe_trade(
+            address("w"),
+            "sale",
+            slot=9,
+            kind="sell",
+            raw=-1_000,
+            sol=5_000_000,
+            realized="matched",
+            result=4_000_000,
+            proceeds=5_000_000,
+            cost=1_000_000,
+        )
+        store_arrival("trade", trade=trade)
+        body, _ = posts.parse_post(
+            {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
+        )
+        posts.publish(bot.bot.id, body, NOW)
+        told = notices.list_notices("https://c.example", 0, 9)
+    texts = {one.kind: messages.write_text(one, "https://c.example") for one in told}
+    deed = "Sold 1 " + words.short(address("mint")) + " for 0.005 SOL · +0.004 SOL (+400%)"
+    assert texts["trade"].startswith(f"Nell: {deed}")
+    lines = texts["post"].splitlines()
+    assert lines[0] == "Nell: Took profit." and lines[2].startswith(deed)
 
 
 def test_a_history_that_is_still_arriving_is_not_news():

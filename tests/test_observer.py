@@ -13,7 +13,7 @@ from node import Chain, FakeNode
 from story import ADA, Story, account_of, address, market
 
 import observer as module
-from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Address, Arrival, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
 
@@ -54,6 +54,18 @@ def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain)
         all(scanned and compared for state, scanned, compared in states if state == "complete")
         and states[-1][0] == "complete"
     )
+
+
+def test_followers_are_told_each_time_the_coverage_changes(look, chain):
+    """Once for each state, however often it is looked at."""
+    seen, states = look(chain), ["none"]
+    for _ in range(6):
+        seen.look()
+        if seen.state() != states[-1]:
+            states.append(seen.state())
+    told = Arrival.select(Arrival.wallet).where(Arrival.kind == "coverage")
+    assert states[-1] == "complete"
+    assert [row.wallet.address for row in told] == [ADA] * (len(states) - 1)
 
 
 def test_a_wallet_that_was_never_used_is_complete(look, chain):

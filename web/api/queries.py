@@ -17,6 +17,7 @@ from web.api.statements import (
     BOT,
     BOTS_CALLED,
     CONTRADICTED,
+    COVERAGES,
     FORMER_WALLETS,
     HEAD,
     HOURS,
@@ -36,6 +37,7 @@ from web.api.statements import (
     ArrivedRow,
     BotRow,
     ContradictedRow,
+    CoverageRow,
     FormerWalletRow,
     HeadRow,
     HourRow,
@@ -317,6 +319,14 @@ def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
 def list_arrivals(limit: int, after: int) -> list[ArrivalRow]:
     """Return what arrived after this arrival, in order."""
     return select(ArrivalRow, ARRIVALS, (after, limit))
+
+
+def find_coverages(ids: Sequence[int]) -> dict[int, CoverageRow]:
+    """Return {id of the wallet: row}."""
+    if not ids:
+        return {}
+    rows = select(CoverageRow, f"{COVERAGES} WHERE w.id IN ({write_marks(ids)})", ids)
+    return {row.id: row for row in rows}
 
 
 class ArrivedPost(NamedTuple):

@@ -296,15 +296,33 @@ SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
 
 
 class ArrivalRow(NamedTuple):
-    """A post or a trade that arrived, or a verification that moved."""
+    """A post or a trade that arrived, a verification or a wallet's coverage that changed."""
 
     id: int
     kind: str
     post_id: int | None
     trade_id: int | None
+    wallet_id: int | None
 
 
-ARRIVALS = "SELECT id, kind, post_id, trade_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+ARRIVALS = (
+    "SELECT id, kind, post_id, trade_id, wallet_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+)
+
+
+class CoverageRow(NamedTuple):
+    """What is known of a wallet, and whose it is. `coverage`: JSON."""
+
+    id: int
+    address: str
+    coverage: str | None
+    bot: str
+    bot_name: str
+
+
+COVERAGES = """
+SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
+FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
 class ArrivedRow(NamedTuple):

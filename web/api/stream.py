@@ -24,6 +24,7 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
+from web.api.statements import CoverageRow
 from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
@@ -34,6 +35,8 @@ SCOPE = ("feed",)
 MAX_STREAMS = 32
 # Of pages: of the whole instance, and of one address.
 MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
+# What streams tell; hooks are told more.
+STREAMED = ("post", "trade", "verification")
 # Events read at once, events buffered for all.
 BATCH, MAX_BUFFERED = 100, 1_000
 # Between two looks at whether anybody committed; without a commit keys are checked so often.
@@ -64,8 +67,9 @@ def open_stream() -> Response:
 
 @dataclass(frozen=True)
 class Event:
-    """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back;
-    `hidden`: of a post whose words were taken down; `public`: what pages get, empty for trades.
+    """An event as it is sent, and its arrival. `raw` is empty where a rebuild took the trade back,
+    and for what streams do not tell; `hidden`: of a post whose words were taken down; `public`:
+    what pages get, empty for trades.
     """
 
     arrival: int
@@ -79,7 +83,9 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
     return [
         Event(
             one.arrival,
-            write_event(secret, one.arrival, one.kind, one.shown) if one.shown else b"",
+            write_event(secret, one.arrival, one.kind, one.shown)
+            if one.shown and one.kind in STREAMED
+            else b"",
             bool(one.shown and one.shown.get("hiddenAt")),
             write_event(secret, one.arrival, one.kind, show_news(one.shown))
             if one.shown and "verification" in one.shown
@@ -95,16 +101,31 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
+    wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
     return [
         messages.Event(
             one.id,
             one.kind,
             show_post(posts[one.post_id], base_url)
             if one.post_id
+            else show_change(wallets[one.wallet_id])
+            if one.wallet_id
             else trades.get(one.trade_id or 0),
         )
         for one in arrivals
     ]
+
+
+def show_change(row: CoverageRow) -> dict[str, Any]:
+    """Make what is told of a wallet whose coverage changed: as it is now."""
+    coverage = orjson.loads(row.coverage or "null")
+    return {
+        "botId": row.bot,
+        "botName": row.bot_name,
+        "wallet": row.address,
+        "coverage": coverage,
+        "eventAt": coverage["checkedAt"] if coverage else None,
+    }
 
 
 def show_news(post: dict[str, Any]) -> dict[str, Any]:

@@ -49,9 +49,11 @@ def init_app(app: Application) -> None:
 
 
 def wants_json() -> bool:
-    """Tell whether a JSON route is asked for: one under /api, or one that ends in .json."""
+    """Tell whether a JSON route is asked for: one under /api, one that ends in .json, or
+    one that programs alone ask for.
+    """
     path = request.path
-    return path == "/api" or path.startswith("/api/") or path.endswith(".json")
+    return path in ("/api", "/oembed", "/mcp") or path.startswith("/api/") or path.endswith(".json")
 
 
 def answer(problem: Problem) -> Response:

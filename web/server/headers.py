@@ -21,7 +21,7 @@ SECURITY_HEADERS = {
 }
 # Public and the same for everybody, so pages of other sites may read it. What a key or a cookie
 # decides must never be among these.
-SHARED_BLUEPRINTS = ("legacy", "health", "openapi", "feeds", "evidence", "log")
+SHARED_BLUEPRINTS = ("legacy", "health", "openapi", "feeds", "oembed", "evidence", "log")
 SHARED_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Cross-Origin-Resource-Policy": "cross-origin",

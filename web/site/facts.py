@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from chain.amounts import exact
+from web.api.posts import show_percentage
 from web.api.serialize import Json
 from web.site import figures, words
 
@@ -104,6 +106,39 @@ def write_fact(post: Json) -> str:
     at = words.brief(fact.at) if fact.at else ""
     result = fact.result and fact.result + change
     return " · ".join(part for part in (fact.told, result, fact.note, fact.share, at) if part)
+
+
+def write_trade(trade: Json) -> str:
+    """Write what a Trade of the interface did, as `write_fact` writes it of a post's."""
+    seen = {"status": "verified", "reason": None}
+    return write_fact({"receipt": _show_receipt(trade), "verification": seen, "hiddenAt": None})
+
+
+def _show_receipt(trade: Json) -> Json:
+    """Make of a Trade the Receipt that a post about it would carry: without what passed beside."""
+    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
+    aside = {one["mint"]: int(one["changeRaw"]) for one in beside["tokenChanges"]}
+    moved = {
+        one["mint"]: exact(int(one["changeRaw"]) - aside.get(one["mint"], 0), one["decimals"])
+        for one in trade["tokenChanges"]
+    }
+    realized = trade["realized"]
+    result, cost = (
+        None if realized[name] is None else int(realized[name])
+        for name in ("resultLamports", "costLamports")
+    )
+    own = moved.get(trade["mint"])
+    return {
+        **trade,
+        "amount": own and own.lstrip("-"),
+        "tokenChanges": [
+            {"mint": mint, "change": change} for mint, change in moved.items() if change != "0"
+        ],
+        "solChange": exact(int(trade["solChangeLamports"]) - int(beside["solLamports"]), 9),
+        "realized": realized["status"],
+        "resultSol": realized["resultSol"],
+        "resultPct": show_percentage(result, cost),
+    }
 
 
 def write_result(post: Json) -> str:

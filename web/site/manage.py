@@ -35,7 +35,12 @@ HOOK_KINDS = {
     "telegram": "Telegram",
     "ntfy": "ntfy",
 }
-HOOK_EVENTS = {"post": "posts", "trade": "trades", "verification": "labels that change"}
+HOOK_EVENTS = {
+    "post": "posts",
+    "trade": "trades",
+    "verification": "labels that change",
+    "coverage": "how much of the history is known",
+}
 POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 
 
