@@ -88,6 +88,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
     from web.api import health, inbox, legacy, log, openapi, v1
     from web.site import (
+        admin,
         board,
         browsers,
         docs_search,
@@ -136,6 +137,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         docs_search,
         documentation,
         studio,
+        admin,
         new_trader,
     ]
     if config.metrics == "on":

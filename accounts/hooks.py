@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 import orjson
 
 from accounts import quotas
-from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
 from config import Config
 from models import Arrival, Bot, Owner
@@ -29,6 +29,8 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
+# The state of a hook that the operator switched off.
+OFF = "off"
 MAX_URL = 500
 # What urlsplit would drop, or a request line cannot hold.
 PLAIN_URL = re.compile(r"[!-~]+")
@@ -150,11 +152,30 @@ def remove_hook(uid: str) -> None:
 
 
 def ask_for_ping(uid: str, now: int) -> None:
-    """Ask for a ping to be sent soon. Its answer makes a hook that waits or is paused active."""
+    """Ask for a ping to be sent soon. Its answer makes a hook that waits or is paused active.
+
+    A hook that the operator switched off is sent nothing.
+    """
     with writing():
-        asked = Hook.update(ping=True, due_at=now).where(Hook.uid == uid).execute()
-    if not asked:
-        raise Problem("not_found", "there is no such hook")
+        hook = find_hook(uid)
+        if hook.state != OFF:
+            Hook.update(ping=True, due_at=now).where(Hook.id == hook.id).execute()
+
+
+def switch_hook(hook: Hook, on: bool, now: int) -> bool:
+    """Switch a hook off, or on again; return whether it was not so already.
+
+    Its owner cannot switch it on. Once it is on and has answered a ping, it is told what happens
+    from then on.
+    """
+    if on != (hook.state == OFF):
+        return False
+    change = {"state": "waiting" if on else OFF, "ping": on, "failures": 0, "due_at": now}
+    with writing():
+        Hook.update(
+            failing_since=None, last_error=None, delivered=find_newest_arrival(), **change
+        ).where(Hook.id == hook.id).execute()
+    return True
 
 
 def mask_url(url: str) -> str:

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from accounts import quotas
 from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
-from accounts.problem import Problem, invalid, refuse_full
+from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.base58 import is_base58
 from chain.verify import judge, list_moved_mints
 from config import Config
@@ -422,25 +422,26 @@ def hide(uid: str, now: int) -> None:
     A retry is still told from another payload. Hiding twice changes nothing.
     """
     with erasing():
-        post = Post.get_or_none(Post.uid == uid)
-        if post is None:
-            raise Problem("not_found", "there is no such post")
+        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
         if post.hidden_at is None:
-            count_posts_bytes(
-                post.bot_id,
-                -measure_words({"body": post.body, "symbol": post.symbol, "reason": post.reason}),
-            )
-            Post.update(
-                hidden_at=now,
-                hidden_hash=hash_compared(post),
-                body="",
-                symbol=None,
-                reason=None,
-                salt=None,
-            ).where(Post.id == post.id).execute()
-            append_leaf("hiding", now, post=post.uid)
-            # Followers are told.
-            store_arrival("verification", post=post)
+            erase_words(post, now)
+
+
+def erase_words(post: Post, now: int) -> None:
+    """As `hide`, inside a transaction that erases."""
+    said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
+    count_posts_bytes(post.bot_id, -measure_words(said))
+    Post.update(
+        hidden_at=now,
+        hidden_hash=hash_compared(post),
+        body="",
+        symbol=None,
+        reason=None,
+        salt=None,
+    ).where(Post.id == post.id).execute()
+    append_leaf("hiding", now, post=post.uid)
+    # Followers are told.
+    store_arrival("verification", post=post)
 
 
 def hash_compared(said: PostBody | Post) -> str:

@@ -18,7 +18,8 @@ class Hook(Base):
 
     `kind`: webhook | discord | slack | telegram | ntfy; `url` and `secret` (of a webhook alone) are
     shown once. `events`: words of accounts.hooks.EVENTS, `bots`: uids, or empty for all of the
-    owner's; both JSON lists. `state`: waiting (for the answer to a first ping) | active | paused.
+    owner's; both JSON lists. `state`: waiting (for the answer to a first ping) | active | paused |
+    off (by the operator).
     """
 
     id = AutoField()

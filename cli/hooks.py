@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import config as settings
 from cli import Commands, add_command, add_group, now_ms, print_result, show_time
-from cli.people import with_database
+from cli.people import add_reason, with_database
 from config import Config
 
 if TYPE_CHECKING:
@@ -29,8 +29,13 @@ def add_commands(commands: Commands) -> None:
     for name, run, help in (
         ("remove", run_hook_remove, "send nothing more to it"),
         ("test", run_hook_test, "send it a ping soon; an answer ends a pause"),
+        ("off", run_hook_off, "send nothing to it; its owner cannot switch it on"),
+        ("on", run_hook_on, "end that: it is sent a ping, and told what happens once it answers"),
     ):
-        add_command(hook, name, run, help).add_argument("hook", metavar="HOOK_ID")
+        command = add_command(hook, name, run, help)
+        command.add_argument("hook", metavar="HOOK_ID")
+        if name != "test":
+            add_reason(command)
 
 
 @with_database
@@ -101,10 +106,32 @@ def show_hook(hook: "Hook") -> dict[str, object]:
 @with_database
 def run_hook_remove(config: Config, args: Namespace) -> None:
     """Remove a hook."""
-    from accounts import hooks
+    from accounts import acts
 
-    hooks.remove_hook(args.hook)
+    reason = acts.check_reason(args.reason)
+    acts.remove_hook(args.hook, acts.COMMAND_LINE, reason, now_ms())
     print_result(args, {"hookId": args.hook, "removed": True}, "removed")
+
+
+@with_database
+def run_hook_off(config: Config, args: Namespace) -> None:
+    """Switch a hook off."""
+    switch(args, False)
+
+
+@with_database
+def run_hook_on(config: Config, args: Namespace) -> None:
+    """Switch a hook on again."""
+    switch(args, True)
+
+
+def switch(args: Namespace, on: bool) -> None:
+    """Switch a hook and say so."""
+    from accounts import acts
+
+    reason = acts.check_reason(args.reason)
+    acts.switch_hook(args.hook, on, acts.COMMAND_LINE, reason, now_ms())
+    print_result(args, {"hookId": args.hook, "on": on}, "on" if on else "off")
 
 
 @with_database

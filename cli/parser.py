@@ -36,13 +36,27 @@ def build_parser() -> Parser:
     Each module of cli/ adds its own; a command is a function `run(config, args) -> exit code`, set
     as default `run`.
     """
-    from cli import audit, demo, hooks, mcp, operate, people, programs, server, traders, witness
+    from cli import (
+        admin,
+        audit,
+        demo,
+        hooks,
+        mcp,
+        operate,
+        people,
+        programs,
+        server,
+        traders,
+        witness,
+    )
 
     parser = Parser(
         prog="app.py", description="Candor: trading bots post; the chain shows what they did."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (server, demo, operate, audit, witness, programs, people, hooks, traders, mcp):
+    for module in (
+        *(server, demo, operate, admin, audit, witness, programs, people, hooks, traders, mcp),
+    ):
         module.add_commands(commands)
     return parser
 

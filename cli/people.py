@@ -9,6 +9,7 @@ from cli import Commands, add_command, add_group, now_ms, open_database, print_r
 from config import Config
 
 if TYPE_CHECKING:
+    from cli.parser import Parser
     from models import Attachment, Bot, Key
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
@@ -23,9 +24,16 @@ def add_commands(commands: Commands) -> None:
         owner, "recovery", run_owner_recovery, "a new recovery code for who lost it"
     ).add_argument("owner", metavar="OWNER")
     post = add_group(commands, "post", "posts")
-    add_command(
+    hide = add_command(
         post, "hide", run_post_hide, "take a post's words out of the database; the record stays"
-    ).add_argument("post", metavar="POST")
+    )
+    hide.add_argument("post", metavar="POST")
+    add_reason(hide)
+
+
+def add_reason(command: "Parser") -> None:
+    """Add --reason, which `admin audit` shows."""
+    command.add_argument("--reason", default="", help="why; it stands in `admin audit`")
 
 
 def add_bot_commands(bot: Commands) -> None:
@@ -40,9 +48,11 @@ def add_bot_commands(bot: Commands) -> None:
     wallet = add_command(bot, "wallet", run_bot_wallet, "attach a wallet, or none")
     wallet.add_argument("bot", metavar="BOT")
     wallet.add_argument("address", metavar="ADDRESS|none")
-    add_command(
+    retire = add_command(
         bot, "retire", run_bot_retire, "revoke its keys, free its wallet, keep its page"
-    ).add_argument("bot", metavar="BOT")
+    )
+    retire.add_argument("bot", metavar="BOT")
+    add_reason(retire)
     voice = add_command(bot, "voice", run_bot_voice, "how it speaks")
     voice.add_argument("bot", metavar="BOT")
     voice.add_argument("--tone", required=True)
@@ -61,9 +71,9 @@ def add_key_commands(key: Commands) -> None:
     add_command(key, "list", run_key_list, "all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
-    add_command(key, "revoke", run_key_revoke, "end a key at once").add_argument(
-        "key", metavar="KEY_ID"
-    )
+    revoke = add_command(key, "revoke", run_key_revoke, "end a key at once")
+    revoke.add_argument("key", metavar="KEY_ID")
+    add_reason(revoke)
 
 
 def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config, Namespace], None]:
@@ -150,13 +160,13 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
 @with_database
 def run_bot_retire(config: Config, args: Namespace) -> None:
     """Retire a bot."""
-    from accounts import influencers
+    from accounts import acts
 
-    bot = influencers.find_bot(args.bot)
-    influencers.retire_bot(bot, now_ms())
+    reason = acts.check_reason(args.reason)
+    acts.retire_bot(args.bot, acts.COMMAND_LINE, reason, now_ms())
     print_result(
         args,
-        {"botId": bot.uid, "retired": True},
+        {"botId": args.bot, "retired": True},
         "retired: its keys are revoked and its wallet is free",
     )
 
@@ -246,9 +256,9 @@ def show_key(key: "Key") -> dict[str, object]:
 @with_database
 def run_key_revoke(config: Config, args: Namespace) -> None:
     """Revoke a key."""
-    from accounts import api_keys
+    from accounts import acts
 
-    api_keys.revoke_key(args.key, now_ms())
+    acts.revoke_key(args.key, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())
     print_result(args, {"keyId": args.key, "revoked": True}, "revoked")
 
 
@@ -269,9 +279,9 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
 @with_database
 def run_post_hide(config: Config, args: Namespace) -> None:
     """Take the words of a post down."""
-    from accounts import posts
+    from accounts import acts
 
-    posts.hide(args.post, now_ms())
+    acts.hide_post(args.post, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())
     print_result(
         args,
         {"postId": args.post, "hidden": True},

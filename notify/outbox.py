@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
 from models import Bot
@@ -115,9 +116,11 @@ class Outbox:
             del self._progress[gone], self._stored[gone]
 
     def _merge(self, row_id: int, stored: Progress) -> None:
-        """Take over what somebody else wrote; it is a ping that was asked for, or a new hook."""
+        """Take over what somebody else wrote; it is a ping that was asked for, a new hook, or one
+        that the operator switched off or on.
+        """
         known = self._progress.get(row_id)
-        if known is None or self._stored[row_id] == known:
+        if known is None or OFF in (known.state, stored.state) or self._stored[row_id] == known:
             self._progress[row_id] = self._stored[row_id] = stored
         elif stored.ping and not self._stored[row_id].ping:
             self._progress[row_id] = known._replace(ping=True, due_at=stored.due_at)
@@ -133,7 +136,10 @@ class Outbox:
             return
         with writing():
             for row_id, progress in changed.items():
-                Hook.update(**progress._asdict()).where(Hook.id == row_id).execute()
+                # What the operator switched off meanwhile stays off.
+                Hook.update(**progress._asdict()).where(
+                    Hook.id == row_id, Hook.state != OFF
+                ).execute()
         self._stored.update(changed)
 
     # ---- messages --------------------------------------------------------------------------------
@@ -207,7 +213,7 @@ class Outbox:
     def _note(self, sent: Sent) -> None:
         self._busy.discard(sent.row_id)
         progress = self._progress.get(sent.row_id)
-        if progress is None:
+        if progress is None or progress.state == OFF:
             return
         now = time.time_ns() // 1_000_000
         self._progress[sent.row_id] = (

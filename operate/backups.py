@@ -272,6 +272,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         restored = config.data_dir / "app.db.restored"
         holding = store_copy(source, restored)
         _skip_arrivals(restored, now)
+        _log_operator_out(restored)
         new_log.open_after_restore(restored, config.database_path, now)
         aside = _put_aside(config, now) if held else None
         os.rename(restored, config.database_path)
@@ -298,6 +299,13 @@ def _skip_arrivals(path: Path, now: int) -> None:
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         if "0006_arrival" in foreign_schema.list_applied(db):
             db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
+
+
+def _log_operator_out(path: Path) -> None:
+    """Forget links and sessions of the operator: some that a backup holds were ended since."""
+    with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
+        if "0038_admin" in foreign_schema.list_applied(db):
+            db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
 
 
 def _put_aside(config: Config, now: int) -> Path:

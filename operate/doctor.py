@@ -8,14 +8,16 @@ doing something.
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from chain.programs import BadPrograms, table
 from config import LOCAL_HOSTS, Config
 from operate import backups
-from operate.database_checks import check_database, check_deep
+from operate.content_checks import check_jobs, check_witnessed
+from operate.database_checks import check_database, check_deep, check_schema
 from operate.findings import Finding, fine, look, wrong
 from operate.network_checks import check_endpoints, check_providers, check_redis
 from storage import locks
@@ -70,6 +72,25 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
         yield check_providers(config)
         if config.ratelimit_storage_url:
             yield check_redis(config, now)
+
+
+def examine_lightly(
+    config: Config, now: int, execute: Callable[..., Any], applied: list[str]
+) -> list[Finding]:
+    """What can be said at once, in the server itself: nothing here reads a table that grows.
+
+    `execute`: of the database that is open; `applied`: the names of its migrations. `now` in ms.
+    """
+    return [
+        *check_settings(config),
+        *check_programs(config),
+        *check_folder(config),
+        *check_disk(config),
+        *check_files(config),
+        *check_schema(applied),
+        *check_jobs(execute, config, now, running=True),
+        *check_witnessed(execute),
+    ]
 
 
 def check_settings(config: Config) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from peewee import BigIntegerField, BooleanField, IntegerField, TextField
 
+from accounts.acts import ACTS
 from models import Post
 from operate import schema
 from operate.differences import Difference
@@ -29,6 +30,9 @@ FORMS = {
         "last4": "[0-9A-Za-z]{4}",
     },
     "session": {"hash": HASH},
+    "admin_login": {"hash": HASH},
+    "admin_session": {"uid": "admin_[0-9a-f]{24}", "hash": HASH},
+    "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
     "wallet": {"address": ADDRESS, "rules": "|[0-9a-f]{16}"},
     "attachment": {"ownership": "claimed|proven"},
     "address": {"address": ADDRESS, "held_mint": ADDRESS, "held_amount": r"\d{1,20}"},

@@ -1,6 +1,7 @@
 """Every table of the database."""
 
 import models
+from accounts import admin_tables
 from accounts import tables as accounts_tables
 from chain import tables as chain_tables
 from evidence import tables as evidence_tables
@@ -11,6 +12,7 @@ from paper import tables as paper_tables
 TABLES = (
     *models.TABLES,
     *accounts_tables.TABLES,
+    *admin_tables.TABLES,
     *chain_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,

@@ -97,6 +97,8 @@ MAY_IMPORT = {
         ),
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
+    "web.site.admin.backups": {"operate"},
+    "web.site.admin.overview": {"operate"},
     "web.site.receipt_image": {"PIL", "segno"},
     "demo": {
         *("demo", "accounts", "chain", "market", "operate", "papertrade", "scout", "voice", *BELOW),

@@ -9,6 +9,7 @@ from test_studio import Browser
 
 import models
 from accounts import api_keys, hooks, traders
+from accounts.admin_tables import AdminAct
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.tables import Trader
@@ -18,6 +19,11 @@ ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator
 # Whose keys there are is nobody's business.
 ITS_KEY = {**ITS_CREATOR, "another creator": 404}
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
+NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
+OPERATORS_FORMS = (
+    *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
+    "/admin/hooks/{hook}/switch",
+)
 DONE = {"its creator": 302}
 # path -> what each caller's GET is answered.
 READ = {
@@ -86,6 +92,18 @@ READ = {
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
+    # Of the operator: tests/test_admin_pages.py.
+    "/admin/login": EVERYBODY,
+    **dict.fromkeys(
+        [
+            "/admin",
+            "/admin/find",
+            *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
+            *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
+            *OPERATORS_FORMS,
+        ],
+        NOT_EVEN_ITS_CREATOR,
+    ),
     **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate", "/hooks/{hook}/remove"], ITS_KEY),
 }
 # path -> (form, what each caller's POST is answered, with the token of a page).
@@ -103,6 +121,11 @@ WRITE = {
     "/keys/{key}/rotate": ({}, ITS_KEY),
     "/hooks/{hook}/test": ({}, {**ITS_KEY, **DONE}),
     "/hooks/{hook}/remove": ({}, {**ITS_KEY, **DONE}),
+    "/admin/login": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
+    **{
+        path: ({"reason": "r"}, NOT_EVEN_ITS_CREATOR)
+        for path in (*OPERATORS_FORMS, "/admin/backups", "/admin/logout")
+    },
     **{
         f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status})
         for form, typed, status in (
@@ -154,6 +177,7 @@ def place(service):
         "mint": address("mint"),
         "key": Key.get(Key.bot == stored).uid,
         "hook": hook.uid,
+        "owner": stored.owner.uid,
         "request": "listBots",
         "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
         "level": "0",
@@ -166,7 +190,7 @@ def place(service):
 def snapshot():
     return [
         list(model.select().order_by(model.id).dicts())
-        for model in (Owner, Bot, Key, Hook, Post, Attachment, Trader, Session)
+        for model in (Owner, Bot, Key, Hook, Post, Attachment, Trader, Session, AdminAct)
     ]
 
 

@@ -1,0 +1,82 @@
+"""Commands for the operator's pages: admin."""
+
+from argparse import Namespace
+
+from cli import Commands, add_command, add_group, now_ms, print_result, show_time
+from cli.people import with_database
+from config import Config
+
+MAX_LISTED = 1000
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the commands of `admin`."""
+    admin = add_group(commands, "admin", "the operator's pages, below /admin")
+    add_command(
+        admin, "login", run_admin_login, "print a link that logs one browser in, for ten minutes"
+    )
+    logout = add_command(admin, "logout", run_admin_logout, "end sessions of the operator")
+    which = logout.add_mutually_exclusive_group(required=True)
+    which.add_argument("--all", action="store_true", help="every session, and links not used yet")
+    which.add_argument("--session", metavar="ID", help="one, as /admin and `admin audit` name it")
+    audit = add_command(admin, "audit", run_admin_audit, "what the operator did, the newest first")
+    audit.add_argument("--limit", type=int, default=50, help="so many (50)")
+    audit.add_argument("--before", type=int, metavar="NUMBER", help="older than this one")
+
+
+@with_database
+def run_admin_login(config: Config, args: Namespace) -> None:
+    """Print a link that works once."""
+    from accounts import admin
+
+    now = now_ms()
+    code = admin.make_login(now)
+    link, ends = f"{config.base_url}/admin/login?code={code}", show_time(now + admin.LOGIN_MS)
+    print_result(
+        args,
+        {"link": link, "code": code, "endsAt": ends},
+        f"{link}\nIt works once, until {ends}. Whoever opens it can do all that /admin can.",
+    )
+
+
+@with_database
+def run_admin_logout(config: Config, args: Namespace) -> None:
+    """End one session of the operator, or all."""
+    from accounts import acts, admin
+
+    if args.all:
+        ended = admin.end_all(acts.COMMAND_LINE, now_ms())
+        print_result(args, {"ended": ended}, f"{ended} sessions and unused links have ended")
+        return
+    admin.end_session(args.session, acts.COMMAND_LINE, now_ms())
+    print_result(args, {"ended": 1}, "it has ended")
+
+
+@with_database
+def run_admin_audit(config: Config, args: Namespace) -> None:
+    """List what the operator did."""
+    from accounts import acts
+    from accounts.problem import invalid
+
+    if not 1 <= args.limit <= MAX_LISTED:
+        raise invalid("--limit", f"must be a whole number from 1 to {MAX_LISTED}")
+    rows = [
+        {
+            "number": act.id,
+            "at": show_time(act.at),
+            "who": act.who,
+            "what": act.what,
+            "target": act.target,
+            "reason": act.reason,
+        }
+        for act in acts.list_acts(args.limit, args.before)
+    ]
+    print_result(
+        args,
+        {"data": rows},
+        "\n".join(
+            f"{row['number']:6}  {row['at']}  {row['who']}  {row['what']}  {row['target'] or ''} "
+            f" {row['reason'] or ''}".rstrip()
+            for row in rows
+        ),
+    )

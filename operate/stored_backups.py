@@ -1,0 +1,102 @@
+"""Backups that the operator asks for by the page /admin: made in DATA_DIR/backups while the server
+goes on, one at a time.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from config import Config
+from operate import backups, instance
+from operate.doctor import LEAST_FREE
+from operate.instance import Refused
+
+FOLDER, LOCK = "backups", ".lock"
+MAX_LISTED = 20
+
+
+class StoredBackup(NamedTuple):
+    """A backup in DATA_DIR/backups; `made_at` in ms."""
+
+    name: str
+    bytes: int
+    made_at: int
+
+
+def list_backups(config: Config) -> list[StoredBackup]:
+    """List the MAX_LISTED newest backups, the newest first."""
+    paths = sorted(find_folder(config).glob("candor-*.db"), reverse=True)[:MAX_LISTED]
+    found = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            known = path.stat()
+            found.append(StoredBackup(path.name, known.st_size, known.st_mtime_ns // 1_000_000))
+    return found
+
+
+def find_folder(config: Config) -> Path:
+    """Return the folder of the backups; it need not exist."""
+    return config.data_dir / FOLDER
+
+
+def is_at_work(config: Config) -> bool:
+    """Is a backup being made by any process?"""
+    try:
+        with open(find_folder(config) / LOCK) as file:
+            return not instance.lock_alone(file)
+    except FileNotFoundError:
+        return False
+
+
+def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], None]) -> str:
+    """Begin to make a backup; return the name it will have.
+
+    `tell(name, problem)` is called by another thread once it is made (None) or could not be.
+    Refused where one is being made already, where there is no room, and on PostgreSQL.
+    """
+    if config.database_url:
+        raise Refused(
+            "a PostgreSQL server keeps the data: use its own pg_dump --format=custom"
+            " (docs/scale.md)"
+        )
+    _check_room(config)
+    folder = find_folder(config)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise Refused("a backup is being made already") from None
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
+    name = f"candor-{moment}.{now % 1000:03}Z.db"
+    # An ending process need not wait for it: what is left of it is removed by the next one.
+    arguments = (config, name, held, tell)
+    threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
+    return name
+
+
+def _check_room(config: Config) -> None:
+    size = sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
+    free = shutil.disk_usage(config.data_dir).free
+    if free < LEAST_FREE + size:
+        raise Refused(f"{free / 1e9:.1f} GB are free: too little for a backup of {size / 1e9:.1f}")
+
+
+def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None], None]) -> None:
+    problem: str | None = "it was interrupted"
+    try:
+        backups.remove_partials(find_folder(config))
+        backups.store_backup(config, find_folder(config) / name)
+        problem = None
+    except Refused as refusal:
+        problem = str(refusal)
+    finally:
+        os.close(held)
+        tell(name, problem)

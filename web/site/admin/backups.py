@@ -1,0 +1,45 @@
+"""Backups that the operator asks for by a button."""
+
+from flask import flash, g, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts.acts import store_act
+from operate import stored_backups
+from operate.instance import Refused
+from storage import database, writing
+from web.server.gate import settings
+from web.site.admin.entry import blueprint, find_session
+
+
+@blueprint.get("/backups")
+def list_backups() -> ResponseReturnValue:
+    """List the backups that were made here."""
+    config = settings()
+    return render_template(
+        "admin/backups.html",
+        backups=stored_backups.list_backups(config),
+        folder=stored_backups.find_folder(config),
+        most=stored_backups.MAX_LISTED,
+        is_at_work=stored_backups.is_at_work(config),
+        has_file=not config.database_url,
+    )
+
+
+@blueprint.post("/backups")
+def make_backup() -> ResponseReturnValue:
+    """Begin to make a backup, which other requests do not wait for."""
+    who, now = find_session().uid, g.now
+
+    def tell(name: str, problem: str | None) -> None:
+        with database.connection_context(), writing():
+            store_act("fail_backup" if problem else "make_backup", who, now, name, problem)
+
+    try:
+        name = stored_backups.begin_backup(settings(), now, tell)
+    except Refused as refusal:
+        flash(f"Not begun: {refusal}.")
+    else:
+        with writing():
+            store_act("begin_backup", who, now, name)
+        flash("It is being made; reload this page to see it.")
+    return redirect(url_for("admin.list_backups"))

@@ -1,0 +1,122 @@
+"""What the operator changes, each once it is confirmed and with a reason: hide a post, retire a
+bot, revoke a key, switch a hook off or on.
+"""
+
+from collections.abc import Callable
+
+from flask import flash, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts import acts, api_keys, hooks, influencers
+from accounts.problem import Problem, refuse_unknown
+from models import Post
+from web.site.admin.entry import blueprint, find_session
+from web.site.forms import first_error, without_secrets
+
+# Does it: (reason) -> whether anything was done.
+Change = Callable[[str], bool]
+NOTHING_DONE = "It was so already; nothing was done."
+
+
+def confirm(
+    heading: str,
+    text: str,
+    button: str,
+    back: str,
+    change: Change,
+    shown: str = "",
+    switch_on: bool = False,
+) -> ResponseReturnValue:
+    """Ask for a reason, then do it. `shown`: words of a stranger that it is about; `switch_on`: of
+    a switch, which way the form moves it.
+    """
+    error, typed = None, request.form.get("reason", "")
+    if request.method == "POST":
+        try:
+            done = change(acts.check_reason(typed, shortest=1))
+        except Problem as problem:
+            if not problem.errors:
+                raise
+            error = first_error(problem)
+        else:
+            flash("Done." if done else NOTHING_DONE)
+            return redirect(back)
+    page = render_template(
+        "admin/confirm.html",
+        heading=heading,
+        text=text,
+        button=button,
+        back=back,
+        shown=shown,
+        switch_on=switch_on,
+        typed=without_secrets({"reason": typed})["reason"],
+        error=error,
+        longest=acts.MAX_REASON,
+    )
+    return page, 422 if error else 200
+
+
+@blueprint.route("/posts/<uid>/hide", methods=["GET", "POST"])
+def hide_post(uid: str) -> ResponseReturnValue:
+    """Hide a post, once confirmed."""
+    post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+    who = find_session().uid
+    return confirm(
+        "Hide this post?",
+        "Its words leave the database and cannot be brought back; the record of the post stays."
+        " Backups made before still hold them.",
+        "Yes, hide it",
+        url_for("admin.list_posts", post=uid),
+        lambda reason: acts.hide_post(uid, who, reason, g.now),
+        post.body,
+    )
+
+
+@blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
+def retire_bot(uid: str) -> ResponseReturnValue:
+    """Retire a bot, once confirmed."""
+    bot, who = influencers.find_bot(uid), find_session().uid
+    return confirm(
+        "Retire this bot?",
+        "Its keys stop working, its wallet is free for another bot, and nothing new appears. Its"
+        " page and its posts stay. This cannot be undone.",
+        "Yes, retire it",
+        url_for("admin.list_bots", bot=uid),
+        lambda reason: acts.retire_bot(uid, who, reason, g.now),
+        bot.name,
+    )
+
+
+@blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
+def change_key(uid: str) -> ResponseReturnValue:
+    """Revoke a key, once confirmed."""
+    key, who = api_keys.find_key(uid), find_session().uid
+    return confirm(
+        f"Revoke the key {key.prefix}…{key.last4}?",
+        "What uses it is refused from now on. This cannot be undone; its owner can make another.",
+        "Yes, revoke it",
+        url_for("admin.show_owner", uid=key.owner.uid),
+        lambda reason: acts.revoke_key(uid, who, reason, g.now),
+        key.name,
+    )
+
+
+@blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
+def change_hook(uid: str) -> ResponseReturnValue:
+    """Switch a hook off, or one that is off on again, once confirmed."""
+    hook, who = hooks.find_hook(uid), find_session().uid
+    # The form says what was shown, so that sending it twice does not undo it.
+    is_off = hook.state == hooks.OFF
+    on = request.form.get("on") == "yes" if request.method == "POST" else is_off
+    url = hooks.mask_url(hook.url)
+    return confirm(
+        f"Switch the hook {'on' if on else 'off'}?",
+        f"{url} is sent a ping, and told what happens once it answers."
+        if on
+        else f"{url} is told nothing from now on. Its owner sees that you switched it off, and"
+        " cannot switch it on.",
+        f"Yes, switch it {'on' if on else 'off'}",
+        url_for("admin.show_owner", uid=hook.owner.uid),
+        lambda reason: acts.switch_hook(uid, on, who, reason, g.now),
+        switch_on=on,
+    )

@@ -1,0 +1,122 @@
+"""Who may open the pages of the operator: the browser that used a link of `app.py admin login`, and
+nobody else, whatever proxies say.
+
+The session has a cookie of its own, so an owner's session is none here and neither ends the other.
+Forms are checked as those of owners (web.server.sessions).
+"""
+
+from flask import Blueprint, Response, flash, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts import admin
+from accounts.admin_tables import AdminSession
+from config import Config
+from web.server import gate, sessions
+from web.server.gate import settings
+
+blueprint = Blueprint("admin", __name__, url_prefix="/admin")
+blueprint.before_request(sessions.check_sender)
+PLAIN_NAME, SECURE_NAME = "candor_admin", "__Secure-candor_admin"
+# A browser takes a cookie of this name for all paths of this very host alone.
+HOST_NAME = "__Host-candor_admin"
+OPEN_ENDPOINTS = ("admin.show_login", "admin.log_in")
+# A code has 43 characters.
+MAX_CODE = 200
+WRONG_CODE = "This code is unknown, was used before, or is more than ten minutes old."
+
+
+@blueprint.before_request
+def require_operator() -> ResponseReturnValue | None:
+    """Let the operator's browser pass, and show how to log in to any other."""
+    if request.endpoint in OPEN_ENDPOINTS:
+        return None
+    token = request.cookies.get(name_cookie(settings()))
+    g.admin_session = admin.find_session(token, g.now) if token else None
+    return None if g.admin_session else render_login(status=403)
+
+
+@blueprint.after_request
+def keep_private(response: Response) -> Response:
+    """Keep the operator's pages out of every cache and every index."""
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex, nofollow"
+    return response
+
+
+def find_session() -> AdminSession:
+    """Return the operator's session of the present request, once it was let pass."""
+    found: AdminSession = g.admin_session
+    return found
+
+
+# ---- logging in and out --------------------------------------------------------------------------
+@blueprint.get("/login")
+def show_login() -> ResponseReturnValue:
+    """Show the button that uses up a code; looking at it uses nothing up."""
+    return render_login(request.args.get("code", "")[:MAX_CODE])
+
+
+def render_login(code: str = "", error: str | None = None, status: int = 200) -> tuple[str, int]:
+    """Render the page with the form for a code."""
+    return render_template("admin/login.html", code=code, error=error), status
+
+
+@blueprint.post("/login")
+def log_in() -> ResponseReturnValue:
+    """Use up a code: this browser is the operator's from now on."""
+    made = admin.use_login(request.form.get("code", "")[:MAX_CODE], g.now)
+    if made is None:
+        gate.note_failure()
+        return render_login(error=WRONG_CODE, status=422)
+    response = redirect(url_for("admin.show_overview"))
+    config = settings()
+    response.set_cookie(
+        name_cookie(config),
+        made.token,
+        max_age=admin.SESSION_MS // 1000,
+        path=find_path(config),
+        secure=is_https(config),
+        httponly=True,
+        samesite="Strict",
+    )
+    return response
+
+
+@blueprint.post("/logout")
+def log_out() -> ResponseReturnValue:
+    """End this session, or with `all` every one."""
+    who = find_session().uid
+    if request.form.get("all") == "yes":
+        admin.end_all(who, g.now)
+        flash("Every browser is logged out, and no link that was made before works.")
+    else:
+        admin.end_session(who, who, g.now)
+        flash("You are logged out.")
+    response = redirect(url_for("admin.show_login"))
+    config = settings()
+    response.delete_cookie(
+        name_cookie(config),
+        path=find_path(config),
+        secure=is_https(config),
+        httponly=True,
+        samesite="Strict",
+    )
+    return response
+
+
+# ---- the cookie ----------------------------------------------------------------------------------
+def name_cookie(config: Config) -> str:
+    """Return the name of the cookie: behind https one that no other host can set."""
+    if not is_https(config):
+        return PLAIN_NAME
+    return SECURE_NAME if config.base_path else HOST_NAME
+
+
+def find_path(config: Config) -> str:
+    """Return the paths that the cookie is sent to. `__Host-` allows no other than all."""
+    return "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
+
+
+def is_https(config: Config) -> bool:
+    """Do browsers come by https?"""
+    return config.base_url.startswith("https:")

@@ -1,0 +1,173 @@
+"""The operator's lists: owners, bots, wallets, keys, hooks, posts, and what he did; and the page of
+one owner.
+"""
+
+import re
+from typing import Any
+
+from flask import g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+import ratelimit
+from accounts import quotas
+from accounts.acts import ACTS
+from accounts.hooks import mask_url
+from accounts.owners import find_owner
+from accounts.problem import Problem
+from models import Bot, Owner
+from web.api.paging import IdPosition
+from web.server.application import find_app
+from web.server.gate import settings
+from web.site.admin import queries
+from web.site.admin.entry import blueprint
+from web.site.lists import ListPage, cut_page, read_cursor
+
+LIMIT, MAX_QUERY = 50, 200
+# What an owner's page shows of each list.
+SHORT_LIMIT = 10
+HEADINGS = {
+    "owners": "Owners",
+    "bots": "Bots",
+    "wallets": "Wallets",
+    "keys": "Keys",
+    "hooks": "Hooks",
+    "posts": "Posts",
+    "acts": "What the operator did",
+}
+# What of an owner stands on its page.
+OF_OWNER = ("bots", "wallets", "keys", "hooks")
+ID = re.compile(r"\b(owner|bot|post|key|hook)_[0-9a-f]{24}\b")
+
+
+@blueprint.get("/owners")
+def list_owners() -> ResponseReturnValue:
+    """List owners."""
+    return render_list("owners")
+
+
+@blueprint.get("/bots")
+def list_bots() -> ResponseReturnValue:
+    """List bots."""
+    return render_list("bots")
+
+
+@blueprint.get("/wallets")
+def list_wallets() -> ResponseReturnValue:
+    """List wallets."""
+    return render_list("wallets")
+
+
+@blueprint.get("/keys")
+def list_keys() -> ResponseReturnValue:
+    """List keys, never their secrets."""
+    return render_list("keys")
+
+
+@blueprint.get("/hooks")
+def list_hooks() -> ResponseReturnValue:
+    """List hooks, never their secrets."""
+    return render_list("hooks")
+
+
+@blueprint.get("/posts")
+def list_posts() -> ResponseReturnValue:
+    """List posts."""
+    return render_list("posts")
+
+
+@blueprint.get("/acts")
+def list_acts() -> ResponseReturnValue:
+    """List what the operator did."""
+    return render_list("acts")
+
+
+def render_list(name: str) -> ResponseReturnValue:
+    """Render a page of a list, with the filters of its address."""
+    filters = read_filters(name)
+    scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
+    position = read_cursor("before", scope, IdPosition)
+    rows = queries.read_list(name, LIMIT + 1, filters, position and position.id)
+    page: ListPage[Any] = cut_page(rows, LIMIT, scope, lambda row: IdPosition(row.id))
+    return render_template(
+        "admin/list.html",
+        name=name,
+        heading=HEADINGS[name],
+        page=page,
+        rows=finish_rows(name, page.rows),
+        filters=filters,
+        acts=ACTS,
+    )
+
+
+def read_filters(name: str) -> dict[str, str]:
+    """Return the filters of the address that this list has."""
+    known = queries.LISTINGS[name].filters
+    given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
+    return {one: text for one, text in given.items() if text}
+
+
+def finish_rows(name: str, rows: Any) -> list[Any]:
+    """Return rows as they may be shown: addresses of hooks masked, keys with their last use."""
+    if name == "hooks":
+        return [row._replace(url=mask_url(row.url)) for row in rows]
+    if name == "keys":
+        uses = find_app().allowance.find_uses()
+        return [row._replace(last_used_at=uses.get(row.uid, row.last_used_at)) for row in rows]
+    return list(rows)
+
+
+# ---- one owner -----------------------------------------------------------------------------------
+@blueprint.get("/owners/<uid>")
+def show_owner(uid: str) -> ResponseReturnValue:
+    """Show an owner: its quotas, bots, wallets, keys and hooks."""
+    owner = find_owner(uid)
+    lists = {}
+    for name in OF_OWNER:
+        rows = queries.read_list(name, SHORT_LIMIT + 1, {"owner": uid})
+        lists[name] = (finish_rows(name, rows[:SHORT_LIMIT]), len(rows) > SHORT_LIMIT)
+    return render_template(
+        "admin/owner.html",
+        owner=owner,
+        lists=lists,
+        headings=HEADINGS,
+        uses=list_uses(owner),
+        windows=find_app().allowance.peek(list_limits(owner), g.now / 1000).windows,
+    )
+
+
+def list_uses(owner: Owner) -> list[quotas.Use]:
+    """List what an owner uses of each quota."""
+    config = settings()
+    return [
+        quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
+        quotas.find_wallet_changes(config, owner.id, g.now),
+        quotas.find_wallets(config, owner.id, 0),
+        quotas.find_traders(config, owner.id),
+        quotas.find_hooks(config, owner.id),
+    ]
+
+
+def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
+    """Return the windows of the owner's allowance."""
+    return ratelimit.list_limits(settings(), owner.id, posting=True)
+
+
+# ---- finding one ---------------------------------------------------------------------------------
+@blueprint.get("/find")
+def find_one() -> ResponseReturnValue:
+    """Lead to what an id, an address that holds one, or the handle of a bot names."""
+    asked = request.args.get("q", "").strip()[:MAX_QUERY]
+    named = ID.search(asked)
+    if named is None:
+        bot = Bot.get_or_none(Bot.handle == asked.lstrip("@").lower())
+        if bot is None:
+            raise Problem("not_found", "nothing here has this id or handle")
+        return redirect(url_for("admin.list_bots", bot=bot.uid))
+    uid, (kind,) = named[0], named.groups()
+    if kind == "owner":
+        return redirect(url_for("admin.show_owner", uid=uid))
+    if kind == "bot":
+        return redirect(url_for("admin.list_bots", bot=uid))
+    if kind == "post":
+        return redirect(url_for("admin.list_posts", post=uid))
+    return redirect(url_for("admin.change_key" if kind == "key" else "admin.change_hook", uid=uid))

@@ -1,0 +1,53 @@
+"""The first page of the operator: what is wrong, how the jobs are, what is stored and was done."""
+
+import shutil
+from typing import Any
+
+from flask import g, render_template
+from flask.typing import ResponseReturnValue
+
+import storage
+from accounts import admin
+from accounts.acts import ACTS
+from evidence import log, witnessed
+from operate import doctor, stored_backups
+from storage import database
+from web.api import health
+from web.server.application import find_app
+from web.server.gate import settings
+from web.site.admin import queries
+from web.site.admin.entry import blueprint, find_session
+
+MAX_ACTS, MAX_BACKUPS = 10, 5
+LEVELS = ("wrong", "look", "fine")
+
+
+@blueprint.get("")
+def show_overview() -> ResponseReturnValue:
+    """Show how the instance is."""
+    config = settings()
+    applied = storage.list_applied(database)
+    findings = doctor.examine_lightly(config, g.now, database.execute_sql, applied)
+    return render_template(
+        "admin/overview.html",
+        findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
+        health=health.check_health(config, g.now),
+        sizes=database.list_sizes(),
+        free=shutil.disk_usage(config.data_dir).free,
+        log=show_log(),
+        session=find_session(),
+        sessions=admin.list_sessions(g.now),
+        done=queries.read_list("acts", MAX_ACTS),
+        acts=ACTS,
+        backups=stored_backups.list_backups(config)[:MAX_BACKUPS],
+    )
+
+
+def show_log() -> dict[str, Any]:
+    """Return the checkpoint of the log (None before there is one), and what witnesses saw."""
+    one = log.find_log()
+    return {
+        "checkpoint": log.make_checkpoint(one) if one else None,
+        "key": one and str(find_app().log_signer.verifier(one.origin)),
+        "watched": witnessed.list_witnessed(),
+    }

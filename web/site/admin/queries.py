@@ -1,0 +1,212 @@
+"""Rows of the operator's lists, and the statements that read them: a page at a time, the newest
+first, by the number of the row. Times in ms.
+"""
+
+from typing import Any, NamedTuple
+
+from web.server.rows import select
+
+MAX_BODY = 240
+# Above the number of every row.
+NEWEST = 2**62
+
+
+class OwnerRow(NamedTuple):
+    """An owner, with what it has now."""
+
+    id: int
+    uid: str
+    created_at: int
+    posts_bytes: int
+    bots: int
+    keys: int
+    wallets: int
+    hooks: int
+    traders: int
+
+
+class BotRow(NamedTuple):
+    """A bot, its owner, and the wallet it has now."""
+
+    id: int
+    uid: str
+    name: str
+    handle: str
+    created_at: int
+    retired_at: int | None
+    owner_uid: str
+    wallet: str | None
+    ownership: str | None
+
+
+class WalletRow(NamedTuple):
+    """A wallet, the bot that holds or held it last, and how observing it goes.
+
+    `attached_at` is None for one that nobody holds; `whole`: all of its past was listed.
+    """
+
+    id: int
+    address: str
+    looked_at: int | None
+    whole: bool
+    trouble: str | None
+    bot_uid: str
+    bot_name: str
+    owner_uid: str
+    attached_at: int | None
+    ownership: str | None
+
+
+class KeyRow(NamedTuple):
+    """A key, without its hash; `bot_*` is None for a read key."""
+
+    id: int
+    uid: str
+    scope: str
+    name: str
+    prefix: str
+    last4: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    last_used_at: int | None
+    owner_uid: str
+    bot_uid: str | None
+    bot_name: str | None
+
+
+class HookRow(NamedTuple):
+    """A hook, without its secret; `url` is to be masked before it is shown."""
+
+    id: int
+    uid: str
+    kind: str
+    url: str
+    state: str
+    failures: int
+    delivered_at: int | None
+    last_error: str | None
+    created_at: int
+    owner_uid: str
+
+
+class PostRow(NamedTuple):
+    """A post; `body` is its first MAX_BODY characters."""
+
+    id: int
+    uid: str
+    body: str
+    status: str
+    channel: str
+    created_at: int
+    hidden_at: int | None
+    bot_uid: str
+    bot_name: str
+
+
+class ActRow(NamedTuple):
+    """Something the operator did."""
+
+    id: int
+    at: int
+    who: str
+    what: str
+    target: str | None
+    reason: str | None
+
+
+class Listing(NamedTuple):
+    """How a list is read: its type of row, its statement with `{where}` for conditions, the column
+    of its numbers, and the condition of each filter.
+    """
+
+    row: Any
+    sql: str
+    number: str
+    filters: dict[str, str]
+
+
+OF_OWNER = "{} = (SELECT id FROM owner WHERE uid = ?)"
+OF_BOT = "{} = (SELECT id FROM bot WHERE uid = ?)"
+LISTINGS = {
+    "owners": Listing(
+        OwnerRow,
+        """SELECT o.id, o.uid, o.created_at, o.posts_bytes,
+       (SELECT COUNT(*) FROM bot b WHERE b.owner_id = o.id) AS bots,
+       (SELECT COUNT(*) FROM "key" k WHERE k.owner_id = o.id AND k.revoked_at IS NULL) AS keys,
+       (SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id
+        WHERE b.owner_id = o.id AND a.detached_at IS NULL) AS wallets,
+       (SELECT COUNT(*) FROM hook h WHERE h.owner_id = o.id) AS hooks,
+       (SELECT COUNT(*) FROM trader t WHERE t.owner_id = o.id AND t.retired_at IS NULL) AS traders
+FROM owner o {where}""",
+        "o.id",
+        {"owner": "o.uid = ?"},
+    ),
+    "bots": Listing(
+        BotRow,
+        """SELECT b.id, b.uid, b.name, b.handle, b.created_at, b.retired_at,
+       o.uid AS owner_uid, w.address AS wallet, a.ownership
+FROM bot b JOIN owner o ON o.id = b.owner_id
+LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
+LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
+        "b.id",
+        {"owner": OF_OWNER.format("b.owner_id"), "bot": "b.uid = ?"},
+    ),
+    "wallets": Listing(
+        WalletRow,
+        """SELECT w.id, w.address, w.looked_at, w.whole, w.trouble, b.uid AS bot_uid,
+       b.name AS bot_name, o.uid AS owner_uid, a.attached_at, a.ownership
+FROM wallet w JOIN bot b ON b.id = w.bot_id JOIN owner o ON o.id = b.owner_id
+LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL {where}""",
+        "w.id",
+        {"owner": OF_OWNER.format("b.owner_id"), "bot": OF_BOT.format("w.bot_id")},
+    ),
+    "keys": Listing(
+        KeyRow,
+        """SELECT k.id, k.uid, k.scope, k.name, k.prefix, k.last4, k.created_at, k.expires_at,
+       k.revoked_at, k.last_used_at, o.uid AS owner_uid, b.uid AS bot_uid, b.name AS bot_name
+FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id {where}""",
+        "k.id",
+        {"owner": OF_OWNER.format("k.owner_id"), "bot": OF_BOT.format("k.bot_id")},
+    ),
+    "hooks": Listing(
+        HookRow,
+        """SELECT h.id, h.uid, h.kind, h.url, h.state, h.failures, h.delivered_at, h.last_error,
+       h.created_at, o.uid AS owner_uid
+FROM hook h JOIN owner o ON o.id = h.owner_id {where}""",
+        "h.id",
+        {"owner": OF_OWNER.format("h.owner_id")},
+    ),
+    "posts": Listing(
+        PostRow,
+        f"""SELECT p.id, p.uid, SUBSTR(p.body, 1, {MAX_BODY}) AS body, p.status, p.channel,
+       p.created_at, p.hidden_at, b.uid AS bot_uid, b.name AS bot_name
+FROM post p JOIN bot b ON b.id = p.bot_id {{where}}""",
+        "p.id",
+        {"bot": OF_BOT.format("p.bot_id"), "post": "p.uid = ?"},
+    ),
+    "acts": Listing(
+        ActRow,
+        "SELECT c.id, c.at, c.who, c.what, c.target, c.reason FROM admin_act c {where}",
+        "c.id",
+        {},
+    ),
+}
+
+
+def read_list(
+    name: str, limit: int, filters: dict[str, str] | None = None, before: int | None = None
+) -> list[Any]:
+    """Return rows of the list `name`, the newest first; `before`: those with a lower number.
+
+    `filters`: {one of the list's filters: a public id}.
+    """
+    listing = LISTINGS[name]
+    parts: list[tuple[str, str | int]] = [
+        (listing.filters[one], text) for one, text in (filters or {}).items()
+    ]
+    # Without one, too: so a table is read by its numbers and never as a whole.
+    parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
+    where = "WHERE " + " AND ".join(part for part, _ in parts)
+    sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"
+    return select(listing.row, sql, [value for _, value in parts])
