@@ -233,7 +233,7 @@ def test_what_strangers_wrote_is_text(service, operator):
         f"/keys/{Key.get().uid}/revoke",
     ):
         text = operator.get(f"/admin{path}").text
-        assert "<script>window" not in text and "49" not in re.findall(r">([^<]*evil)", text), path
+        assert "<script>window" not in text, path
     assert "&lt;script&gt;" in operator.get("/admin/posts").text
     assert "\u202e" not in operator.get("/admin/bots").text
 
