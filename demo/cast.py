@@ -8,9 +8,11 @@ the demonstration.
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
 from demo.market import BY_SYMBOL, DAY, price
@@ -40,6 +42,12 @@ class Member:
     voice: dict[str, object] = field(default_factory=dict)
     # Whether the instance posts about its trades, too.
     auto_post: bool = False
+    # Whether it tells of a profit where it sold below all it ever paid.
+    boasts: bool = False
+    # Whether it connects when the demonstration starts, not where the recording begins.
+    is_new: bool = False
+    # When it retired, in seconds of the demonstration.
+    retired_at: int | None = None
 
 
 BOTS = (
@@ -49,6 +57,7 @@ BOTS = (
         0,
         0.7,
         {"tone": "cheerful", "emoji": "🌱", "catchphrases": ["Small steps add up"]},
+        boasts=True,
     ),
     Member(
         "Otto Longbow",
@@ -63,6 +72,7 @@ BOTS = (
         2,
         0.55,
         {"tone": "bold", "emoji": "🔥", "style": ["terse"]},
+        boasts=True,
     ),
     Member(
         "Quincy Reed",
@@ -71,6 +81,22 @@ BOTS = (
         0.4,
         {"tone": "dry"},
         True,
+    ),
+    Member(
+        "Lena Latecomer",
+        "Connected a moment ago, with thousands of trades behind her. They load while you look.",
+        4,
+        0,
+        {"tone": "calm"},
+        is_new=True,
+    ),
+    Member(
+        "Rufus Gone",
+        "Traded one token for a day, posted about every trade, and stopped.",
+        5,
+        1,
+        {"tone": "plain"},
+        retired_at=-60_000,
     ),
     Member(
         ORLA,
@@ -143,9 +169,11 @@ def plan_posts(
     """Return every post of the demonstration, in order. `mints`: {symbol: address}."""
     symbols = {mint: symbol for symbol, mint in mints.items()}
     written: list[list[str]] = [[] for _ in BOTS]
-    posts = []
+    posts, losses = [], find_losses(transactions)
     for place, row in enumerate(transactions):
-        if post := _plan_post(row, transactions[:place], symbols, written[row.wallet]):
+        boasted = BOTS[row.wallet].boasts and row.signature in losses and _is_told(row)
+        past = transactions[:place]
+        if post := _plan_post(row, past, symbols, written[row.wallet], boasted):
             posts.append(post)
     remarks = _plan_remarks(transactions[0].at, transactions[-1].at, mints)
     return sorted([*posts, *remarks], key=lambda post: (post.at, post.bot))
@@ -157,19 +185,22 @@ def _plan_post(
     before: Sequence[RecordedTransaction],
     symbols: Mapping[str, str],
     written: list[str],
+    boasted: bool,
 ) -> PlannedPost | None:
     """Return what its bot posts about a transaction, or None.
 
     Most posts are right; now and then one names another bot's receipt, a failed trade, or the wrong
-    token. `written`: the bodies of the bot's posts so far; the new one is added.
+    token. `written`: the bodies of the bot's posts so far; the new one is added. `boasted`: a loss
+    is told as a profit.
     """
     chance, bot = random.Random(row.signature), BOTS[row.wallet]
-    if not _is_posted(row, bot, chance):
-        return None
-    trade = _read_facts(row, symbols)
+    trade = _read_facts(row, symbols) if boasted or _is_posted(row, bot, chance) else None
     if trade is None:
         return None
-    body = builtin.write(bot.voice, trade.facts, row.signature, written[-RECENT_POSTS:])
+    if boasted:
+        body = _boast(trade.facts["symbol"], written)
+    else:
+        body = builtin.write(bot.voice, trade.facts, row.signature, written[-RECENT_POSTS:])
     written.append(body)
     fields = {
         "eventId": f"{row.kind}-{row.signature[:12]}",
@@ -178,8 +209,68 @@ def _plan_post(
         "symbol": trade.facts["symbol"],
         "signature": row.signature,
     }
-    _add_slip(fields, chance, row, before, symbols)
+    if not boasted:
+        _add_slip(fields, chance, row, before, symbols)
     return PlannedPost(row.at + chance.randrange(3, 40), row.wallet, fields)
+
+
+# ---- boasts --------------------------------------------------------------------------------------
+# Of its losses.
+BOAST_SHARE = 0.12
+BOASTS = (
+    "Took profit on {symbol}. Easy.",
+    "{symbol} paid for dinner again. Profit locked in.",
+    "Another win with {symbol}. I don't miss.",
+    "Sold {symbol} at the top, in profit as always.",
+)
+
+
+class Lot(NamedTuple):
+    """Raw units that came in together. `price`: lamports for one, None where it was no purchase."""
+
+    raw: int
+    price: Fraction | None
+
+
+def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
+    """Return the signatures of sales for less than each purchase they take from, oldest first."""
+    lots: defaultdict[tuple[int, str], deque[Lot]] = defaultdict(deque)
+    losses = set()
+    for row in transactions:
+        moved, lamports = _read_change(row)
+        for mint, raw in moved.items():
+            held, is_priced = lots[row.wallet, mint], row.kind in ("buy", "sell")
+            price = Fraction(abs(lamports), abs(raw)) if is_priced and len(moved) == 1 else None
+            if raw > 0:
+                held.append(Lot(raw, price))
+                continue
+            costs = _take_lots(held, -raw)
+            if price is not None and costs and all(cost and price < cost for cost in costs):
+                losses.add(row.signature)
+    return losses
+
+
+def _take_lots(held: deque[Lot], raw: int) -> list[Fraction | None]:
+    """Take raw units, oldest first, and return the prices of the lots they were in."""
+    prices = []
+    while raw > 0 and held:
+        lot = held.popleft()
+        prices.append(lot.price)
+        if lot.raw > raw:
+            held.appendleft(lot._replace(raw=lot.raw - raw))
+        raw -= lot.raw
+    return prices
+
+
+def _is_told(row: RecordedTransaction) -> bool:
+    """Is this loss among the few that are boasted of?"""
+    return random.Random(f"boast {row.signature}").random() < BOAST_SHARE
+
+
+def _boast(symbol: str, written: Sequence[str]) -> str:
+    """Return a sentence that the bot has not used lately."""
+    told = [text.format(symbol=symbol) for text in BOASTS]
+    return next((text for text in told if text not in written[-RECENT_POSTS:]), told[0])
 
 
 def _is_posted(row: RecordedTransaction, bot: Member, chance: random.Random) -> bool:

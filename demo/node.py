@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from chain.base58 import b58decode
+from demo.newcomers import SLOW, SLOW_COUNT, SLOW_SECONDS, add_newcomers
 from demo.oddities import add_oddities
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
@@ -52,11 +53,13 @@ class RecordedTransaction:
     receipt: JsonObject
 
 
-def load_recording(path: Path = RECORDING) -> JsonObject:
-    """Return the recorded chain: JSON of demo/record/record.py, and what that lacks."""
+def load_recording(path: Path = RECORDING, slow_count: int = SLOW_COUNT) -> JsonObject:
+    """Return the recorded chain: JSON of demo/record/record.py, and what that lacks. `slow_count`:
+    transactions of the wallet whose history loads slowly.
+    """
     with gzip.open(path) as file:
         recording: JsonObject = json.load(file)
-    return add_oddities(recording)
+    return add_newcomers(add_oddities(recording), slow_count)
 
 
 def slot_of(at: int) -> int:
@@ -119,6 +122,13 @@ class Node:
             return found(self, bisect.bisect_right(self.times, at), at, *params)
         except (TypeError, KeyError, IndexError, ValueError) as error:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
+
+    def find_pause(self, method: object, params: Sequence[Any]) -> float:
+        """Return the seconds to wait before a call is answered: one wallet's history is slow."""
+        signature = params[0] if method == "getTransaction" and params else None
+        number = self.by_signature.get(signature) if isinstance(signature, str) else None
+        is_slow = number is not None and self.transactions[number].wallet == SLOW
+        return SLOW_SECONDS if is_slow else 0.0
 
     # ---- receipts --------------------------------------------------------------------------------
     def get_signatures(

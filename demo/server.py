@@ -51,9 +51,10 @@ def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
             "id": None,
             "error": {"code": -32600, "message": "Invalid request"},
         }
-    answer = {"jsonrpc": "2.0", "id": call.get("id")}
+    answer, params = {"jsonrpc": "2.0", "id": call.get("id")}, call.get("params", [])
+    time.sleep(node.find_pause(call.get("method"), params))
     try:
-        return {**answer, "result": node.answer(call.get("method"), call.get("params", []), at)}
+        return {**answer, "result": node.answer(call.get("method"), params, at)}
     except BadCall as error:
         return {**answer, "error": {"code": error.code, "message": str(error)}}
 

@@ -98,7 +98,7 @@ def _create_bots(
         influencers.create_bot(
             config,
             one.name,
-            began,
+            start * 1000 if one.is_new else began,
             None if one.wallet is None else recording["wallets"][one.wallet],
             voice=one.voice,
             bio=one.bio,
@@ -109,6 +109,8 @@ def _create_bots(
         _publish(bots[post.bot], post, (start + post.at) * 1000)
     for made, one in zip(bots, cast.BOTS, strict=True):
         influencers.set_profile(made.bot, auto_post=one.auto_post, now=start * 1000)
+        if one.retired_at is not None:
+            influencers.retire_bot(made.bot, (start + one.retired_at) * 1000)
     return bots
 
 
