@@ -1,4 +1,4 @@
-# The commands: make run, make demo, make test, make lint. Each installs what it needs into .venv first.
+# The commands: make run, make demo, make test, make lint, make dist. Each installs what it needs into .venv first.
 PYTHON ?= python3
 
 # An environment counts as made once pip is done, not once its folder is there: these two files say so.
@@ -9,7 +9,7 @@ TESTS = .venv/tests-installed
 BROKEN := $(shell test -x .venv/bin/python || echo broken)
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run demo test lint clean .venv broken
+.PHONY: run demo test lint dist clean .venv broken
 
 run: .venv
 	.venv/bin/python app.py run
@@ -24,6 +24,10 @@ lint: $(TESTS)
 	.venv/bin/python -m ruff format --check --quiet .
 	.venv/bin/python -m ruff check --quiet .
 	.venv/bin/python -m mypy
+
+# Two single files, dist/candor.pyz and dist/candor. The environment they are built in goes with the build.
+dist:
+	PYTHON="$(PYTHON)" deploy/single-file/build
 
 .venv: $(RUNTIME)
 
@@ -45,4 +49,4 @@ $(TESTS): $(RUNTIME) pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf .venv *.egg-info
+	rm -rf .venv dist *.egg-info

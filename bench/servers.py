@@ -103,7 +103,7 @@ def candor(folder, **settings):
 
 
 def bare(app, path, threads, **settings):
-    """A bare Flask of bench.rivals under the settings of gunicorn.conf.py, from a folder where
+    """A bare Flask of bench.rivals under the settings of serving.py, from a folder where
     gunicorn does not find that file itself.
     """
     return serving(

@@ -48,7 +48,7 @@ BOARDS = (
 )
 # Where the history of ../shared/node trades.
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
-# As gunicorn.conf.py has it.
+# As serving.py has it.
 THREADS = config.Config().threads + 400
 
 

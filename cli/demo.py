@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
 import config as settings
 from cli import Commands, add_command
-from cli.server import GUNICORN_ARGUMENTS, ROOT, refuse_taken_port
+from cli.server import refuse_taken_port
 from config import Config
 
 # Settings of the environment that a demonstration keeps.
@@ -30,17 +30,21 @@ FOLDER, PORT = "data-demo", "8010"
 
 def add_commands(commands: Commands) -> None:
     """Add `demo`."""
-    add_command(
+    demo = add_command(
         commands,
         "demo",
         run_demo,
         "everything to be seen, on a recorded chain and an invented market in ./data-demo; each"
         " start begins anew",
     )
+    # How the child is started.
+    demo.add_argument("--staged", action="store_true", help=SUPPRESS)
 
 
 def run_demo(config: Config, args: Namespace) -> int:
     """Serve chain, market and bots from this process, and the product itself from a child."""
+    if args.staged:
+        serve_staged()
     from demo import cast, node, stage
     from demo.market import Market
     from demo.server import address_of, start_server
@@ -76,12 +80,20 @@ def run_demo(config: Config, args: Namespace) -> int:
     return max(0, server.returncode)
 
 
+def serve_staged() -> None:
+    """Become the server of what a demonstration has staged."""
+    from cli.processes import serve
+
+    serve()
+
+
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
     """Start the product itself as a child, which ends when this process is told to end."""
+    from cli.processes import find_command
+
     with open(log, "w") as output:
         server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", *GUNICORN_ARGUMENTS],
-            cwd=ROOT,
+            [*find_command(), "demo", "--staged"],
             env=environ,
             stdout=output,
             stderr=output,

@@ -51,7 +51,8 @@ def build_parser() -> Parser:
     )
 
     parser = Parser(
-        prog="app.py", description="Candor: trading bots post; the chain shows what they did."
+        prog=name_program(sys.argv[0]),
+        description="Candor: trading bots post; the chain shows what they did.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
@@ -59,6 +60,12 @@ def build_parser() -> Parser:
     ):
         module.add_commands(commands)
     return parser
+
+
+def name_program(path: str) -> str:
+    """Return what the program was called as: app.py, or the name of what was installed or built."""
+    name = os.path.basename(path)
+    return name if name.startswith("candor") else "app.py"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli import Commands, add_command, now_ms, open_database, print_result
@@ -17,13 +16,6 @@ from config import VERSION, BadSetting, Config
 if TYPE_CHECKING:
     from observer import RebuiltWallet
 
-ROOT = Path(__file__).resolve().parent.parent
-# Arguments of gunicorn, whose working directory is ROOT.
-GUNICORN_ARGUMENTS = [
-    "--config",
-    str(ROOT / "gunicorn.conf.py"),
-    "app:create_app()",
-]
 # From malloc.h of glibc.
 M_ARENA_MAX = -8
 
@@ -67,17 +59,14 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
 
 def run_server(config: Config, args: Namespace) -> None:
-    """Become gunicorn, in this process: another would import everything again. gunicorn.conf.py
-    says how it serves.
-    """
-    from gunicorn.app.wsgiapp import WSGIApplication
-
+    """Become gunicorn, in this process: another would import everything again."""
     import storage
     from chain.programs import table
+    from cli.processes import serve
     from operate import backups
     from storage import counters
 
-    # What is made at the start stays; a worker that is ready begins to collect (gunicorn.conf.py).
+    # What is made at the start stays; a worker that is ready begins to collect (serving.py).
     gc.disable()
     refuse_demonstration(config)
     refuse_taken_port(config)
@@ -87,10 +76,8 @@ def run_server(config: Config, args: Namespace) -> None:
     counters.open_store(config).close()
     backups.migrate(config)
     storage.database.close_all()
-    os.chdir(ROOT)
-    sys.argv[1:] = GUNICORN_ARGUMENTS
     share_heaps()
-    WSGIApplication(prog="candor").run()
+    serve()
 
 
 def refuse_taken_port(config: Config) -> None:

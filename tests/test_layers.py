@@ -133,7 +133,7 @@ MAY_IMPORT = {
         "flask",
         "werkzeug",
     },
-    "gunicorn.conf": {"config", "jobs", "web"},
+    "serving": {"config", "jobs", "web"},
 }
 # Reading never asks a node or a price service.
 NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client"}}
@@ -152,11 +152,7 @@ def modules():
 
 
 def imports_of(name):
-    path = (
-        ROOT / (name.replace(".", "/") + ".py")
-        if name != "gunicorn.conf"
-        else ROOT / "gunicorn.conf.py"
-    )
+    path = ROOT / (name.replace(".", "/") + ".py")
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -168,7 +164,7 @@ def imports_of(name):
 
 def rules_for(name):
     room = name.split(".")[0]
-    rules = MAY_IMPORT[name if room == "gunicorn" else room]
+    rules = MAY_IMPORT[room]
     return rules | MAY_IMPORT.get(name, set())
 
 
@@ -180,7 +176,7 @@ def test_imports_point_down(name):
 
 
 def test_every_room_is_listed():
-    rooms = {name if name == "gunicorn.conf" else name.split(".")[0] for name in modules()}
+    rooms = {name.split(".")[0] for name in modules()}
     assert rooms <= set(MAY_IMPORT)
 
 

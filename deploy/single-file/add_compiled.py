@@ -1,0 +1,27 @@
+"""Add compiled modules to a file that shiv made, which leaves them out: its first start would
+compile for seconds. `add_compiled.py SITE_PACKAGES FILE.pyz`
+"""
+
+import compileall
+import os
+import py_compile
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+site, file = Path(sys.argv[1]), sys.argv[2]
+# By no time and no path of this machine: the same sources give the same bytes.
+compileall.compile_dir(
+    site,
+    quiet=1,
+    workers=os.cpu_count(),
+    stripdir=str(site),
+    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+)
+date = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
+with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+    for path in sorted(site.rglob("*.pyc")):
+        entry = zipfile.ZipInfo(f"site-packages/{path.relative_to(site)}", date)
+        entry.external_attr, entry.compress_type = 0o100644 << 16, zipfile.ZIP_DEFLATED
+        archive.writestr(entry, path.read_bytes())

@@ -1,0 +1,16 @@
+"""Refuse a Python or a machine that dist/candor.pyz was not built for: the packages in it are
+compiled for one. Shiv runs this before anything else; `build` fills in the two words.
+"""
+
+import platform
+import sys
+
+BUILT_FOR = ("PYTHON", "MACHINE")
+HERE = ("{}.{}".format(*sys.version_info), platform.machine())
+if HERE != BUILT_FOR:
+    sys.exit(
+        "candor.pyz was built for Python {} on {}, and this is Python {} on {}: start it with the"
+        " other Python, take the file `candor`, or build your own with `make dist`".format(
+            *BUILT_FOR, *HERE
+        )
+    )
