@@ -86,7 +86,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
-    from web.api import health, inbox, legacy, log, openapi, v1
+    from web.api import health, inbox, legacy, log, mcp, openapi, v1
     from web.site import (
         admin,
         board,
@@ -115,6 +115,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         browsers,
         v1,
         inbox,
+        mcp,
         legacy,
         health,
         openapi,

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
     *(
         "accounts",
+        "agents",
         "chain",
         "cli",
         "demo",
@@ -69,6 +70,8 @@ MAY_IMPORT = {
     "notify": {"notify", "config"},
     "notify.messages": {"orjson"},
     "notify.outbox": {"accounts", *BELOW, "orjson"},
+    "agents": {"agents", "config", "mcp", "mcp_types", "orjson", "pydantic"},
+    "agents.remote": {"requests"},
     "observing": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
     "observing.listening": {"websockets"},
     "observer": {"observing", "accounts", "chain", *BELOW, "orjson", "peewee"},
@@ -86,6 +89,7 @@ MAY_IMPORT = {
         *(
             "web",
             "accounts",
+            "agents",
             "chain",
             "evidence",
             "notify",
@@ -97,6 +101,7 @@ MAY_IMPORT = {
         ),
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
+    "web.api.mcp": {"mcp"},
     "web.site.admin.backups": {"operate"},
     "web.site.admin.overview": {"operate"},
     "web.site.receipt_image": {"PIL", "segno"},
@@ -109,6 +114,7 @@ MAY_IMPORT = {
         *(
             "cli",
             "accounts",
+            "agents",
             "chain",
             "demo",
             "evidence",
@@ -119,9 +125,8 @@ MAY_IMPORT = {
             "papertrade",
         ),
         *("ratelimit", "scout", *BELOW),
-        *("apsw", "gunicorn", "mcp", "mcp_types", "orjson", "peewee", "requests"),
+        *("apsw", "gunicorn", "orjson", "peewee", "requests"),
     },
-    "cli.mcp_tools": {"pydantic"},
     "app": {
         "accounts",
         "cli",
@@ -136,7 +141,7 @@ MAY_IMPORT = {
     "serving": {"config", "jobs", "web"},
 }
 # Reading never asks a node or a price service.
-NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client"}}
+NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client", "agents.remote"}}
 
 
 def modules():

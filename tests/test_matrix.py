@@ -257,8 +257,8 @@ def test_the_table_names_every_route(service, place):
             *READ,
             *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
         },
-        # The inbox asks by its address: tests/test_inbox.py.
-        "POST": {*WRITE, "/api/v1/posts", "/api/v1/inbox/discord/{key}"},
+        # The inbox asks by its address: tests/test_inbox.py; agents: tests/test_mcp_http.py.
+        "POST": {*WRITE, "/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"},
     }
     for rule in service.app.url_map.iter_rules():
         for method in rule.methods - {"HEAD", "OPTIONS"}:

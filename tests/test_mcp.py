@@ -12,8 +12,9 @@ from live import ROOT
 from mcp import Client, StdioServerParameters
 from service import address, signature
 
-from cli import mcp as agents
-from cli.mcp_tools import build_server
+from agents import answers as agents
+from agents.client import Client as Asking
+from agents.tools import build_server
 from market.tables import Token
 from web.api import leaderboard
 
@@ -215,7 +216,7 @@ def test_mcp_without_its_sdk_says_how_to_install_it(live, tmp_path):
 LONG_TEXT = "\U0001f980" * 3_900
 
 
-class Direct(agents.Client):
+class Direct(Asking):
     """Asks the application itself; counts what it asks."""
 
     def __init__(self, service, key):

@@ -91,7 +91,7 @@ def read_everything(show):  # noqa: F811
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter()).collect())
         auth.find_key(key, hash_secret(key))
-        queries.list_posts_since(1, 0), queries.list_trades_since(1, 0)
+        queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
         trader = paper_statements.TRADERS + " WHERE t.retired_at IS NULL"
         rows.select(paper_statements.TraderRow, trader)
 

@@ -23,7 +23,9 @@ from web.server import auth
 from web.server.application import Application, find_app
 
 # The blueprints whose routes ask for a key.
-KEYED = ("v1", "inbox")
+KEYED = ("v1", "inbox", "mcp")
+# Routes of them that cost nothing of the allowance; what an agent asks by a tool does.
+FREE = ("v1.show_me", "mcp.answer_agent")
 access_log = logging.getLogger("candor.access")
 # What a window counts, for a sentence.
 PERIODS = {
@@ -189,7 +191,7 @@ def admit(header: str, *scopes: str) -> None:
         note_failure()
         raise
     limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=this.method == "POST")
-    if this.endpoint == "v1.show_me":
+    if this.endpoint in FREE:
         count_address()
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return

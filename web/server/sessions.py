@@ -111,7 +111,7 @@ def check_sender() -> None:
     if request.method != "POST":
         return
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    if site not in ("same-origin", "none") or not _is_own(request.headers.get("Origin")):
+    if site not in ("same-origin", "none") or not is_own_origin(request.headers.get("Origin")):
         raise Problem(
             "foreign_origin",
             "this form was sent from another site, so nothing was done; open the page here and send"
@@ -122,7 +122,8 @@ def check_sender() -> None:
     csrf.protect()
 
 
-def _is_own(origin: str | None) -> bool:
+def is_own_origin(origin: str | None) -> bool:
+    """Tell whether a header `Origin` names this site; a program sends none."""
     own = _origin(request.host_url), _origin(find_app().settings.base_url)
     return origin is None or origin in own
 

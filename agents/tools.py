@@ -1,4 +1,4 @@
-"""The tools of `app.py mcp`, one for each thing the interface can be asked.
+"""The tools of `app.py mcp` and of /mcp, one for each thing the interface can be asked.
 
 Their docstrings, arguments and defaults are what an agent reads.
 """
@@ -10,10 +10,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from cli.mcp import (
+from agents.answers import (
     MAX_FULL_BODY_BYTES,
     NOTICE,
-    Client,
     encode_answer,
     trim_activity,
     trim_bot,
@@ -23,6 +22,7 @@ from cli.mcp import (
     trim_token,
     trim_trade,
 )
+from agents.client import Client
 from config import VERSION
 
 LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are large")

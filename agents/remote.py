@@ -1,0 +1,42 @@
+"""An instance that is asked over HTTP."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from mcp.server.mcpserver.exceptions import ToolError
+
+from agents.client import Answer, Client
+
+TIMEOUT_SECONDS = 30
+
+
+class RemoteClient(Client):
+    """Asks an instance over HTTP, with a key."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.url, self.session = url.rstrip("/"), requests.Session()
+        # A .netrc would replace the key.
+        self.session.trust_env = False
+        self.session.headers["Authorization"] = f"Bearer {key}"
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None,
+    ) -> Answer:
+        """Send a request; ToolError where nothing answers."""
+        try:
+            answer = self.session.request(
+                method,
+                f"{self.url}/api/v1/{path}",
+                params=params,
+                json=body,
+                timeout=TIMEOUT_SECONDS,
+                allow_redirects=False,
+            )
+            return Answer(answer.status_code, answer.json(), answer.headers.get("Retry-After"))
+        except requests.RequestException as error:
+            raise ToolError(f"{self.url} did not answer: {type(error).__name__}") from None

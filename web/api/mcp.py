@@ -1,0 +1,193 @@
+"""POST /mcp: the tools of `app.py mcp` over HTTP (MCP's Streamable HTTP transport), for agents that
+have no Candor on their machine. No session and no stream: one answer to each message.
+
+The SDK speaks the protocol, all its versions. A tool asks this application itself, beneath the
+admission, with the caller's own key, so keys, scopes and the allowance are those of /api/v1.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from flask import Blueprint, Flask, Response, current_app, request
+from flask.typing import ResponseReturnValue
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+from accounts.problem import Problem
+from agents.client import Answer, Client
+from web.server import gate
+from web.server.application import NO_STORE
+from web.server.sessions import is_own_origin
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+blueprint = Blueprint("mcp", __name__)
+# Of one message and its answer.
+MAX_SECONDS = 25.0
+# Those that the protocol defines.
+HEADERS = ("Content-Type", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
+
+
+class Caller(NamedTuple):
+    """Whom a tool asks for, and which application."""
+
+    app: Flask
+    authorization: str
+    address: str
+    host: str
+    root: str
+
+
+_caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
+
+
+@blueprint.before_request
+def check_agent() -> None:
+    """Admit an agent with a working key, and no page of another site."""
+    if not is_own_origin(request.headers.get("Origin")):
+        raise Problem("foreign_origin", "pages of other sites may not call this")
+    gate.check_key()
+
+
+@blueprint.post("/mcp")
+def answer_agent() -> ResponseReturnValue:
+    """Answer one message of an agent."""
+    try:
+        server = find_server(gate.settings().base_url)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise Problem(
+            "not_found", "the operator of this instance has not installed what /mcp needs"
+        ) from None
+    caller = Caller(
+        current_app._get_current_object(),  # type: ignore[attr-defined]
+        request.headers.get("Authorization", ""),
+        request.remote_addr or "",
+        request.host,
+        request.script_root,
+    )
+    token = _caller.set(caller)
+    try:
+        return asyncio.run(speak(server, request.get_data(), list_headers()))
+    finally:
+        _caller.reset(token)
+
+
+def list_headers() -> list[tuple[bytes, bytes]]:
+    """List the headers of the request that matter to the protocol, as ASGI has them."""
+    given = [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in request.headers.items()
+        if name.title() in map(str.title, HEADERS) or name.lower().startswith("mcp-param-")
+    ]
+    # An answer is JSON, never a stream, whatever else would be accepted.
+    return [*given, (b"accept", b"application/json"), (b"host", b"localhost")]
+
+
+@cache
+def find_server(base_url: str) -> "MCPServer":
+    """Return the server of the tools; one serves all callers."""
+    from agents.tools import build_server
+
+    return build_server(InsideClient(base_url))
+
+
+# ---- ASGI ----------------------------------------------------------------------------------------
+async def speak(
+    server: "MCPServer", body: bytes, headers: list[tuple[bytes, bytes]]
+) -> ResponseReturnValue:
+    """Give a message to the SDK; return its answer. Problem `busy` where it takes too long."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    # Host and origin were checked at the gate.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(
+        json_response=True, stateless_http=True, transport_security=unchecked
+    )
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        if not received:
+            received.append(True)
+            return {"type": "http.request", "body": body, "more_body": False}
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    received: list[bool] = []
+    try:
+        async with asyncio.timeout(MAX_SECONDS), app.router.lifespan_context(app):
+            await app(make_scope(headers), receive, send)
+    except TimeoutError:
+        raise Problem("busy", "the tool took too long", headers={"Retry-After": "2"}) from None
+    start, *parts = sent
+    content = b"".join(part.get("body", b"") for part in parts)
+    kinds = {name.lower(): value.decode() for name, value in start["headers"]}
+    return Response(
+        content,
+        start["status"],
+        dict(NO_STORE),
+        content_type=kinds.get(b"content-type", "application/json"),
+    )
+
+
+def make_scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """Make what ASGI calls a request."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/mcp",
+        "raw_path": b"/mcp",
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "client": None,
+        "server": ("localhost", 80),
+    }
+
+
+# ---- asking ourselves ----------------------------------------------------------------------------
+class InsideClient(Client):
+    """Asks this application for the present caller."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None,
+    ) -> Answer:
+        """Let the application answer a request of the caller's, without a slot: its own request has
+        one.
+        """
+        caller = _caller.get()
+        environ = EnvironBuilder(
+            method=method,
+            path=f"/api/v1/{path}",
+            base_url=f"http://{caller.host}{caller.root}/",
+            query_string=params,
+            json=body,
+            environ_overrides={
+                "HTTP_AUTHORIZATION": caller.authorization,
+                "REMOTE_ADDR": caller.address,
+            },
+        ).get_environ()
+        # In a context of its own, or Flask would mix the two requests up.
+        parts, status, headers = contextvars.Context().run(
+            run_wsgi_app, Flask.wsgi_app.__get__(caller.app), environ, True
+        )
+        answer = orjson.loads(b"".join(parts))
+        return Answer(int(status.split()[0]), answer, headers.get("Retry-After"))
