@@ -9,8 +9,8 @@ from demo.receipts import JsonObject, Plan, Receipts, make_address
 SLOW, RETIRED = 4, 5
 SOL = 10**9
 # Of the slow one: transactions, and seconds its node takes for each; a quarter of an hour in all.
-SLOW_COUNT, SLOW_SECONDS = 3_600, 0.25
-SLOW_BEGIN, SLOW_APART = -900_000, 240
+SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
+SLOW_BEGIN, SLOW_APART = -900_000, 360
 # Its token is in no list of the market, so nobody prices it.
 UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
 # Of the retired one: times of its trades, and raw units of a trade.

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from accounts.posts import PostBody
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
+from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
 
 # A part of the OpenAPI document.
@@ -207,6 +208,12 @@ OPERATIONS = [
             query("wallet", ADDRESS, "of this wallet"),
             query("botId", {"type": "string"}, "of this bot"),
             MINT,
+            query(
+                "kind",
+                {"type": "string", "enum": list(TRADE_KINDS)},
+                f"of this kind; a page looks at {MAX_LOOK_BACK:,} trades of each wallet, so it may "
+                "have fewer rows than `limit`, or none, and still a `nextCursor`",
+            ),
             LIMIT,
             CURSOR,
             SINCE,

@@ -150,16 +150,23 @@ def list_trades(
     up_to: int | None = None,
     spans: Sequence[WalletSpan] | None = None,
     mint: str | None = None,
+    kind: str | None = None,
+    floor: TradePosition | None = None,
 ) -> list[TradeRow]:
     """Return trades, newest first.
 
-    `before`: the position they must be below; `up_to`: an id none may be above; `spans`:
-    of wallets, None for all.
+    `before`: the position they must be below; `up_to`: an id none may be above; `spans`: of
+    wallets, None for all. A `kind` is looked for one by one: down to `floor`, a position.
     """
+    of_kind = (
+        # Not by the index of kinds, which is in another order.
+        ("t.kind || '' = ?", kind) if kind else None,
+        _compare_position(">=", mint, floor) if floor else None,
+    )
     if spans is None:
-        return _list_trades(limit, before, up_to, None, mint)
+        return _list_trades(limit, before, up_to, None, mint, of_kind)
     # Each by its index; a bot has few wallets.
-    lists = [_list_trades(limit, before, up_to, span, mint) for span in spans]
+    lists = [_list_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
     return list(heapq.merge(*lists, key=attrgetter("position"), reverse=True))[:limit]
 
 
@@ -169,22 +176,57 @@ def _list_trades(
     up_to: int | None,
     span: WalletSpan | None,
     mint: str | None,
+    more: Sequence[Condition] = (),
 ) -> list[TradeRow]:
-    table = "m" if mint else "t"
-    columns = ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
     sql, values = _select(
         TRADE_OF_MINT if mint else TRADE,
         [
-            ("m.mint = ?", mint) if mint else None,
-            (f"{table}.wallet_id = ?", span.wallet_id) if span else None,
-            *_of_span(span, "t.id"),
-            (f"({', '.join(columns)}) < (?, ?, ?)", *(before or ABOVE_ALL)),
+            *_below(before, span, mint, "t.id"),
             # The plus keeps SQLite from scanning by id and sorting.
             ("+t.id <= ?", up_to) if up_to is not None else None,
+            *more,
         ],
-        "ORDER BY " + ", ".join(f"{column} DESC" for column in columns) + " LIMIT ?",
+        _order_newest(mint) + " LIMIT ?",
     )
     return select(TradeRow, sql, [*values, limit])
+
+
+def find_trade_position(
+    count: int, before: TradePosition | None, span: WalletSpan | None, mint: str | None
+) -> TradePosition | None:
+    """Return the position of the `count`th trade below `before`, None where there are fewer."""
+    table = "trade_mint m" if mint else "trade t"
+    sql, values = _select(
+        f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
+        _below(before, span, mint, "m.trade_id" if mint else "t.id"),
+        _order_newest(mint) + " LIMIT 1 OFFSET ?",
+    )
+    return select_one(TradePosition, sql, [*values, count - 1])
+
+
+def _position_columns(mint: str | None) -> tuple[str, str, str]:
+    """The columns by which trades are ordered: of the trades of a token, or of all."""
+    return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
+
+
+def _compare_position(sign: str, mint: str | None, position: TradePosition) -> Condition:
+    return f"({', '.join(_position_columns(mint))}) {sign} (?, ?, ?)", *position
+
+
+def _order_newest(mint: str | None) -> str:
+    return "ORDER BY " + ", ".join(f"{column} DESC" for column in _position_columns(mint))
+
+
+def _below(
+    before: TradePosition | None, span: WalletSpan | None, mint: str | None, trade: str
+) -> Sequence[Condition]:
+    """Conditions of a wallet and a token, below a position. `trade`: the SQL of a trade's id."""
+    return (
+        ("m.mint = ?", mint) if mint else None,
+        (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
+        *_of_span(span, trade),
+        _compare_position("<", mint, before or ABOVE_ALL),
+    )
 
 
 def find_trades(ids: Sequence[int]) -> dict[int, TradeRow]:

@@ -8,9 +8,9 @@ import orjson
 from flask import Response
 
 from storage import database
-from web.api import queries
+from web.api.look_back import Wanted, find_trades
 from web.api.serialize import Json
-from web.api.statements import TradePosition, TradeRow, WalletSpan
+from web.api.statements import TradePosition, TradeRow
 
 PAGE_SIZE = 500
 # A spreadsheet takes a cell that begins so for a formula.
@@ -56,22 +56,17 @@ def respond_table(
 
 
 def list_trade_pages(
-    show_trades: ShowTrades,
-    spans: Sequence[WalletSpan] | None,
-    mint: str | None = None,
-    before: TradePosition | None = None,
+    show_trades: ShowTrades, wanted: Wanted, before: TradePosition | None = None
 ) -> Iterator[list[Json]]:
-    """Yield the trades of these wallets (None: of all), newest first, holding no connection between
-    pages.
-    """
+    """Yield the trades asked for, newest first, holding no connection between pages."""
     while True:
         with database.connection_context():
-            rows = queries.list_trades(PAGE_SIZE, before, spans=spans, mint=mint)
-            page: list[Json] = orjson.loads(orjson.dumps(show_trades(rows)))
-        if not rows:
-            return
+            found = find_trades(wanted, PAGE_SIZE, before)
+            page: list[Json] = orjson.loads(orjson.dumps(show_trades(found.rows)))
         yield page
-        before = rows[-1].position
+        if found.position is None:
+            return
+        before = found.position
 
 
 def write_table(

@@ -16,6 +16,7 @@ from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
 from web.api.connected import show_connected
 from web.api.estimates import add_estimates
+from web.api.look_back import TRADE_KINDS, Wanted, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -38,6 +39,7 @@ MINUTE_MS = 60_000
 # Trades and posts in the detail of a bot.
 LATEST = 20
 JSON, CSV = "application/json", "text/csv"
+TRADE_ARGUMENTS = ("limit", "cursor", "since", "wallet", "mint", "botId", "kind")
 Json = dict[str, Any]
 Args = Mapping[str, str]
 
@@ -323,12 +325,11 @@ def export_trades(args: Args) -> Response:
     """Answer all trades that the filters of listTrades allow, newest first, as a table; from a
     cursor on where one is given.
     """
-    bot, wallet, mint = args.get("botId"), read_address(args, "wallet"), read_address(args, "mint")
     if "since" in args:
         raise Problem("invalid_parameter", "since belongs to JSON; a table begins at a cursor")
-    position = read_cursor(args, ("trades", wallet, mint, bot), TradePosition)
-    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
-    pages = spreadsheet.list_trade_pages(show_trades, spans, mint, position)
+    wanted, scope = read_wanted(args)
+    position = read_cursor(args, scope, TradePosition)
+    pages = spreadsheet.list_trade_pages(show_trades, wanted, position)
     return spreadsheet.respond_table(
         "trades",
         pages,
@@ -338,32 +339,37 @@ def export_trades(args: Args) -> Response:
     )
 
 
-@cached_list("/trades", "limit", "cursor", "since", "wallet", "mint", "botId", as_csv=export_trades)
+def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
+    """Return which trades are asked for, and the scope of their cursors."""
+    bot, wallet, mint = args.get("botId"), read_address(args, "wallet"), read_address(args, "mint")
+    kind = read_choice(args, "kind", TRADE_KINDS, "") if "kind" in args else None
+    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    scope = ("trades", wallet, mint, bot, *([kind] if kind else []))
+    return Wanted(spans, [mint] if mint else None, kind), scope
+
+
+@cached_list("/trades", *TRADE_ARGUMENTS, as_csv=export_trades)
 def list_trades(args: Args) -> Json:
     """Make the list of trades: newest first, or with `since` in order of arrival."""
-    limit, bot = paging.read_limit(args), args.get("botId")
-    wallet, mint = read_address(args, "wallet"), read_address(args, "mint")
-    scope = ("trades", wallet, mint, bot)
-    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    limit, (wanted, scope) = paging.read_limit(args), read_wanted(args)
+    spans = wanted.spans
     coverage = show_coverage(True, spans[0].coverage) if spans and len(spans) == 1 else None
     after = read_since(args, scope, queries.find_trade_arrival)
     if after is not None:
-        arrived = queries.list_trades_since(limit, after, spans, mint)
+        arrived = queries.list_trades_since(limit, after, spans, args.get("mint"))
+        of_kind = [one.row for one in arrived if wanted.kind in (None, one.row.kind)]
         return show_list(
-            show_trades([one.row for one in arrived]),
+            show_trades(of_kind),
             limit,
             newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
             coverage=coverage,
         )
     position, head = read_cursor(args, scope, TradePosition), queries.find_head()
-    up_to = None if position else head.trade
-    rows, more = paging.cut_page(
-        queries.list_trades(limit + 1, position, up_to, spans, mint), limit
-    )
+    found = find_trades(wanted, limit, position, None if position else head.trade)
     return show_list(
-        show_trades(rows),
+        show_trades(found.rows),
         limit,
-        write_cursor(scope, rows[-1].position) if more else None,
+        found.position and write_cursor(scope, found.position),
         newestCursor=write_newest(scope, head.arrival),
         coverage=coverage,
     )

@@ -1,21 +1,25 @@
 """The page of a bot: an overview, and tabs with its trades, holdings, posts and record."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from flask import Blueprint, g, render_template
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
+from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import paging, queries, risk, v1
 from web.api.estimates import add_estimates
+from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS, Found, Wanted, find_trades
 from web.api.posts import show_posts
 from web.api.serialize import Json, positions_of
 from web.api.statements import TradePosition
 from web.api.token_results import show_token_results
 from web.server import sessions
+from web.server.application import find_app
 from web.site import pictures
+from web.site.front import MAX_FILTER, find_mints
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -68,10 +72,29 @@ def read_overview(bot: Json) -> dict[str, Any]:
     }
 
 
+class TradeFilter(NamedTuple):
+    """What a reader asks of a bot's trades, as it was typed; `token`: a ticker or an address."""
+
+    kind: str = ""
+    token: str = ""
+
+
 def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the tab of trades."""
-    page = list_trades_of(bot["id"])
-    return {"trades": draw_trades(page.rows), "older_trades": page.cursor}
+    """Read the tab of trades, of one kind or token where the query asks for it."""
+    token = request.args.get("token", "").strip()
+    if len(token) > MAX_FILTER or holds_secret(token):
+        token = ""
+    asked = TradeFilter(read_choice("kind", ("", *TRADE_KINDS), ""), token)
+    mints = find_mints(token) if token else None
+    found, cursor = list_trades_of(bot["id"], asked, mints)
+    return {
+        "asked": asked,
+        "is_unknown": mints == (),
+        "trades": draw_trades(expand_json(v1.show_trades(found.rows))),
+        "ended_early": found.ended_early,
+        "older_trades": cursor,
+        "look_back": MAX_LOOK_BACK,
+    }
 
 
 def read_holdings(bot: Json) -> dict[str, Any]:
@@ -117,13 +140,11 @@ def list_posts_of(uid: str) -> ListPage[Json]:
     return ListPage(show_posts(page.rows), page.cursor)
 
 
-def list_trades_of(uid: str) -> ListPage[Json]:
-    """List a page of a bot's trades, newest first."""
-    scope = ("trades of", uid)
-    rows = queries.list_trades(
-        PAGE_SIZE + 1,
-        read_cursor("trades", scope, TradePosition),
-        spans=queries.find_wallets(bot=uid),
-    )
-    page = cut_page(rows, PAGE_SIZE, scope, lambda row: row.position)
-    return ListPage(expand_json(v1.show_trades(page.rows)), page.cursor)
+def list_trades_of(
+    uid: str, asked: TradeFilter, mints: Sequence[str] | None
+) -> tuple[Found, str | None]:
+    """List a page of a bot's trades, newest first, and the cursor of older ones."""
+    scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
+    wanted = Wanted(queries.find_wallets(bot=uid), mints, asked.kind or None)
+    found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
+    return found, found.position and paging.write_cursor(find_app().secret, scope, found.position)

@@ -1,0 +1,132 @@
+"""Trades by kind and by token: whole lists, page by page, without looking at all there is."""
+
+import re
+
+import pytest
+from service import address, signature
+
+from market.tables import Token
+from web.api import look_back
+from web.api.look_back import TRADE_KINDS
+from web.site.words import KINDS
+
+W, M, OTHER = address("wallet"), address("mint"), address("other mint")
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Nell", W)
+
+
+@pytest.fixture
+def key(bot):
+    return bot.publish_key.text
+
+
+@pytest.fixture
+def trades(service, bot):
+    """Twelve trades in turn bought, sold and failed, every other one of another token."""
+    for n in range(12):
+        service.observe_trade(
+            W,
+            f"t{n}",
+            slot=100 + n // 2,
+            place=n % 2,
+            mint=OTHER if n % 2 else M,
+            kind=("buy", "sell", "failed")[n % 3],
+        )
+
+
+def names(rows):
+    return [row["signature"] for row in rows]
+
+
+def test_every_kind_has_a_word():
+    assert set(TRADE_KINDS) == set(KINDS)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 2_000])
+@pytest.mark.parametrize("limit", [1, 3, 100])
+def test_a_list_of_a_kind_is_whole_however_far_a_page_looks(
+    service, key, bot, trades, monkeypatch, most, limit
+):
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", most)
+    sold = [signature(f"t{n}") for n in (10, 7, 4, 1)]
+    for path in ("?kind=sell", f"?kind=sell&wallet={W}", f"?kind=sell&botId={bot.bot.uid}"):
+        assert names(service.pages(f"/api/v1/trades{path}", key, limit)) == sold, path
+    of_token = service.pages(f"/api/v1/trades?kind=sell&mint={M}", key, limit)
+    assert names(of_token) == [signature("t10"), signature("t4")]
+
+
+def test_a_page_of_a_kind_looks_at_so_many_trades_and_goes_on(service, key, trades, monkeypatch):
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 2)
+    page = service.get("/api/v1/trades?kind=failed", key).json
+    # The latest two were a failed one and a sale.
+    assert names(page["data"]) == [signature("t11")] and page["nextCursor"]
+    page = service.get(f"/api/v1/trades?kind=failed&cursor={page['nextCursor']}", key).json
+    # Then a purchase and a failed one; t8 is the ninth.
+    assert names(page["data"]) == [signature("t8")] and page["nextCursor"]
+    other = service.get(f"/api/v1/trades?kind=sell&cursor={page['nextCursor']}", key)
+    assert other.json["code"] == "invalid_cursor"
+
+
+def test_arrivals_of_a_kind_come_once_each(service, key, trades):
+    since = service.get("/api/v1/trades?kind=sell", key).json["newestCursor"]
+    for n in range(12, 18):
+        service.observe_trade(W, f"t{n}", slot=n, mint=M, kind="sell" if n % 2 else "buy")
+    seen = []
+    for _ in range(6):
+        page = service.get(f"/api/v1/trades?kind=sell&limit=2&since={since}", key).json
+        seen, since = seen + names(page["data"]), page["newestCursor"]
+    assert seen == [signature(f"t{n}") for n in (13, 15, 17)]
+
+
+def test_a_table_of_a_kind_is_whole(service, key, trades, monkeypatch):
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 3)
+    table = service.get("/api/v1/trades?kind=buy", key, headers={"Accept": "text/csv"})
+    lines = table.get_data(as_text=True).splitlines()
+    assert len(lines) == 1 + 4 and all(",buy," in line for line in lines[1:])
+
+
+def test_a_kind_that_is_none_is_refused(service, key):
+    answer = service.get("/api/v1/trades?kind=gift", key)
+    assert answer.status_code == 400 and "round_trip" in answer.json["detail"]
+
+
+# ---- the profile --------------------------------------------------------------------------------
+def read(service, bot, query):
+    page = service.get(f"/bots/{bot.bot.uid}?tab=trades{query}")
+    assert page.status_code == 200
+    return page.get_data(as_text=True)
+
+
+def shown(html):
+    """The signatures of the trades on a page."""
+    return re.findall(r'<code id="of-[^"]+">(\w+)</code>', html)
+
+
+def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
+    Token.create(mint=OTHER, symbol="FERN")
+    sold = [signature(f"t{n}") for n in (10, 7, 4, 1)]
+    assert shown(read(service, bot, "&kind=sell")) == sold
+    assert shown(read(service, bot, "&kind=sell&token=fern")) == [sold[1], sold[3]]
+    assert shown(read(service, bot, f"&token={M}"))[:2] == [signature("t10"), signature("t8")]
+    html = read(service, bot, "&kind=stake")
+    assert not shown(html) and "No trade matches." in html and 'value="stake" selected' in html
+    assert "No token with this ticker is known here" in read(service, bot, "&token=NOBODY")
+    assert service.get(f"/bots/{bot.bot.uid}?tab=trades&kind=gift").status_code == 400
+
+
+def test_the_tab_says_where_its_look_ended(service, bot, trades, monkeypatch):
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 4)
+    html = read(service, bot, "&kind=failed")
+    assert shown(html) == [signature("t11"), signature("t8")]
+    assert "Older ones may match, too." in html
+    older = re.search(r'href="([^"]+)">Look further back', html)[1].replace("&amp;", "&")
+    assert "kind=failed" in older
+    assert shown(service.get(older).get_data(as_text=True)) == [signature("t5")]
+
+
+def test_a_pasted_secret_is_not_shown_again(service, bot, trades):
+    secret = bot.publish_key.text
+    assert secret not in read(service, bot, f"&token={secret}")

@@ -1,0 +1,65 @@
+"""Trades of a kind: searched for among the latest of each wallet, never among all there are."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple, get_args
+
+from web.api import queries
+from web.api.schemas.trades import TradeKind
+from web.api.statements import TradePosition, TradeRow, WalletSpan
+
+# Trades of a wallet, a token or the instance that are looked at for one page.
+MAX_LOOK_BACK = 2_000
+TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
+
+
+class Wanted(NamedTuple):
+    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all) and
+    of a kind (None: of all).
+    """
+
+    spans: Sequence[WalletSpan] | None
+    mints: Sequence[str] | None = None
+    kind: str | None = None
+
+
+class Found(NamedTuple):
+    """A page of trades, newest first. `position`: where older ones go on, None where there are
+    none; `ended_early`: the look-back ended before the page was full.
+    """
+
+    rows: Sequence[TradeRow]
+    position: TradePosition | None
+    ended_early: bool = False
+
+
+def find_trades(
+    wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
+) -> Found:
+    """Find a page of trades below a position and, with `up_to`, with no id above it."""
+    floor = _find_floor(wanted, before) if wanted.kind else None
+    rows = {
+        row.id: row
+        for mint in _list_mints(wanted)
+        for row in queries.list_trades(
+            limit + 1, before, up_to, wanted.spans, mint, wanted.kind, floor
+        )
+    }
+    newest = sorted(rows.values(), key=attrgetter("position"), reverse=True)
+    if len(newest) > limit:
+        return Found(newest[:limit], newest[limit - 1].position)
+    return Found(newest, floor, floor is not None)
+
+
+def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
+    """Return the position down to which everything is looked at, None where that is all."""
+    ends = [
+        queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
+        for span in (wanted.spans if wanted.spans is not None else (None,))
+        for mint in _list_mints(wanted)
+    ]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _list_mints(wanted: Wanted) -> Sequence[str | None]:
+    return (None,) if wanted.mints is None else wanted.mints
