@@ -8,7 +8,7 @@ import pytest
 from service import address, signature
 
 from market.tables import Token
-from web.api import spreadsheet
+from web.api import queries, spreadsheet
 from web.site import exports
 
 W, M = address("w"), address("m")
@@ -149,10 +149,8 @@ def test_a_table_is_sent_while_it_is_read(service, bot, monkeypatch):
     for slot in range(6):
         service.observe_trade(W, f"t{slot}", slot)
     asked = []
-    listing = spreadsheet.queries.list_trades
-    monkeypatch.setattr(
-        spreadsheet.queries, "list_trades", lambda *a, **k: asked.append(1) or listing(*a, **k)
-    )
+    listing = queries.list_trades
+    monkeypatch.setattr(queries, "list_trades", lambda *a, **k: asked.append(1) or listing(*a, **k))
     path = f"/bots/{bot.bot.uid}/trades.csv"
     answer = service.client.get(path, buffered=False)
     parts = iter(answer.response)

@@ -5,6 +5,7 @@ into running totals.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from web.api.statements import HOURS, HourRow
 from web.server.rows import select, select_value, write_marks
 
 
@@ -92,3 +93,35 @@ MAX_LOOKED_AT = 1_000
 def list_sales(address: str) -> list[SaleRow]:
     """Return purchases and sales among the newest MAX_LOOKED_AT transactions, newest first."""
     return select(SaleRow, SALES, (address, MAX_LOOKED_AT))
+
+
+# ---- days ----------------------------------------------------------------------------------------
+class DayTotals(NamedTuple):
+    """What a wallet did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
+    result.
+    """
+
+    day: int
+    realized: int
+    volume: int
+    trades: int
+    sells: int
+
+
+def list_days(address: str) -> list[DayTotals]:
+    """Return the days of a wallet on which it traded, in order."""
+    # The last hour of each day.
+    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (address,))}
+    days, before = [], HourRow(0, 0, 0, 0, 0)
+    for day, end in ends.items():
+        days.append(
+            DayTotals(
+                day,
+                end.realized - before.realized,
+                end.volume - before.volume,
+                end.trades - before.trades,
+                end.sells - before.sells,
+            )
+        )
+        before = end
+    return [day for day in days if day.trades]

@@ -20,7 +20,6 @@ from web.api.statements import (
     COVERAGES,
     FORMER_WALLETS,
     HEAD,
-    HOURS,
     LAST_TRADE,
     MINTS_CALLED,
     NEWEST,
@@ -40,7 +39,6 @@ from web.api.statements import (
     CoverageRow,
     FormerWalletRow,
     HeadRow,
-    HourRow,
     NewestRow,
     OriginRow,
     PostRow,
@@ -261,37 +259,6 @@ def _of_span(span: WalletSpan | None, trade: str) -> Sequence[Condition]:
 def find_origins(uids: Sequence[str]) -> dict[str, OriginRow]:
     """Return {trade uid: row} of the purchases that sales were matched with."""
     return {row.uid: row for row in select(OriginRow, f"{ORIGIN}({write_marks(uids)})", uids)}
-
-
-class DayTotals(NamedTuple):
-    """What a wallet did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
-    result.
-    """
-
-    day: int
-    realized: int
-    volume: int
-    trades: int
-    sells: int
-
-
-def list_days(address: str) -> list[DayTotals]:
-    """Return the days of a wallet on which it traded, in order."""
-    # The last hour of each day.
-    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (address,))}
-    days, before = [], HourRow(0, 0, 0, 0, 0)
-    for day, end in ends.items():
-        days.append(
-            DayTotals(
-                day,
-                end.realized - before.realized,
-                end.volume - before.volume,
-                end.trades - before.trades,
-                end.sells - before.sells,
-            )
-        )
-        before = end
-    return [day for day in days if day.trades]
 
 
 def list_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[ActivityRow]:

@@ -14,10 +14,8 @@ from web.server.application import find_app
 
 # Parameters that the link to older entries keeps.
 KEPT_PARAMETERS = (
-KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
-)
 )
 # Names a list and its filters; a cursor works only in the list that gave it.
 Scope = tuple[str | None, ...]

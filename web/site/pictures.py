@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 from flask import Flask, current_app, g
 
-from web.api import history, leaderboard, queries
+from web.api import history, leaderboard
 from web.api.serialize import Json
 from web.server import gate
 from web.site import charts, outcomes, words
@@ -133,7 +133,7 @@ def name_mark(row: history.SaleRow) -> str:
 def list_day_results(address: str) -> list[DayResult]:
     """Return the last days with trades, in order, with the totals at their ends."""
     total, listed = 0, []
-    for day in queries.list_days(address):
+    for day in history.list_days(address):
         total += day.realized
         listed.append(
             DayResult(day.day * DAY_SECONDS, day.realized, total, day.volume, day.trades, day.sells)
@@ -158,7 +158,7 @@ def _draw_sales(key: bytes, today: int) -> str:
         for row in history.list_sales(address)
         if row.result is not None and row.cost is not None
     ]
-    days = {one.day: (one.realized, one.trades) for one in queries.list_days(address)}
+    days = {one.day: (one.realized, one.trades) for one in history.list_days(address)}
     calendar = outcomes.draw_calendar(days, today)
     return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales)))
 
