@@ -27,6 +27,8 @@ from storage import database, writing
 # Messages under way; hooks that failed last time send at most half of them, so no other waits.
 MAX_BUSY, MAX_FAILING = 16, 8
 POLL_SECONDS, STORE_SECONDS = 0.2, 1.0
+# Between two looks at whether anybody committed.
+COMMIT_SECONDS = 0.05
 # A pass lasts so long; then health is told, and the next one begins.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
@@ -71,7 +73,9 @@ class Outbox:
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
         self._host_free_at: dict[str, float] = {}
+        # The database when hooks were read, and when events were.
         self._version: object = None
+        self._seen: object = None
 
     def stop(self) -> None:
         """End the pass that runs, soon."""
@@ -86,15 +90,21 @@ class Outbox:
                 self._load()
                 store_at = time.monotonic() + STORE_SECONDS
             self._take_answers()
+            self._seen = database.data_version() if self._targets else None
             self._dispatch(time.time_ns() // 1_000_000)
             self._wait()
         self._store(everything=True)
         return None, orjson.dumps(self._count()).decode()
 
     def _wait(self) -> None:
-        """Wait for an answer, or a little while for what arrives."""
-        with contextlib.suppress(queue.Empty):
-            self._note(self._answers.get(timeout=POLL_SECONDS))
+        """Wait for an answer, or until anybody commits, but not for long: a hook's pause ends."""
+        end = time.monotonic() + POLL_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(queue.Empty):
+                return self._note(self._answers.get(timeout=COMMIT_SECONDS))
+            if self._targets and database.data_version() != self._seen:
+                return None
+        return None
 
     # ---- the database ----------------------------------------------------------------------------
     def _load(self) -> None:

@@ -7,7 +7,7 @@ const POLL_MS = 15000, RETRY_MS = 60000, GATHER_MS = 700;
 const list = document.querySelector("[data-live]");
 const news = document.querySelector(".news a");
 const title = document.title;
-let waiting = [], gathering = 0, polling = 0, source = null;
+let waiting = [], gathering = 0, refreshed = -GATHER_MS, polling = 0, source = null;
 
 const articlesOf = (scope) => [...scope.querySelectorAll("[data-post]")];
 
@@ -33,6 +33,7 @@ function tell(text) {
 
 async function refresh() {
   gathering = 0;
+  refreshed = performance.now();
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok) return;
   const page = articlesOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
@@ -61,8 +62,9 @@ news.addEventListener("click", (event) => {
   fresh[0].focus({ preventScroll: true });
 });
 
+// The first news is read at once; what follows it is gathered.
 function gather() {
-  if (!gathering) gathering = setTimeout(refresh, GATHER_MS);
+  if (!gathering) gathering = setTimeout(refresh, Math.max(0, refreshed + GATHER_MS - performance.now()));
 }
 
 function poll() {
