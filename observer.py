@@ -206,11 +206,22 @@ class Observer:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
-        """List at once the addresses whose balance moved, and publish what is new there."""
-        checked = self.state.check_balances(wallet)
-        moved = {address for address, explained in checked.items() if explained is False}
+        """List at once the addresses whose balance moved, and publish what is new there.
+
+        What a notice tells of already needs no list. What names the wallet explains its token
+        accounts, too, so the wallet's own list comes first.
+        """
+        state = self.state
+        moved, fetched = _find_moved(state, wallet), 0
+        if moved and (ring := state.bell.take_early(wallet.id, state.clock())):
+            self._look(wallet, ring)
+            moved = _find_moved(state, wallet)
+        if wallet.address in moved and len(moved) > 1:
+            self.listing.list_heads(wallet, {wallet.address}, now)
+            fetched = self.fetching.fetch_urgent(wallet, now)
+            moved = _find_moved(state, wallet)
         self.listing.list_heads(wallet, moved, now)
-        if self.fetching.fetch_urgent(wallet, now):
+        if fetched + self.fetching.fetch_urgent(wallet, now):
             self._publish(wallet, now)
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
@@ -298,6 +309,12 @@ class Observer:
             f"{wallet.address}: {ledger.count} receipts, {progress.pending} pending,"
             f" {ledger.totals.trades} trades"
         )
+
+
+def _find_moved(state: State, wallet: Wallet) -> set[str]:
+    """Find the addresses whose balance the ledger does not explain."""
+    checked = state.check_balances(wallet)
+    return {address for address, explained in checked.items() if explained is False}
 
 
 # Not known to be a program.

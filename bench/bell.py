@@ -26,7 +26,7 @@ import requests
 import config
 import storage
 from accounts import api_keys, influencers
-from models import Trade, Wallet
+from models import Address, Trade, Wallet
 
 ROOT = Path(__file__).resolve().parent.parent
 LIVE = ROOT.parent / "shared" / "node" / "live"
@@ -293,7 +293,7 @@ def free_port():
 def measure(folder, stage, given):
     service = Service(folder, stage, given)
     try:
-        wait_for(lambda: is_settled(service, given), 120)
+        wait_for(lambda: is_settled(service, given), 240)
         service.follow()
         time.sleep(1)
         before = stage.ask("/stats")["calls"]
@@ -314,6 +314,10 @@ def is_settled(service, given):
     health = service.health()
     if not health or health["pending"] or health["lagSeconds"] is None:
         return False
+    with storage.connect(config.load(service.environ, dotenv=None)).connection_context():
+        unscanned = Address.select().where(Address.walks < 2).exists()
+        if unscanned or Wallet.select().where(Wallet.accounts_at.is_null()).exists():
+            return False
     return given.faults == "off" or health["bell"]["walletsHeard"] == given.people
 
 
@@ -359,8 +363,6 @@ def judge(stage, said, service, calls, memory, bell):
 
 def list_truth(stage, wallet):
     """What the node lists for a wallet and the accounts that the ledger knows of it."""
-    from models import Address
-
     known = Address.select(Address.address).join(Wallet).where(Wallet.address == wallet)
     return {
         row["signature"]

@@ -56,6 +56,7 @@ def prepare(given):
             instructions += market.to_wallet(person, mint, 10**9)
         signers = [market.wallets[person], market.maker]
         market.node.wait(market.send("open", instructions, signers))
+        market.node.wait(market.send("open", *market.wrap(person)))
     return market
 
 

@@ -76,6 +76,16 @@ def test_a_wallet_is_looked_at_once_a_second_however_often_it_rings():
     assert max(count for _, count in taken) <= MAX_WAITING
 
 
+def test_what_a_poll_is_about_to_list_is_taken_early_but_not_twice_a_second():
+    bell = Bell()
+    assert bell.take_early(7, 0.0) is None
+    bell.announce(7, Announced("s", "endpoint 1"), 0.0)
+    assert bell.take(0.1) is None and set(bell.take_early(7, 0.1).announced) == {"s"}
+    bell.announce(7, Announced("t", "endpoint 1"), 0.5)
+    assert bell.take_early(7, 1.0) is None and set(bell.take_early(7, 1.1).announced) == {"t"}
+    assert bell.take(9.0) is None
+
+
 def test_a_flood_is_counted_and_not_kept():
     bell = Bell()
     for number in range(10 * MAX_WAITING):
@@ -167,6 +177,34 @@ def test_a_sale_is_shown_for_one_request(look):
     assert street.answer() == {}
 
 
+def test_a_poll_asks_for_what_rang_and_lists_nothing(look):
+    street = Street(look)
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.bell.note_heard("endpoint 1", {street.ids[ADA]})
+    street.seen.clock.sleep(1.0)
+    street.ring(row)
+    before = street.node.calls.copy()
+    street.seen.observer.run_tick(street.seen.now)
+    asked = street.node.calls - before
+    assert asked["getTransaction"] == 1 and not asked["getSignaturesForAddress"]
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+def test_a_sale_that_nobody_told_of_is_found_in_the_wallets_own_list(look):
+    """It moved a token account, too, which needs no list then. Where there is news the page before
+    it is asked for as well.
+    """
+    street = Street(look)
+    street.seen.look(2)
+    street.bell.note_heard("endpoint 1", {street.ids[ADA]})
+    street.seen.look()
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    before = street.node.calls.copy()
+    street.seen.look()
+    assert (street.node.calls - before)["getSignaturesForAddress"] == 2
+    assert street.seen.trades()[-1].signature == row.signature
+
+
 def test_what_moves_a_token_account_alone_is_listed_there(look):
     street = Street(look)
     row = street.go_on("receive", "ada", "CAT", 25)
@@ -253,6 +291,21 @@ def test_a_forged_notice_stores_nothing(look):
     assert street.answer() == {"getTransaction": 1, "getSignaturesForAddress": 1}
     assert street.seen.ledger() == before and Receipt.select().count() == receipts
     assert street.seen.state() == "complete"
+
+
+def test_an_endpoint_that_forges_without_end_costs_a_bounded_number_of_requests(look):
+    """Five hundred made-up signatures a second for a minute, until it is left alone: each that is
+    kept is asked for three times, and where some were not kept the wallet is listed.
+    """
+    street, asked, seconds = Street(look), 0, 0
+    while not street.bell.is_fruitless("endpoint 1") and seconds < 60:
+        for number in range(500):
+            forged = Announced(f"{seconds} {number}", "endpoint 1")
+            street.bell.announce(street.ids[ADA], forged, street.seen.clock())
+        asked += sum(street.answer(1.0).values())
+        seconds += 1
+    assert seconds <= MAX_TRIES + 1 and asked <= (MAX_WAITING + 1) * (MAX_TRIES + 1)
+    assert street.answer() == {} and street.seen.state() == "complete"
 
 
 @pytest.mark.parametrize("seed", range(4))

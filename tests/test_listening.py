@@ -13,11 +13,14 @@ from story import ADA, account_of, address, market
 from websockets.exceptions import WebSocketException
 
 import config
+import jobs
 from observing import bell as bell_module
-from observing import listening
+from observing import listening, ringing
 from observing.bell import Audible, Bell
 from observing.listening import Listener
 from observing.ringing import list_websockets
+from web.api.health import check_health
+from web.api.serialize import show_time
 
 CAT = address(account_of("ada", "CAT"))
 WANTED = (Audible(1, ADA, (CAT,), (False, 2)), Audible(2, address("bob"), (), (False, 1)))
@@ -279,6 +282,33 @@ def test_its_url_is_told_nobody(node, listen, caplog, capfd):
         dead._listen()
     said = caplog.text + "".join(capfd.readouterr())
     assert "canary-of-the-bell" not in said and "canary" not in json.dumps(listener.state)
+
+
+def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
+    monkeypatch.setattr(ringing, "NOTE_SECONDS", 0.05)
+    seen, began = look(market(), wallets=[ADA]).settle(), time.time_ns() // 1_000_000
+    settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
+    state.clock = time.monotonic
+
+    def note(said, details):
+        jobs._store_state("bell", said, None, None, json.dumps(details))
+
+    def show():
+        return check_health(settings, time.time_ns() // 1_000_000)["walletObserver"]["bell"]
+
+    def answer(now):
+        state.bell.take(time.monotonic())
+
+    free, now = contextlib.nullcontext, time.time
+    job = ringing.Ringing(settings, state, answer, free, free, note, lambda: int(1000 * now()))
+    job.start()
+    until(lambda: show()["walletsHeard"] == 1)
+    assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
+    node.announce(next(row for row in market().rows if ADA in row.keys))
+    until(lambda: show()["lastNoticeAt"] is not None)
+    assert show_time(began) <= show()["lastNoticeAt"] <= show_time(time.time_ns() // 1_000_000)
+    assert show()["subscriptions"] == len(node.list_places()) > 1
+    job.stop(5)
 
 
 # ---- where it listens ----------------------------------------------------------------------------
