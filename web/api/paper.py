@@ -35,6 +35,7 @@ from web.api.paper_statements import (
     PERIOD_TOTALS,
     PERIODS,
     POSITIONS,
+    RECENT_CLOSES,
     TRADERS,
     CloseRow,
     ComparedRow,
@@ -46,6 +47,7 @@ from web.api.paper_statements import (
     PeriodRow,
     PeriodTotalsRow,
     PositionRow,
+    RecentCloseRow,
     TraderRow,
 )
 from web.api.serialize import show_sol, show_time
@@ -54,6 +56,8 @@ from web.server.rows import select, select_one
 
 Json = dict[str, Any]
 MAX_CLOSES, MAX_LINES, MAX_POSTS, MAX_EQUITY_POINTS = 200, 200, 50, 400
+# Of a sparkline.
+SUMMED_DAYS, MAX_SUMS = 30, 60
 WARNINGS = {
     "under_review": (
         "Under review: returns and rates are withheld. Cash and records are simulated and are not"
@@ -229,6 +233,16 @@ def list_equity(uid: str) -> list[EquityPoint]:
         total += close.net
         points.append(EquityPoint(close.closed_at, total))
     return points[-MAX_EQUITY_POINTS:]
+
+
+def list_sums(now: int) -> dict[str, list[int]]:
+    """Return {trader: sums in lamports of what its open account earned in SUMMED_DAYS days, from 0
+    on, after each of its latest closes}. `now`: ms.
+    """
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
+    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * guard.DAY_MS,)):
+        sums[row.trader].append(sums[row.trader][-1] + row.net)
+    return {trader: of_one[-MAX_SUMS:] for trader, of_one in sums.items()}
 
 
 # ---- posts ---------------------------------------------------------------------------------------

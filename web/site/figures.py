@@ -16,6 +16,7 @@ Amounts come as exact decimal text, as the API has them, or as whole numbers; No
 written as a dash.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -87,6 +88,27 @@ def write_change(percentage: Number) -> str:
     """Write a change that is given in percent, with its sign: -4.13 is `−4.1%`, 250 is `+250%`."""
     value = Decimal(str(percentage))
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
+
+
+# A number in a sentence, with its sign and unit.
+TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b|%)?")
+
+
+def told(text: str) -> str:
+    """Write a sentence with its numbers as they are written elsewhere: true signs, SOL in four
+    significant digits, percent with one place.
+    """
+    return TOLD.sub(_write_told, text)
+
+
+def _write_told(match: re.Match[str]) -> str:
+    sign, digits, unit = match.groups(default="")
+    mark = MINUS if sign == "-" else sign
+    if unit == " SOL":
+        return f"{mark}{write_number(digits)}{unit}"
+    if unit == "%" and "." in digits:
+        return f"{mark}{write_number(digits, places=1)}{unit}"
+    return mark + digits + unit
 
 
 def find_places(numbers: Iterable[Number | None]) -> int:
@@ -228,4 +250,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "lamport_places": find_lamport_places,
     "exact_number": write_exact,
     "write_lamports": write_lamports,
+    "told": told,
 }

@@ -18,6 +18,7 @@ from web.site.forms import (
     read_texts,
     without_secrets,
 )
+from web.site.paper_pages import find_price_trouble
 
 blueprint = Blueprint("new_trader", __name__)
 blueprint.before_request(sessions.check_sender)
@@ -58,6 +59,7 @@ def render_new_trader(
         starts=STARTS,
         tones=TONES,
         closed=settings().registration == "closed",
+        trouble=find_price_trouble(g.now),
     )
     return page, status, headers or {}
 
@@ -75,10 +77,13 @@ def create_trader() -> ResponseReturnValue:
         return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:
         flash("It trades from the next tick on, with virtual funds.")
-        return redirect(url_for("pages.show_trader", uid=made.trader.uid))
+        return redirect(url_for("paper.show_trader", uid=made.trader.uid))
     sessions.begin_session(made.owner, g.now)
     return render_template(
-        "trader_created.html", trader=made.trader, recovery_code=made.recovery_code
+        "trader_created.html",
+        trader=made.trader,
+        recovery_code=made.recovery_code,
+        trouble=find_price_trouble(g.now),
     )
 
 

@@ -1,4 +1,4 @@
-"""The pages everybody reads: posts, paper mode and status, and what all templates know.
+"""The pages everybody reads: posts and status, and what all templates know.
 
 They show what the API shows: web.api makes the JSON objects, web.site.words puts them in words.
 """
@@ -7,13 +7,12 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from web.api import health, market, paper, timeline
+from web.api import health, market, timeline
 from web.api.serialize import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import (
     candor,
-    charts,
     figures,
     money,
     pictures,
@@ -28,7 +27,6 @@ from web.site.pieces import draw_posts
 
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
-MAX_TRADER_POSTS = 10
 YEAR_SECONDS = 31_536_000
 
 
@@ -64,34 +62,6 @@ def show_one_post(uid: str) -> ResponseReturnValue:
         raise Problem("not_found", "there is no such post")
     proof = {} if post["simulated"] else find_proof(uid)
     return render_template("post.html", post=post, drawn=draw_posts([post])[0], **proof)
-
-
-# ---- paper mode ----------------------------------------------------------------------------------
-@blueprint.get("/traders")
-def show_traders() -> ResponseReturnValue:
-    """Show all paper traders."""
-    return render_template("traders.html", traders=paper.list_traders())
-
-
-@blueprint.get("/traders/<uid>")
-def show_trader(uid: str) -> ResponseReturnValue:
-    """Show a paper trader."""
-    trader = paper.find_trader(uid, g.now)
-    if trader is None:
-        raise Problem("not_found", "there is no such paper trader")
-    withheld = trader["performance"]["headlineSuppressed"]
-    return render_template(
-        "trader.html",
-        trader=trader,
-        equity=None if withheld else charts.draw_equity(paper.list_equity(uid), g.now),
-        posts=draw_posts(trader["posts"][:MAX_TRADER_POSTS], "h3"),
-    )
-
-
-@blueprint.get("/strategies")
-def show_strategies() -> ResponseReturnValue:
-    """Show the comparison of strategies."""
-    return render_template("strategies.html", comparison=paper.compare_families(g.now))
 
 
 # ---- about this instance -------------------------------------------------------------------------

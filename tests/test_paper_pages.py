@@ -1,0 +1,101 @@
+"""The pages of paper mode: the table of traders, what is said without prices, signs."""
+
+import re
+
+import pytest
+from service import NOW
+from test_legacy import SOL, closed, make_trader, said
+
+from accounts import traders as accounts
+from market.tables import Snapshot
+from web.site.figures import told
+from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def order(service, query=""):
+    """The names of the table of traders, in order."""
+    return re.findall(r"<bdi>([^<]+)</bdi></a><small>", service.get(f"/traders{query}").text)
+
+
+@pytest.fixture
+def four(service):
+    """Traders with a loss, a gain, no close, and a record under review."""
+    made = {name: make_trader(service, name) for name in ("Low", "High", "None", "Odd")}
+    closed(made["Low"], 1, -SOL // 2)
+    closed(made["High"], 1, SOL // 4)
+    closed(made["High"], 2, SOL // 4)
+    closed(made["Odd"], 1, 9 * SOL)
+    accounts.open_review(made["Odd"], "a jump", NOW)
+    return made
+
+
+def test_the_table_sorts_by_each_column_and_says_so(service, four):
+    assert order(service) == ["Low", "High", "None", "Odd"]
+    # Returns of 5, 0 and -5 percent of 10 SOL; what is under review has no place of its own.
+    assert order(service, "?sort=return") == ["High", "None", "Low", "Odd"]
+    assert order(service, "?sort=closes")[0] == "High"
+    assert order(service, "?sort=wins")[:2] == ["High", "Low"]
+    for sort in SORTS:
+        page = service.get(f"/traders?sort={sort}").text
+        heading = re.search(r'<th [^>]*aria-sort="descending"><a href="([^"]+)"', page)
+        assert heading[1] == f"/traders?sort={sort}" and page.count("aria-sort") == 1
+    assert service.get("/traders?sort=name").status_code == 400
+
+
+def test_rows_have_their_line_and_withheld_records_none(service, four):
+    page = service.get("/traders").text
+    assert re.findall(r'aria-label="([^"]+) in 30 days, simulated"', page) == [
+        f"{MINUS}0.5000 SOL",
+        "+0.5000 SOL",
+    ]
+
+
+def test_a_sum_is_of_the_open_account_and_of_thirty_days(service):
+    trader = make_trader(service, "Old")
+    closed(trader, 1, SOL, closed_at=NOW - 31 * 86_400_000)
+    closed(trader, 2, -2 * SOL)
+    assert f'aria-label="{MINUS}2.000 SOL in 30 days' in service.get("/traders").text
+
+
+def test_who_makes_a_trader_is_told_when_there_are_no_prices(service, monkeypatch):
+    trader = make_trader(service)
+    paths = ("/traders", "/traders/new", f"/traders/{trader.uid}")
+    assert not Snapshot.select().exists()
+    for path in paths:
+        assert NO_PRICES in service.get(path).text, path
+    object.__setattr__(service.config, "scout_interval_seconds", 0)
+    for path in paths:
+        assert NO_SCOUT in service.get(path).text, path
+
+
+def test_strategies_without_a_close_are_an_empty_state(service):
+    page = service.get("/strategies").text
+    assert "Nothing to compare yet" in page and "<table" not in page
+    closed(make_trader(service), 1, SOL)
+    page = service.get("/strategies").text
+    assert "Nothing to compare yet" not in page and "<table" in page
+
+
+def test_a_diary_has_true_signs_and_short_amounts(service):
+    trader = make_trader(service)
+    facts = {"what": "closed", "symbol": "AA", "sol": "1.234567891", "reason": "stop"}
+    said(trader, 1, facts={**facts, "resultSol": "-0.098212345", "returnPct": -4.13})
+    page = service.get(f"/traders/{trader.uid}").text
+    diary = page[page.index('class="diary"') :]
+    assert f"Closed AA for 1.235 SOL (stop): {MINUS}0.0982 SOL net, {MINUS}4.1%." in diary
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("-0.5 SOL", f"{MINUS}0.5000 SOL"),
+        ("+12.345678 SOL, -3%", f"+12.35 SOL, {MINUS}3%"),
+        ("fees 0.000005, slippage -0.1", f"fees 0.000005, slippage {MINUS}0.1"),
+        ("2-3 closes on 2026-11-22", "2-3 closes on 2026-11-22"),
+        ("A-1 and B2 and 1.2.3 and 5x", "A-1 and B2 and 1.2.3 and 5x"),
+    ],
+)
+def test_numbers_in_a_sentence(text, shown):
+    assert told(text) == shown

@@ -1,0 +1,95 @@
+"""The pages of paper mode: all traders as a table, one of them, the strategies side by side."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from flask import Blueprint, g, render_template
+from flask.typing import ResponseReturnValue
+
+from accounts.problem import Problem
+from web.api import market, paper
+from web.api.serialize import Json
+from web.server.gate import settings
+from web.site import charts
+from web.site.lists import add_etag, read_choice
+from web.site.pieces import draw_posts
+
+blueprint = Blueprint("paper", __name__)
+blueprint.after_request(add_etag)
+MAX_TRADER_POSTS = 10
+# The columns that sort: what of a trader's performance each of them shows.
+SORTS = {"return": "returnPct", "closes": "closes", "wins": "winRate", "equity": "equitySol"}
+NO_SCOUT = (
+    "This instance fetches no prices, so paper traders cannot trade. Whoever runs it can set"
+    " SCOUT_INTERVAL_SECONDS to 30 and start it again."
+)
+NO_PRICES = (
+    "No prices have been fetched yet. Paper traders begin with the first ones; if none come within"
+    " a few minutes, see Status for the reason."
+)
+FAILING = (
+    "Prices cannot be fetched at the moment: the last look at the market failed. Paper traders wait"
+    " until they can; see Status for the reason."
+)
+
+
+@blueprint.get("/traders")
+def show_traders() -> ResponseReturnValue:
+    """Show all paper traders, oldest first or by a column."""
+    sort, traders = read_choice("sort", ("", *SORTS), ""), paper.list_traders()
+    return render_template(
+        "traders.html",
+        traders=sort_traders(traders, sort) if sort else traders,
+        sort=sort,
+        sparks={uid: charts.draw_spark(sums) for uid, sums in paper.list_sums(g.now).items()},
+        trouble=find_price_trouble(g.now),
+    )
+
+
+def sort_traders(traders: Sequence[Json], sort: str) -> list[Json]:
+    """Return traders with the largest figure first, those without one last."""
+    figures = {one["id"]: find_figure(one, SORTS[sort]) for one in traders}
+    return sorted(
+        traders,
+        key=lambda one: (figures[one["id"]] is None, -(figures[one["id"]] or Decimal(0))),
+    )
+
+
+def find_figure(trader: Json, name: str) -> Decimal | None:
+    """Return a figure of a trader's performance; None where it is unknown or withheld."""
+    shown = trader["performance"]
+    if shown["headlineSuppressed"] or shown[name] is None:
+        return None
+    return Decimal(str(shown[name]))
+
+
+def find_price_trouble(now: int) -> str:
+    """Tell why paper traders have no prices and what to do; empty where they have. `now`: ms."""
+    if not settings().scout_interval_seconds:
+        return NO_SCOUT
+    discovery = market.show_market_health(now)["discovery"]
+    if discovery["lastError"]:
+        return FAILING
+    return "" if discovery["lastSuccessAt"] else NO_PRICES
+
+
+@blueprint.get("/traders/<uid>")
+def show_trader(uid: str) -> ResponseReturnValue:
+    """Show a paper trader."""
+    trader = paper.find_trader(uid, g.now)
+    if trader is None:
+        raise Problem("not_found", "there is no such paper trader")
+    withheld = trader["performance"]["headlineSuppressed"]
+    return render_template(
+        "trader.html",
+        trader=trader,
+        equity=None if withheld else charts.draw_equity(paper.list_equity(uid), g.now),
+        posts=draw_posts(trader["posts"][:MAX_TRADER_POSTS], "h3"),
+        trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
+    )
+
+
+@blueprint.get("/strategies")
+def show_strategies() -> ResponseReturnValue:
+    """Show the comparison of strategies."""
+    return render_template("strategies.html", comparison=paper.compare_families(g.now))
