@@ -10,6 +10,10 @@ PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = 
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
+# The records: since its wallets were attached, or all that is known of the wallet it holds.
+FORWARD, ALL = "forward", "all"
+# Of windows: what is of all time never runs out; Unix seconds.
+NEVER = 2**40
 # In no list: a retired bot that did nothing in the time that is asked for.
 HIDDEN = 8
 
@@ -27,6 +31,65 @@ class Totals(NamedTuple):
     unmatched: int = 0
     winning: int = 0
     cost_left: int = 0
+
+
+class StandingRow(NamedTuple):
+    """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: a row of
+    `standing_total`, but for its number of the bot being `bot`.
+
+    `record`: forward | all; `ends`: the Unix second from which on the window may be another one.
+    """
+
+    bot: int
+    record: str
+    seconds: int
+    ends: int
+    result_tier: int
+    floor_tier: int
+    count_tier: int
+    realized: int
+    floor: int
+    volume: int
+    trades: int
+    matched: int
+    partial: int
+    unmatched: int
+    winning: int
+    cost_left: int
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(*(getattr(self, name) for name in Totals._fields))
+
+
+class Ranked(NamedTuple):
+    """What decides about the tiers of a bot. `totals`: None where nothing was observed;
+    `is_summed`: is the cost that left known?
+    """
+
+    totals: Totals | None
+    has_wallet: bool
+    has_gap: bool
+    is_proven: bool
+    is_retired: bool
+    is_summed: bool = True
+
+
+def make_standing(bot: int, record: str, seconds: int, ends: int, one: Ranked) -> StandingRow:
+    """Rank what a bot did in a window."""
+    totals = one.totals or Totals()
+    floor = totals.realized - totals.cost_left
+    tiers = [_find_tier(one, by_result) for by_result in (True, False)]
+    floor_tier = tiers[0] if one.is_summed else max(tiers[0], PROVEN if one.is_proven else CLAIMED)
+    if one.is_retired and not totals.trades:
+        tiers, floor_tier = [HIDDEN, HIDDEN], HIDDEN
+    shown = {**totals._asdict(), "floor": floor}
+    return StandingRow(bot, record, seconds, ends, tiers[0], floor_tier, tiers[1], **shown)
+
+
+def _find_tier(one: Ranked, by_result: bool) -> int:
+    reason = find_reason(one.totals, one.has_wallet, one.has_gap, by_result)
+    return find_tier(reason, one.totals is not None, one.is_proven)
 
 
 def find_reason(

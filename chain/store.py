@@ -124,7 +124,8 @@ class LedgerStore:
             moved = replace_forward(pending.forward, pending.ledger)
             replace_risk(wallet.id, pending.unwanted_risk)
             replace_risk(wallet.id, pending.list_risk())
-            if _replace_summary(wallet, pending, progress) or moved:
+            shown = _replace_summary(wallet, pending, progress)
+            if shown or moved or pending.rows or pending.hours:
                 forget_standings_of(wallet.id)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
@@ -212,7 +213,9 @@ def name_rules(programs: object) -> str:
 
 # ---- the wallet's summary ------------------------------------------------------------------------
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Write the derived columns; return whether the history has gaps now and had none, or had."""
+    """Write the derived columns; return whether there were no results before, or the history has
+    gaps now and had none, or had.
+    """
     last = (
         Trade.select(Trade.block_time)
         .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
@@ -227,21 +230,16 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         "forward_realized": pending.forward.sum_realized(),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
-    said = _read_coverage(wallet.id)
+    before = Wallet.select(Wallet.results, Wallet.coverage).where(Wallet.id == wallet.id).get()
     if told is not None:
         values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}
     Wallet.update(**values).where(Wallet.id == wallet.id).execute()
     if told is None:
-        return False
+        return before.results is None
+    said = orjson.loads(before.coverage) if before.coverage else {"state": "none", "gaps": []}
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
-    return bool(said["gaps"]) != bool(told["gaps"])
-
-
-def _read_coverage(wallet_id: int) -> dict[str, Any]:
-    """The coverage that was said last, at least its state and gaps."""
-    said = Wallet.select(Wallet.coverage).where(Wallet.id == wallet_id).scalar()
-    return orjson.loads(said) if said else {"state": "none", "gaps": []}
+    return before.results is None or bool(said["gaps"]) != bool(told["gaps"])
 
 
 def show_summary(ledger: Ledger) -> Row:

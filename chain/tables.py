@@ -150,17 +150,20 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """A bot's forward record in a window of so many `seconds` (0: all time), as it is ranked.
-    Derived; right until `ends` (Unix seconds), unless it is to be worked out (Bot.standing_at).
+    """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: its forward
+    `record`, or all that is known of its wallet. Derived; right until `ends` (Unix seconds), unless
+    it is to be worked out (Bot.standing_at).
 
-    `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of one by a
-    result, and of one by volume or trades. Other columns as in HourTotal.
+    `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of those by
+    result, by floor, and by volume or trades. Other columns as in HourTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
+    record = TextField()
     seconds = IntegerField()
     ends = BigIntegerField()
     result_tier = IntegerField()
+    floor_tier = IntegerField()
     count_tier = IntegerField()
     realized = BigIntegerField()
     floor = BigIntegerField()
@@ -173,18 +176,19 @@ class StandingTotal(Base):
     cost_left = BigIntegerField()
 
     class Meta:
-        primary_key = CompositeKey("bot", "seconds")
-        indexes = ((("seconds", "ends"), False),)
+        primary_key = CompositeKey("bot", "record", "seconds")
+        indexes = ((("record", "seconds", "ends"), False),)
 
 
 for tier, column in (
     (StandingTotal.result_tier, StandingTotal.realized),
-    (StandingTotal.result_tier, StandingTotal.floor),
+    (StandingTotal.floor_tier, StandingTotal.floor),
     (StandingTotal.count_tier, StandingTotal.volume),
     (StandingTotal.count_tier, StandingTotal.trades),
 ):
     StandingTotal.add_index(
         StandingTotal.index(
+            StandingTotal.record,
             StandingTotal.seconds,
             tier,
             column.desc(),

@@ -1,29 +1,36 @@
-"""Compare the stored standings of bots with what their spans say now."""
+"""Compare the stored standings of bots with what their wallets did."""
 
 from collections.abc import Iterator
 
-from chain.standing_store import WINDOWS, StandingRow, list_forgotten, work_out
+from chain.ranks import StandingRow
+from chain.standing_store import BOARDS, list_forgotten, work_out
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
 
 
 def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
     """Differences in any window; what is to be worked out anew is left out. `now` in ms."""
-    for seconds in WINDOWS:
+    for record, seconds in BOARDS:
         try:
-            yield from _check_window(reader, seconds, now // 1000)
+            yield from _check_window(reader, record, seconds, now // 1000)
         except UNREADABLE:
             # What is unreadable is reported where it stands.
             continue
 
 
-def _check_window(reader: Reader, seconds: int, now: int) -> Iterator[Difference]:
+def _check_window(reader: Reader, record: str, seconds: int, now: int) -> Iterator[Difference]:
     columns = ", ".join(("bot_id", *StandingRow._fields[1:]))
-    sql = f"SELECT {columns} FROM standing_total WHERE seconds = {seconds} ORDER BY bot_id"
-    waiting = list_forgotten(reader.rows, seconds, now)
+    sql = (
+        f"SELECT {columns} FROM standing_total"
+        f" WHERE record = '{record}' AND seconds = {seconds} ORDER BY bot_id"
+    )
+    waiting = list_forgotten(reader.rows, record, seconds, now)
     stored = [one for one in map(StandingRow._make, reader.rows(sql)) if one.bot not in waiting]
-    right = {one.bot: one for one in work_out(reader.rows, seconds, now, [o.bot for o in stored])}
+    bots = [one.bot for one in stored]
+    right = {one.bot: one for one in work_out(reader.rows, record, seconds, now, bots)}
     for one in stored:
         if one != right.get(one.bot):
-            what = f"is {one}, its spans say {right.get(one.bot)}"
-            yield Difference("standing_total", what, field=f"bot {one.bot}, {seconds} seconds")
+            what = f"is {one}, its wallets say {right.get(one.bot)}"
+            yield Difference(
+                "standing_total", what, field=f"bot {one.bot}, {record}, {seconds} seconds"
+            )

@@ -18,16 +18,17 @@ from test_ledger import STEP, Silent, Teller, account, play
 import models
 import storage
 from accounts.auto_posts import update_posts
+from chain import whole_standings
 from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.standing_store import read_rows
 from chain.store import LedgerStore, list_entries
 from chain.tables import HourTotal, TradeMint
 from chain.trade_store import replace_trades, trade_uid
 from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
-from web.api import standings
 
 ADA, PROGRAMS = address("ada"), table()
 DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
@@ -568,4 +569,6 @@ def check_windows(begin, count):
         want = tuple(
             int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
         )
-        assert next(iter(standings.find_totals_since(since).values()), (0,) * 8) == want
+        wallets = [one.id for one in Wallet.select()]
+        found = whole_standings.find_totals_since(read_rows, wallets, since)
+        assert next(iter(found.values()), (0,) * 8) == want

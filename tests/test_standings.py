@@ -9,14 +9,16 @@ from dataclasses import replace
 import ground
 import pytest
 from service import NOW, address
+from story import market
 from test_board import DONE, GOOD, OTHER, W, attach, board, from_now, lucky, observe
+from test_ledger_store import entries_of
 
 import storage
 from accounts import influencers, wallets
-from chain.ranks import MIN_SELLS, Totals, find_reason, find_tier
+from accounts.fields import is_provable
+from chain.ranks import ALL, FORWARD, MIN_SELLS, NEVER, Totals, find_reason, find_tier
 from chain.standing_store import (
-    NEVER,
-    WINDOWS,
+    BOARDS,
     list_forgotten,
     read_rows,
     refresh_standings,
@@ -70,12 +72,45 @@ def spend(service, dice, wallet, begin, end):
         service.observe_span(wallet, open_cost=held, at=at, **totals)
 
 
-def list_boards(now):
+def find_provable(name):
+    """An address that a key can sign for."""
+    return next(a for a in (address(f"{name} {n}") for n in range(99)) if is_provable(a))
+
+
+def make_observed(service, dice, now, count=8):
+    """Bots whose wallets traded anywhere in the last forty days; of some the wallet is claimed by
+    another since, some are retired.
+    """
+    for n in range(count):
+        wallet = find_provable(f"traded {n}")
+        made = service.make_bot(f"Trader {n}", wallet)
+        entries = entries_of(market(dice.randint(0, 10**6)))
+        times = sorted(dice.randint(now - 40 * DAY, now) for _ in entries)
+        observe(wallet, [replace(e, block_time=t) for e, t in zip(entries, times, strict=True)])
+        bot = Bot.get_by_id(made.bot.id)
+        if n % 3 == 1:
+            attach(service, made, wallet, now * 1000, "proven")
+        if n % 3 == 1 and n > 3:
+            wallets.detach_wallet(bot, now * 1000)
+            attach(service, service.make_bot(f"Claimant {n}"), wallet, now * 1000)
+        elif n % 4 == 2:
+            influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
+    # Kept, given to another by force, and still its prover's up to then.
+    lost = find_provable("lost")
+    loser = service.make_bot("Loser", lost)
+    attach(service, loser, lost, now * 1000, "proven")
+    entries = entries_of(market(7))
+    observe(lost, [replace(e, block_time=now - DAY - n) for n, e in enumerate(entries)])
+    influencers.retire_bot(Bot.get_by_id(loser.bot.id), (now - DAY // 2) * 1000)
+    attach(service, service.make_bot("Finder"), lost, now * 1000)
+
+
+def list_boards(record, now):
     return {
         (sort, window, ownership): [
             (one.row.uid, one.totals, one.cost_left, one.reason, one.ownership)
             for one in leaderboard.list_entries(
-                leaderboard.Board("forward", sort, window, ownership), now * 1000, 4
+                leaderboard.Board(record, sort, window, ownership), now * 1000, 4
             )
         ]
         for sort in leaderboard.SORTS
@@ -85,20 +120,51 @@ def list_boards(now):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_stored_or_not_the_board_is_the_same(service, seed):
+@pytest.mark.parametrize(("record", "make"), [(FORWARD, make_crowd), (ALL, make_observed)])
+def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
     """Now, and at later moments, when something has left a window and nothing was stored anew."""
     dice, now = random.Random(seed), int(time.time())
-    make_crowd(service, dice, now)
+    make(service, dice, now)
     moments = [now, now + 1, now + dice.randint(1, 8 * DAY), now + 31 * DAY]
-    worked_out = [list_boards(moment) for moment in moments]
-    assert refresh_standings(now * 1000) == 12
-    assert list_forgotten(read_rows, 0, now) == set() == set(forgotten())
-    assert [list_boards(moment) for moment in moments] == worked_out
+    worked_out = [list_boards(record, moment) for moment in moments]
+    assert refresh_standings(now * 1000) == Bot.select().count() >= 12
+    assert list_forgotten(read_rows, record, 0, now) == set() == set(forgotten())
+    assert [list_boards(record, moment) for moment in moments] == worked_out
     for moment in moments:
         refresh_standings(moment * 1000)
-        assert [list_forgotten(read_rows, one, moment) for one in WINDOWS] == [set()] * 4
-        assert list_boards(moment) == worked_out[moments.index(moment)]
+        assert [list_forgotten(read_rows, *one, moment) for one in BOARDS] == [set()] * 8
+        assert list_boards(record, moment) == worked_out[moments.index(moment)]
         assert refresh_standings(moment * 1000) == 0
+
+
+SUMS = """SELECT COALESCE(SUM(t.result), 0), COUNT(CASE WHEN t.kind IN
+('buy', 'sell', 'swap', 'round_trip') AND t.flags NOT LIKE '%unexplained%' THEN 1 END)
+FROM trade t JOIN wallet w ON w.id = t.wallet_id
+WHERE w.address = ? AND t.block_time >= ? AND t.block_time < ?"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
+    """By adding them up: of who holds the wallet, of who proved it until then, and nothing for who
+    merely claims it.
+    """
+    dice, now = random.Random(seed), int(time.time())
+    make_observed(service, dice, now)
+    kinds = set()
+    for window, seconds in leaderboard.WINDOWS.items():
+        asked = leaderboard.Board(ALL, "trades", window)
+        since = now - seconds if seconds else 0
+        for entry in leaderboard.list_entries(asked, now * 1000, 50):
+            row = entry.row
+            lost = row.name == "Loser"
+            until = now - DAY // 2 if lost else now + 1
+            sums = storage.database.execute_sql(SUMS, (row.address, since, until)).fetchone()
+            kinds.add(row.name.split()[0])
+            if row.name.startswith(("Claimant", "Finder")):
+                assert entry.totals is None and entry.reason == "proven_by_another"
+            elif row.address:
+                assert (entry.totals.realized, entry.totals.trades) == tuple(sums)
+    assert {"Trader", "Claimant", "Finder", "Loser"} <= kinds
 
 
 def test_a_window_ends_when_its_first_change_leaves_it(service, ada):
@@ -106,12 +172,12 @@ def test_a_window_ends_when_its_first_change_leaves_it(service, ada):
     now = int(time.time())
     service.observe_span(W, at=now - 6 * DAY, realized=1)
     service.observe_span(W, at=now - 2 * DAY, realized=3)
-    (week,) = work_out(read_rows, 7 * DAY, now, [ada.bot.id])
+    (week,) = work_out(read_rows, FORWARD, 7 * DAY, now, [ada.bot.id])
     assert (week.realized, week.ends) == (3, now + DAY + 1)
-    (before,) = work_out(read_rows, 7 * DAY, week.ends - 1, [ada.bot.id])
-    (after,) = work_out(read_rows, 7 * DAY, week.ends, [ada.bot.id])
+    (before,) = work_out(read_rows, FORWARD, 7 * DAY, week.ends - 1, [ada.bot.id])
+    (after,) = work_out(read_rows, FORWARD, 7 * DAY, week.ends, [ada.bot.id])
     assert (before.realized, after.realized, after.ends) == (3, 2, now + 5 * DAY + 1)
-    assert work_out(read_rows, 0, now, [ada.bot.id])[0].ends == NEVER
+    assert work_out(read_rows, FORWARD, 0, now, [ada.bot.id])[0].ends == NEVER
 
 
 # ---- who forgets ---------------------------------------------------------------------------------
@@ -188,9 +254,11 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
     service.observe_results(W, 1)
     refresh_standings(NOW)
     assert list_differences(service) == []
-    StandingTotal.update(realized=7).where(StandingTotal.seconds == 0).execute()
+    StandingTotal.update(realized=7).where(
+        StandingTotal.seconds == 0, StandingTotal.record == FORWARD
+    ).execute()
     (found,) = list_differences(service)
-    assert found.table == "standing_total" and f"bot {ada.bot.id}, 0 seconds" in str(found)
+    assert found.table == "standing_total" and f"bot {ada.bot.id}, forward, 0 seconds" in str(found)
     Bot.update(standing_at=None).execute()
     assert list_differences(service) == []
 
@@ -199,7 +267,7 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 def test_the_best_are_read_in_the_order_of_an_index(db):
     for order in standings.ORDERS.values():
         sql = standings.LISTED.format(
-            seconds=0, tier=order.tier, number=0, column=order.column, limit=5
+            record=ALL, seconds=0, tier=order.tier, number=0, column=order.column, limit=5
         )
         plan = " ".join(
             str(row) for row in storage.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}")

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.ranks import (
+    ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
+    FORWARD,
+    StandingRow,
     Totals,
     find_reason,
     find_tier,
 )
-from chain.standing_store import StandingRow
 from web.api import risk, standings
 from web.api.records import show_owners
 from web.api.serialize import (
@@ -29,7 +31,7 @@ from web.api.serialize import (
 from web.api.standings import CompetitorRow
 
 # Since a bot's wallets were attached to it, or all that is known of its wallet.
-RECORDS = ("forward", "all")
+RECORDS = (FORWARD, ALL)
 SORTS = ("pnl", "pnl_floor", "volume", "trades")
 # Sorts by a result, which needs a history without gaps.
 BY_RESULT = ("pnl", "pnl_floor")
@@ -75,100 +77,42 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
     `now` in UTC milliseconds.
     """
-    make = _list_whole if board.record == "all" else _list_forward
-    groups = itertools.groupby(make(board, now // 1000, limit), _group)
+    tiers = standings.list_standings(
+        board.record,
+        standings.ORDERS[board.sort],
+        WINDOWS[board.window] or 0,
+        now // 1000,
+        limit,
+    )
+    rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
+    entries = [
+        _make_entry(board, rows[one.bot], one, number)
+        for number, tier in enumerate(tiers)
+        for one in tier
+    ]
     return [
         entry
-        for _, group in groups
+        for _, group in itertools.groupby(entries, _group)
         for entry in itertools.islice(group, limit)
         if board.ownership in (None, entry.ownership)
     ]
 
 
-def _group(entry: Entry) -> int:
-    return GROUP_OF[entry.tier]
-
-
-# ---- since attachment ----------------------------------------------------------------------------
-def _list_forward(board: Board, now: int, limit: int) -> list[Entry]:
-    tiers = standings.list_standings(
-        standings.ORDERS[board.sort], WINDOWS[board.window] or 0, now, limit
-    )
-    rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
-    return [
-        _make_entry(board.sort, rows[one.bot], one, number)
-        for number, tier in enumerate(tiers)
-        for one in tier
-    ]
-
-
-def _make_entry(sort: str, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
+def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.totals
     cost_left = totals and totals.cost_left
+    if board.record == ALL and "costLeftLamports" not in orjson.loads(row.results or "{}"):
+        # Absent until the transactions were read since it is summed.
+        cost_left = None
+    reason = check_rank(board.sort, row, totals, cost_left)
+    if board.record == ALL and row.is_claim:
+        reason = PROVEN_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
-    return Entry(row, totals, cost_left, check_rank(sort, row, totals, cost_left), ownership)
+    return Entry(row, totals, cost_left, reason, ownership)
 
 
-# ---- all that is known of the wallet -------------------------------------------------------------
-def _list_whole(board: Board, now: int, limit: int) -> list[Entry]:
-    seconds = WINDOWS[board.window]
-    since = None if seconds is None else now - seconds
-    found = None if since is None else standings.find_totals_since(since)
-    entries = [_make_whole(board.sort, row, since, found) for row in standings.list_competitors()]
-    # stable: then the older bot
-    return sorted(
-        filter(_is_of_its_time, entries), key=lambda one: (one.tier, -score(one, board.sort))
-    )
-
-
-def _is_of_its_time(entry: Entry) -> bool:
-    """A retired bot stays on the board as long as it has trades in its window."""
-    return entry.row.retired_at is None or (entry.totals or Totals()).trades > 0
-
-
-def _make_whole(
-    sort: str, row: CompetitorRow, since: int | None, found: dict[int, Totals] | None
-) -> Entry:
-    """Rank one bot. `found`: totals of a window by wallet id, None for the wallet's results."""
-    claim = row.since is not None
-    results = orjson.loads(row.results or "{}")
-    totals = None if claim else find_totals(row, results, since, found)
-    # Absent until the transactions were read since it is summed.
-    is_summed = results.get("costLeftLamports") is not None
-    cost_left = totals.cost_left if totals and is_summed else None
-    reason = PROVEN_BY_ANOTHER if claim else check_rank(sort, row, totals, cost_left)
-    return Entry(row, totals, cost_left, reason, row.ownership)
-
-
-def find_totals(
-    row: CompetitorRow, results: Json, since: int | None, found: dict[int, Totals] | None
-) -> Totals | None:
-    """Return what the bot's wallet did, None without an observed wallet. Of a retired bot whose
-    proven wallet another one claims now: what it did until then.
-    """
-    if row.results is None or row.wallet_id is None or row.holder is None:
-        return None
-    if row.holder == "prover" and row.retired_at is not None:
-        end = standings.find_totals_until(row.retired_at // 1000).get(row.wallet_id, Totals())
-        begin = {} if since is None else standings.find_totals_until(since)
-        return standings.subtract(end, begin.get(row.wallet_id))
-    if found is None:
-        return parse_results(results)
-    return found.get(row.wallet_id, Totals())
-
-
-def parse_results(results: Json) -> Totals:
-    """Return the all-time totals out of a wallet's stored results."""
-    return Totals(
-        int(results["realizedLamports"]),
-        int(results["volumeLamports"]),
-        results["observedTrades"],
-        results["matchedSells"],
-        results["partialSells"],
-        results["unmatchedSells"],
-        results["winningSells"],
-        int(results.get("costLeftLamports") or 0),
-    )
+def _group(entry: Entry) -> int:
+    return GROUP_OF[entry.tier]
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
@@ -227,7 +171,7 @@ def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int
     """Return {bot id: max drawdown in lamports} in the window, from its full hour on."""
     seconds = WINDOWS[board.window]
     since = None if seconds is None else (now // 1000 - seconds) // 3600
-    sql = risk.OF_RESULTS if board.record == "all" else risk.OF_RECORD
+    sql = risk.OF_RESULTS if board.record == ALL else risk.OF_RECORD
     return risk.find_drawdowns(sql, bots, since)
 
 

@@ -183,11 +183,6 @@ TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
 TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
 
 
-# Trades, and whether their value came from the venue: else they are in no total.
-PRICED_KINDS = "('buy', 'sell', 'swap', 'round_trip')"
-IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
-
-
 class WalletSpan(NamedTuple):
     """What a list of trades takes from a wallet: all of it, or what a bot has a claim to.
 

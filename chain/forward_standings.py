@@ -1,0 +1,103 @@
+"""The forward record of bots in windows: what they did since their wallets were attached."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.ranks import FORWARD, NEVER, Ranked, StandingRow, Totals, make_standing
+
+Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+
+
+class _Facts(NamedTuple):
+    """`ownership`: of the wallet it holds, or held when it was retired; `coverage` is JSON."""
+
+    bot: int
+    retired_at: int | None
+    ownership: str | None
+    coverage: str | None
+
+
+FACTS = """
+SELECT b.id, b.retired_at, a.ownership, w.coverage
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
+    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
+LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
+"""
+
+
+class _Record(NamedTuple):
+    """The forward record of a bot, as in Totals. `is_claimed`: 1 where it traded with a wallet that
+    it never proved; `left_at`, `given_up_at`: Unix second of the first change, and ms of the first
+    wallet given up with something in it, that the window holds.
+    """
+
+    bot: int
+    is_claimed: int
+    left_at: int | None
+    given_up_at: int | None
+    realized: int
+    volume: int
+    trades: int
+    matched: int
+    partial: int
+    unmatched: int
+    winning: int
+    cost_left: int
+
+
+def _sum(name: str) -> str:
+    return f"SUM(COALESCE(e.{name}, 0) - COALESCE(s.{name}, 0))"
+
+
+# The last running totals of each span, less the last ones before a Unix second. What was still held
+# when a wallet was given up is cost that left then.
+RECORDS = f"""
+SELECT a.bot_id,
+       MAX(CASE WHEN e.trades > 0 AND NOT EXISTS (
+           SELECT 1 FROM attachment p WHERE p.bot_id = a.bot_id AND p.wallet_id = a.wallet_id
+           AND p.ownership = 'proven') THEN 1 ELSE 0 END),
+       MIN((SELECT MIN(n.time) FROM forward_total n
+            WHERE n.attachment_id = a.id AND n.time >= {{since}})),
+       MIN(CASE WHEN a.open_cost <> 0 AND a.detached_at >= {{since_ms}}
+           THEN a.detached_at END),
+       {", ".join(f"CAST({_sum(name)} AS BIGINT)" for name in Totals._fields[:-1])},
+       CAST({_sum("cost_left")} + SUM(
+           CASE WHEN a.detached_at >= {{since_ms}} THEN a.open_cost ELSE 0 END) AS BIGINT)
+FROM attachment a
+LEFT JOIN forward_total e ON e.attachment_id = a.id AND e.time = (
+    SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
+LEFT JOIN forward_total s ON s.attachment_id = a.id AND s.time = (
+    SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id AND l.time < {{since}})
+WHERE a.bot_id IN ({{bots}}) AND a.open_cost IS NOT NULL GROUP BY a.bot_id
+"""
+
+
+def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[StandingRow]:
+    """The standings of these bots in a window that ends now (Unix second)."""
+    since, listed = now - seconds if seconds else 0, ", ".join(map(str, bots))
+    found = map(
+        _Record._make, rows(RECORDS.format(since=since, since_ms=since * 1000, bots=listed))
+    )
+    records = {record.bot: record for record in found}
+    facts = list(map(_Facts._make, rows(FACTS.format(bots=listed))))
+    return [_make(one, records.get(one.bot), seconds) for one in facts]
+
+
+def _make(facts: _Facts, record: _Record | None, seconds: int) -> StandingRow:
+    ranked = Ranked(
+        totals=record and Totals(*(getattr(record, name) for name in Totals._fields)),
+        has_wallet=facts.ownership is not None,
+        has_gap=bool(facts.coverage and orjson.loads(facts.coverage)["gaps"]),
+        is_proven=facts.ownership == "proven" and not (record and record.is_claimed),
+        is_retired=facts.retired_at is not None,
+    )
+    return make_standing(facts.bot, FORWARD, seconds, _find_end(record, seconds), ranked)
+
+
+def _find_end(record: _Record | None, seconds: int) -> int:
+    """The Unix second from which on the window is another one: something left it."""
+    times = [record.left_at, record.given_up_at and record.given_up_at // 1000] if record else []
+    known = [time for time in times if time is not None]
+    return min(known) + seconds + 1 if seconds and known else NEVER
