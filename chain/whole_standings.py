@@ -172,13 +172,14 @@ def _subtract(totals: Totals, before: Totals) -> Totals:
 
 def _find_ends(rows: Rows, wallets: Sequence[int], since: int) -> dict[int, int]:
     """Return {wallet: the `since` from which on what is counted may be another}: exact within the
-    hour; of a later hour it is the begin.
+    hour; of a later hour it is the begin. When an hour with trades ends, it is looked at again:
+    one of them may have a block time from before.
     """
-    hour = since // HOUR_SECONDS + 1
+    hour = since // HOUR_SECONDS
     later = rows(FIRST_HOUR.format(wallets=_list(wallets), hour=hour))
-    soon = rows(FIRST_BETWEEN.format(**_span(wallets, since, hour * HOUR_SECONDS)))
+    soon = rows(FIRST_BETWEEN.format(**_span(wallets, since, (hour + 1) * HOUR_SECONDS)))
     return {
-        **{wallet: first * HOUR_SECONDS for wallet, first in later},
+        **{wallet: max(first, hour + 1) * HOUR_SECONDS for wallet, first in later},
         **{wallet: first + 1 for wallet, first in soon},
     }
 

@@ -100,7 +100,7 @@ def make_observed(service, dice, now, count=8):
     loser = service.make_bot("Loser", lost)
     attach(service, loser, lost, now * 1000, "proven")
     entries = entries_of(market(7))
-    observe(lost, [replace(e, block_time=now - DAY - n) for n, e in enumerate(entries)])
+    observe(lost, [replace(e, block_time=now - DAY - 90 + n) for n, e in enumerate(entries)])
     influencers.retire_bot(Bot.get_by_id(loser.bot.id), (now - DAY // 2) * 1000)
     attach(service, service.make_bot("Finder"), lost, now * 1000)
 
