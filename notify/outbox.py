@@ -33,8 +33,9 @@ COMMIT_SECONDS = 0.05
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
-# Events read at once for a hook, and how often in a row where none concerns it.
-BATCH, MAX_BATCHES = 50, 20
+# Events read at once for a hook: a few, for one is sent, and more where none of them concerns it,
+# so often in a row.
+FEW, BATCH, MAX_BATCHES = 4, 50, 20
 # What a hook passed over is stored now and then: after a crash it is passed over again.
 MAX_UNSTORED = 1_000
 # Given an arrival and a limit: what arrived after it, in order.
@@ -183,11 +184,11 @@ class Outbox:
         """The next event that concerns a hook; what does not is passed over. `read`: the events
         after an arrival, for hooks that are equally far.
         """
-        for _ in range(MAX_BATCHES):
+        for size in (FEW, *[BATCH] * MAX_BATCHES):
             progress = self._progress[target.row_id]
             after = progress.delivered
             if after not in read:
-                read[after] = self._read_events(after, BATCH)
+                read[after] = self._read_events(after, size)
             found = next((one for one in read[after] if concerns(target, one)), None)
             if found or not read[after]:
                 return found

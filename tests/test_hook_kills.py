@@ -1,0 +1,93 @@
+"""A server killed with -9 while it delivers: each event that was accepted reaches the receiver, in
+order, and one that is sent again has the id it had.
+"""
+
+import http.client
+import json
+import os
+import random
+import signal
+
+import ground
+import pytest
+from receiver import Receiver
+from test_hooks import until
+from test_worker import ROOT, Server
+
+import config
+import storage
+from accounts import hooks, influencers
+
+NOW = 1_800_000_000_000
+# As good as no pace of hosts.
+HURRY = "import notify.outbox\nnotify.outbox.HOST_SECONDS = 0.05\n"
+KILLS, POSTS = 2, 12
+
+
+@pytest.fixture
+def receiver():
+    one = Receiver()
+    yield one
+    one.close()
+
+
+def make_bot(folder, url):
+    """A publishing key of a bot, and the secret of its hook."""
+    settings = config.load({**ground.environ(folder / "data"), "HOOKS_PRIVATE": "on"}, dotenv=None)
+    database = storage.connect(settings)
+    storage.migrate(database)
+    with database.connection_context():
+        bot = influencers.create_bot(settings, "Ada", NOW)
+        hooks.add_hook(settings, bot.owner, url, NOW, trusted=True)
+    database.close_all()
+    return bot.publish_key.text
+
+
+def post(server, key, event):
+    """Post it; return whether it was accepted."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    try:
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        body = json.dumps({"eventId": event, "body": "b"})
+        connection.request("POST", "/api/v1/posts", body, headers)
+        return connection.getresponse().status == 201
+    finally:
+        connection.close()
+
+
+def kill(server):
+    os.killpg(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+    server.log.close()
+
+
+@ground.sqlite_only
+def test_no_kill_loses_an_event(tmp_path, receiver):
+    (tmp_path / "sitecustomize.py").write_text(HURRY)
+    more = {"HOOKS_PRIVATE": "on", "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    key, dice, accepted = make_bot(tmp_path, receiver.url), random.Random(23), []
+    for turn in range(KILLS):
+        server = Server(tmp_path, **more)
+        for n in range(POSTS):
+            assert post(server, key, f"{turn}-{n}")
+            accepted.append(f"{turn}-{n}")
+        # Some of this turn's are told, not all: the kill falls between.
+        told = len(receiver.got) + dice.randint(1, POSTS - 2)
+        until(lambda: len(receiver.got) >= told, 30)
+        kill(server)
+    server = Server(tmp_path, **more)
+    try:
+        until(lambda: accepted[-1] in ids_of(receiver), 30)
+    finally:
+        server.stop()
+    assert list(ids_of(receiver)) == accepted
+    assert all(len(ids) == 1 for ids in ids_of(receiver).values())
+
+
+def ids_of(receiver):
+    """{event id: the webhook ids it came with}, in the order in which they came first."""
+    found = {}
+    for headers, body in list(receiver.got):
+        event = json.loads(body)["data"].get("eventId")
+        found.setdefault(event, set()).add(headers["webhook-id"])
+    return found
