@@ -1,0 +1,142 @@
+"""Each messenger as its own service behaves and misbehaves, played by a receiver on this machine:
+what it is sent, and what its answers do.
+"""
+
+import json
+
+import pytest
+from receiver import answer
+from service import NOW
+from test_hooks import delivering, private, receivers, row, say, until  # noqa: F401  fixtures
+
+import storage
+from accounts import hooks
+
+TOKEN = "sEcReT-tOkEn"
+# kind -> the path of its addresses, and how the service takes a message: status, type, body.
+SERVICES = {
+    "discord": (f"/api/webhooks/1234/{TOKEN}", (204, "", b"")),
+    "slack": (f"/services/T0/B0/{TOKEN}", (200, "text/html", b"ok")),
+    "telegram": (
+        f"/bot77:{TOKEN}/sendMessage?chat_id=-100",
+        (200, "application/json", b'{"ok":true,"result":{"message_id":1}}'),
+    ),
+    "ntfy": (f"/{TOKEN}", (200, "application/json", b'{"id":"x","event":"message"}')),
+}
+# kind -> how each refuses, as its documentation has it.
+REFUSALS = {
+    "discord": [
+        (429, b'{"message":"You are being rate limited.","retry_after":1.2,"global":false}'),
+        (404, b'{"message":"Unknown Webhook","code":10015}'),
+    ],
+    "slack": [(403, b"action_prohibited"), (404, b"no_service"), (429, b"")],
+    "telegram": [
+        (401, b'{"ok":false,"error_code":401,"description":"Unauthorized"}'),
+        (400, b'{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}'),
+        (429, b'{"ok":false,"error_code":429,"parameters":{"retry_after":3}}'),
+    ],
+    "ntfy": [(429, b'{"code":42901}'), (507, b'{"code":50701}')],
+}
+TEXT = "Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/"
+
+
+@pytest.fixture
+def hook(private, receivers, monkeypatch):  # noqa: F811
+    """hook(kind) -> (bot, its hook of this kind, the receiver that plays the service)"""
+
+    def make(kind, name="Ada"):
+        [service] = receivers()
+        root = service.url.removesuffix("/hook")
+        path, (status, content, body) = SERVICES[kind]
+        service.behave(answer(status, body, **({"Content-Type": content} if content else {})))
+        bot = private.make_bot(name)
+        # Its own host could not be reached from a test.
+        with storage.database.connection_context(), monkeypatch.context() as patched:
+            patched.setitem(hooks.HOSTS, kind, ())
+            made = hooks.add_hook(private.config, bot.owner, root + path, NOW, kind)
+        return bot, made, service
+
+    return make
+
+
+def read_text(kind, body):
+    """The text that a person sees, from what the service is sent."""
+    if kind == "ntfy":
+        return body.decode()
+    sent = json.loads(body)
+    return sent["content" if kind == "discord" else "text"]
+
+
+@pytest.mark.parametrize("kind", SERVICES)
+def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
+    """Its first message is the test that every new hook must answer."""
+    bot, made, service = hook(kind)
+    say(private, bot, "one")
+    delivering()
+    until(lambda: len(service.got) == 2)
+    texts = [read_text(kind, body) for _, body in service.got]
+    assert texts[0] == "Candor can reach you: this is a test." and texts[1].startswith(TEXT)
+    until(lambda: row(made).delivered_at)
+    assert (row(made).state, row(made).last_error) == ("active", None)
+    for headers, body in service.got:
+        assert headers["content-type"].startswith(
+            "text/plain" if kind == "ntfy" else "application/"
+        )
+        assert not any(name.startswith("webhook-") for name in headers)
+        assert TOKEN.encode() not in body
+    if kind == "telegram":
+        assert json.loads(service.got[1][1])["chat_id"] == "-100"
+
+
+@pytest.mark.parametrize(
+    "kind, status, said", [(kind, *one) for kind, those in REFUSALS.items() for one in those]
+)
+def test_what_a_service_refuses_is_tried_again(
+    private,  # noqa: F811
+    delivering,  # noqa: F811
+    hook,
+    kind,
+    status,
+    said,
+    caplog,
+):
+    bot, made, service = hook(kind)
+    delivering()
+    until(lambda: row(made).state == "active")
+    accepting = service._behave
+    service.behave(answer(status, said))
+    say(private, bot, "one")
+    until(lambda: row(made).failures)
+    assert row(made).last_error == f"answered HTTP {status}" and row(made).state == "active"
+    assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
+    # What is refused is not forgotten.
+    service.behave(accepting)
+    with storage.database.connection_context():
+        hooks.ask_for_ping(made.hook.uid, 0)
+    until(lambda: read_text(kind, service.got[-1][1]).startswith(TEXT))
+    until(lambda: row(made).last_error is None)
+
+
+@pytest.mark.parametrize("kind", SERVICES)
+def test_a_service_that_is_gone_is_left_alone(private, delivering, hook, kind):  # noqa: F811
+    bot, made, service = hook(kind)
+    delivering()
+    until(lambda: row(made).state == "active")
+    service.behave(answer(410))
+    say(private, bot, "one", "two")
+    until(lambda: row(made).state == "paused")
+    count = len(service.got)
+    say(private, bot, "three")
+    assert row(made).last_error == "answered HTTP 410" and len(service.got) == count
+
+
+@pytest.mark.parametrize("kind", SERVICES)
+def test_a_service_that_leads_elsewhere_is_not_followed(private, delivering, hook, kind):  # noqa: F811
+    bot, made, service = hook(kind)
+    other = hook(kind, "Otto")[2]
+    delivering()
+    until(lambda: row(made).state == "active" and len(other.got) == 1)
+    service.behave(answer(302, Location=other.url))
+    say(private, bot, "one")
+    until(lambda: row(made).failures)
+    assert row(made).last_error == "answered HTTP 302" and len(other.got) == 1
