@@ -196,7 +196,7 @@ def fill(service, count=1, name="Ada", body="words"):
 def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     for path in PATHS:
         text = text_of(operator.get(f"/admin{path}"))
-        empty = "Make a backup" if path == "/backups" else "logged in" if not path else "None."
+        empty = "They lie in" if path == "/backups" else "logged in" if not path else "None."
         assert path == "/acts" or empty in text, path
     made = fill(service, 2)
     for path in PATHS:
@@ -390,5 +390,5 @@ def test_a_backup_that_cannot_be_made_is_said(service, operator, monkeypatch):
 @ground.postgresql_only
 def test_on_postgresql_its_own_tools_make_backups(service, operator):
     assert "pg_dump" in operator.get("/admin/backups").text
-    operator.send("/admin/backups", page="/admin/backups")
+    operator.send("/admin/backups", page="/admin")
     assert "Not begun" in operator.get("/admin/backups").text and list_done() == []

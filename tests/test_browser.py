@@ -6,6 +6,7 @@ Skipped, saying so, where Debian's chromium is not installed.
 
 import io
 import threading
+import time
 from pathlib import Path
 
 import ground
@@ -17,7 +18,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 import models
 import storage
-from accounts import traders
+from accounts import admin, traders
 from observer import Observer
 from storage import arrivals
 
@@ -435,6 +436,30 @@ def visit_all(page, full):
     yield "account"
     press(page, "button", "Rotate")
     yield "confirm"
+    yield from visit_operator(page)
+
+
+def visit_operator(page):
+    """The pages of the operator, who comes by a link."""
+    with storage.database.connection_context():
+        code = admin.make_login(time.time_ns() // 1_000_000)
+        owner = models.Owner.select().order_by(models.Owner.id).get().uid
+        bot = models.Bot.select().order_by(models.Bot.id).get().uid
+    assert page.goto(f"/admin/login?code={code}").status == 200
+    yield "operator's link"
+    press(page, "button", "Log in as the operator")
+    yield "/admin"
+    for path in (
+        *("owners", "bots", "wallets", "keys", "hooks", "posts", "backups", "acts"),
+        *(f"owners/{owner}", f"bots/{bot}/retire"),
+    ):
+        assert page.goto(f"/admin/{path}").status == 200
+        yield f"/admin/{path}"
+    page.get_by_label("Reason").fill("a complaint")
+    press(page, "button", "Yes, retire it")
+    assert page.goto("/admin/acts").status == 200
+    assert page.get_by_text("a complaint").count() == 1
+    yield "/admin/acts, full"
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 1100), ("dark", 360)])

@@ -16,7 +16,7 @@ from receiver import Receiver
 from service import NOW, address, signature
 
 import storage
-from accounts import hooks, posts
+from accounts import acts, hooks, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Wallet
@@ -134,6 +134,37 @@ def test_a_receiver_is_told_everything_in_order_and_signed(private, delivering, 
         mac = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
         assert headers["webhook-signature"] == f"v1,{mac}"
     assert len({headers["webhook-id"] for headers, _ in good.got}) == 12
+
+
+def test_a_hook_that_is_switched_off_on_its_way_is_told_nothing_more(
+    private, delivering, receivers
+):
+    (slow,), go = receivers(), threading.Event()
+    bot = private.make_bot()
+
+    def wait_and_accept(handler):
+        go.wait(30)
+        receiver.answer(204)(handler)
+
+    made = add(private, bot, slow.behave(wait_and_accept).url)
+    delivering()
+    say(private, bot, "on its way")
+    until(lambda: slow.got)
+    # Its answer, which would make it active, comes after it was switched off.
+    with storage.database.connection_context():
+        assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
+    go.set()
+    say(private, bot, "while it is off")
+    time.sleep(1.5)
+    assert events_of(slow) == ["on its way"] and row(made).state == "off"
+    with storage.database.connection_context():
+        hooks.ask_for_ping(made.hook.uid, NOW)
+        assert acts.switch_hook(made.hook.uid, True, acts.COMMAND_LINE, "", NOW)
+    until(lambda: row(made).state == "active")
+    say(private, bot, "later")
+    until(lambda: "later" in events_of(slow))
+    # Between them the ping.
+    assert events_of(slow) == ["on its way", None, "later"]
 
 
 def test_what_a_webhook_is_sent_is_the_post_as_the_api_shows_it(private, delivering, receivers):

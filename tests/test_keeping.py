@@ -20,7 +20,7 @@ import config
 import jobs
 import models
 import storage
-from accounts import posts
+from accounts import admin, posts
 from cli.operate import run_backup
 from operate import backups, database_checks, doctor, foreign_schema
 from operate.instance import Refused
@@ -164,6 +164,21 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
         "e-0",
     ]
     other.close()
+
+
+def test_restore_logs_the_operator_out_and_keeps_what_he_did(service, tmp_path):
+    admin.use_login(admin.make_login(NOW), NOW + 1)
+    admin.make_login(NOW + 2)
+    backups.store_backup(service.config, tmp_path / "backup.db")
+    leave()
+    backups.restore_backup(settings_for(tmp_path / "elsewhere"), tmp_path / "backup.db", False, NOW)
+    with contextlib.closing(apsw.Connection(str(tmp_path / "elsewhere" / "app.db"))) as db:
+        held = [
+            count
+            for name in ("admin_login", "admin_session", "admin_act")
+            for (count,) in db.execute(f"SELECT COUNT(*) FROM {name}")
+        ]
+    assert held == [0, 0, 3]
 
 
 def test_restore_keeps_the_present_database_aside(backup, service):
