@@ -46,9 +46,10 @@ CORPUS = {
     ),
     "a form": f"{MARK}<form action=//evil.example><button formaction=javascript:pwned(13)>",
     "entities": "&lt;x-pwned&gt;&#60;x-pwned&#62;",
-    "jinja": f"{{{{ 1337*3 }}}}{{% raw %}}{{{{ config }}}}{MARK}",
+    "jinja": f"{{{{ 1000003*1000033 }}}}{{% raw %}}{{{{ config }}}}{MARK}",
     "other templates": (
-        f"${{1337*3}} #{{1337*3}} <%= 1337*3 %> %(pwned)s {{0.__class__}} {{name}}{MARK}"
+        f"${{1000003*1000033}} #{{1000003*1000033}} <%= 1000003*1000033 %>"
+        f" %(pwned)s {{0.__class__}} {{name}}{MARK}"
     ),
     "bidi": f"\u202etxt.{MARK}\u2066\u2069\u200f",
     "zero width": f"a\u200bb\u200c\u2060c\ufeff\U000e0041{MARK}",
@@ -250,7 +251,8 @@ def test_every_page_keeps_it_text(tmp_path, first):
         reading = Reading(page.text)
         assert page.status_code == 200 and not list(reading.find_intruders()), path
         assert (
-            "4011" not in page.text
+            # 1000003 * 1000033, worked out by a template
+            "1000036000099" not in page.text
             and "SECRET_KEY" not in page.text
             and ("x-pwned" in reading.text) >= holds_it
         ), path

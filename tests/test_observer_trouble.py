@@ -75,7 +75,7 @@ def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
     seen.clock.sleep(400_000)
     seen.look(3)
     assert seen.state(eve) == "none"
-    bot = Bot.select().where(Bot.uid.startswith("bot_1")).get()
+    bot = Bot.select().where(Bot.handle.startswith("bot1")).get()
     with pytest.raises(Problem, match="wallet"):
         attach_wallet(seen.config, bot, eve, seen.now)
 
