@@ -10,6 +10,7 @@ import config as settings
 from cli.parser import main
 
 if TYPE_CHECKING:
+    from types import ModuleType
     from wsgiref.types import WSGIApplication
 
     from web.server.application import Application
@@ -87,6 +88,18 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
     from web.api import health, inbox, legacy, log, mcp, openapi, v1
+
+    modules = [v1, inbox, mcp, legacy, health, openapi, log]
+    if config.metrics == "on":
+        from web.api import metrics
+
+        modules.append(metrics)
+    for module in (*modules, *_list_pages()):
+        app.register_blueprint(module.blueprint)
+
+
+def _list_pages() -> list[ModuleType]:
+    """List the modules whose blueprints are the site."""
     from web.site import (
         admin,
         board,
@@ -112,16 +125,9 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         tokens,
     )
 
-    modules = [
+    return [
         browsers,
-        v1,
-        inbox,
-        mcp,
-        legacy,
-        health,
-        openapi,
         evidence,
-        log,
         exports,
         feeds,
         embeds,
@@ -143,12 +149,6 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         admin,
         new_trader,
     ]
-    if config.metrics == "on":
-        from web.api import metrics
-
-        modules.append(metrics)
-    for module in modules:
-        app.register_blueprint(module.blueprint)
 
 
 def _add_layers(app: Application, config: settings.Config) -> None:
