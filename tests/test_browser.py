@@ -412,6 +412,7 @@ def full(site):
         "/log/",
         "/docs",
         "/docs/errors",
+        "/docs/example",
         "/docs/search?q=key",
         "/docs/fields",
         "/docs/fields/paper",

@@ -420,6 +420,7 @@ def look_at_everything(server, uid, backup):
         "/status",
         "/docs",
         "/docs/errors",
+        "/docs/example",
         "/docs/search?q=key",
         "/create",
         "/connect",

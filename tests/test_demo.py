@@ -263,6 +263,7 @@ PAGES = (
     "/create",
     "/docs",
     "/docs/errors",
+    "/docs/example",
     "/status",
     "/nothing-here",
 )

@@ -38,6 +38,7 @@ READ = {
             "/status",
             "/docs",
             "/docs/errors",
+            "/docs/example",
             "/docs/search",
             "/docs/fields",
             "/docs/fields/{group}",

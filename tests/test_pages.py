@@ -456,6 +456,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         "/log/",
         "/docs",
         "/docs/errors",
+        "/docs/example",
         "/docs/search",
         "/docs/fields",
         *(f"/docs/fields/{group}" for group in GROUPS),

@@ -24,7 +24,7 @@ blueprint = Blueprint("docs_search", __name__)
 blueprint.after_request(add_etag)
 MAX_HITS, MAX_WORDS, CONTEXT_CHARACTERS = 30, 10, 70
 # The pages of prose that are searched by section: {template: address}.
-PAGES = {"docs.html": "/docs"}
+PAGES = {"docs.html": "/docs", "worked_example.html": "/docs/example"}
 SECTION = re.compile(r'<section><h2 id="(\w+)">(.*?)</h2>(.*?)</section>', re.S)
 BLOCK = re.compile(r"<(?=/?(?:p|dt|dd|div|pre|td|th|li)\b)")
 

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from accounts.problem import CODES, Problem
 from web.server.gate import settings
-from web.site import reference, words
+from web.site import reference, words, worked_example
 from web.site.lists import add_etag
 
 blueprint = Blueprint("documentation", __name__)
@@ -71,6 +71,12 @@ def show_errors() -> ResponseReturnValue:
     return render_once("errors.html")
 
 
+@blueprint.get("/docs/example")
+def show_example() -> ResponseReturnValue:
+    """Show how a result is worked out, step by step."""
+    return render_once("worked_example.html")
+
+
 def render_once(template: str, **values: str) -> str:
     """Return a page of the documentation, from the cache unless it shows a message.
 
@@ -95,6 +101,8 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         return {"settings": config, "routes": routes, "trust": words.TRUST}
     if template == "request.html":
         return {"route": find_route(values["name"])}
+    if template == "worked_example.html":
+        return {"example": worked_example.make_example()}
     if template == "errors.html":
         return {"codes": CODES, "advice": words.ADVICE}
     groups = reference.list_shapes(config.base_url)
