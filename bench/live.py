@@ -112,7 +112,7 @@ class Runtime:
             stdout=stdout,
         )
         self.started.append(process)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not ready.exists() or not ready.read_text().strip():
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"{argv[1]} did not start")

@@ -100,7 +100,7 @@ class Outbox:
     def _wait(self) -> None:
         """Wait for an answer, or until anybody commits, but not for long: a hook's pause ends."""
         end = time.monotonic() + POLL_SECONDS
-        while time.monotonic() < end:
+        while time.monotonic() < end and not self._stopping.is_set():
             with contextlib.suppress(queue.Empty):
                 return self._note(self._answers.get(timeout=COMMIT_SECONDS))
             if self._targets and database.data_version() != self._seen:

@@ -167,6 +167,17 @@ def test_a_hook_that_is_switched_off_on_its_way_is_told_nothing_more(
     assert events_of(slow) == ["on its way", None, "later"]
 
 
+def test_a_commit_is_told_of_at_once(private, delivering, receivers, monkeypatch):
+    """Not at the end of a pause that lasts a minute here."""
+    monkeypatch.setattr(outbox, "POLL_SECONDS", 60.0)
+    (good,), made = receivers(), private.make_bot("Nell")
+    add(private, made, good.url)
+    delivering()
+    for said in ("1", "2"):
+        say(private, made, said)
+        until(lambda: events_of(good)[-1:] == [said])
+
+
 def test_what_a_webhook_is_sent_is_the_post_as_the_api_shows_it(private, delivering, receivers):
     (good,) = receivers()
     bot = private.make_bot()
