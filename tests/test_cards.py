@@ -90,7 +90,9 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
         and meta["og:type"] == "profile"
         and meta["og:url"] == f"http://127.0.0.1:8000/bots/{bot.bot.uid}"
     )
-    assert meta["og:description"] == "Performance not verified: its wallet was not looked at yet."
+    assert (
+        meta["og:description"] == "Performance not verified: its wallet has not been observed yet."
+    )
     service.observe_results(W, 1_250_000_000, realizedSol="1.25")
     influencers.set_profile(bot.bot, bio="I am the best, trust me.")
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
@@ -170,8 +172,7 @@ def test_a_hidden_post_has_no_words_anywhere(service, bot):
     posts.hide(uid, NOW)
     for path in (f"/embed/{uid}", f"/posts/{uid}"):
         assert (
-            "secret" not in service.get(path).text
-            and "took these words down" in service.get(path).text
+            "secret" not in service.get(path).text and "removed this text" in service.get(path).text
         )
 
 

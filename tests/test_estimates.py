@@ -74,4 +74,4 @@ def test_the_page_tells_source_and_age(service, bot):
     quote()
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     assert "dexscreener, <time" in page and ", stale" in page
-    assert "It is no result and no offer" in page
+    assert "It is an estimate, not an offer" in page

@@ -455,7 +455,7 @@ def test_words_are_text_and_hidden_ones_are_gone(service, bot):
         raw
         == "bell \ufffd null \ufffd escape \ufffd[31m lone \ufffd\ufffd \ufffd\ufffd end\n\nReason:"
         " \ufffd"
-        and "took these words down" in hidden
+        and "removed this text" in hidden
     )
     for path in ("/feed.atom", "/feed.json"):
         assert b"secret" not in service.get(path).data

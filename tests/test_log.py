@@ -370,4 +370,4 @@ def test_the_logs_page_names_the_logs_before(grown):
 
 
 def test_an_empty_log_has_a_page(service):
-    assert "Nothing was logged yet." in service.get("/log/").text
+    assert "Nothing has been logged yet." in service.get("/log/").text

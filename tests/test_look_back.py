@@ -112,7 +112,7 @@ def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
     assert shown(read(service, bot, "&kind=sell&token=fern")) == [sold[1], sold[3]]
     assert shown(read(service, bot, f"&token={M}"))[:2] == [signature("t10"), signature("t8")]
     html = read(service, bot, "&kind=stake")
-    assert not shown(html) and "No trade matches." in html and 'value="stake" selected' in html
+    assert not shown(html) and "No trades match." in html and 'value="stake" selected' in html
     assert "No token with this ticker is known here" in read(service, bot, "&token=NOBODY")
     assert service.get(f"/bots/{bot.bot.uid}?tab=trades&kind=gift").status_code == 400
 

@@ -61,5 +61,5 @@ def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
 
 def test_a_closed_instance_says_so(browser, service):
     object.__setattr__(service.config, "registration", "closed")
-    assert "operator only" in browser.get(PAGE).text
+    assert "Only the operator" in browser.get(PAGE).text
     assert Trader.select().count() == 0

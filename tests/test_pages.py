@@ -329,7 +329,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
         f"/bots/{bot.bot.uid}?tab=posts&posts={cursor}",
     ):
         answer = service.get(path)
-        assert answer.status_code == 400 and "Begin this page anew" in answer.text
+        assert answer.status_code == 400 and "Start over" in answer.text
 
 
 def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
@@ -436,7 +436,7 @@ def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
 def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
     page = service.get(f"/tokens/{MINT}")
     assert (
-        "Of the 1 wallets watched here, 1 bought it and 1 sold it." in text_of(page)
+        "Of the 1 wallet observed here, 1 bought it and 1 sold it." in text_of(page)
         and page.text.count("<rect") == 2
     )
     assert re.search(r"Sold.*Ada.*2.*\+0\.7500 SOL.*Bought.*Ada.*2.*−1\.000 SOL", text_of(page))
@@ -502,7 +502,7 @@ def test_a_paper_trader_has_its_record_and_its_label(service):
     assert "simulated" in page and "0/20 closes" in page and "Coverage is not proof" in page
     traders.open_review(trader, "the price jumped", NOW)
     page = text_of(service.get(f"/traders/{trader.uid}"))
-    assert "Under review" in page and "withheld" in page and "Closes with a gain –" in page
+    assert "Under review" in page and "withheld" in page and "Win rate –" in page
     page = text_of(service.get("/traders"))
     assert "Penny" in page and "Under review" in page and "withheld" in page
 

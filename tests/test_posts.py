@@ -417,7 +417,7 @@ def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
         )
     ]
     assert all(
-        "took these words down" in page and "anary" not in page and "CANARY" not in page
+        "removed this text" in page and "anary" not in page and "CANARY" not in page
         for page in said
     )
 

@@ -65,7 +65,7 @@ def test_the_time_left_follows_from_the_pace_so_far():
 def test_a_partial_history_says_why_it_may_have_a_rank():
     partial = {"coverage": {"state": "partial", "gaps": []}}
     gap = {"coverage": {"state": "partial", "gaps": [{"fromSlot": 1}]}}
-    assert "may still be ranked" in profile_words.explain_rank(partial)
+    assert "can still be ranked" in profile_words.explain_rank(partial)
     assert profile_words.explain_rank(gap) == ""
 
 

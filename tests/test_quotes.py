@@ -103,7 +103,7 @@ def text_of(answer):
 
 
 def test_an_empty_market_names_the_setting(tmp_path):
-    for seconds, said in ((0, "set SCOUT_INTERVAL_SECONDS to 60"), (20, "looks every 20 seconds")):
+    for seconds, said in ((0, "set SCOUT_INTERVAL_SECONDS to 60"), (20, "checks every 20 seconds")):
         service = Service(tmp_path / str(seconds), scout_interval_seconds=seconds)
         assert said in text_of(service.get("/market"))
         service.close()
@@ -117,6 +117,6 @@ def test_the_page_sorts_by_links_and_has_pages(service, now):
     # Forty rows and the head.
     assert page.text.count("<tr>") == 41 and len(page.data) < 100_000
     assert service.get("/market?sort=price&page=2").text.count("<tr>") == 2
-    assert "No token matches" in text_of(service.get("/market?show=priced"))
+    assert "No tokens match" in text_of(service.get("/market?show=priced"))
     assert service.get("/market?sort=luck").status_code == 400
     assert service.get("/market?page=0").status_code == 400

@@ -53,10 +53,10 @@ def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
             "121 a minute",
             "2,002 a hour",
             "10,003 a day",
-            "posts 24 a minute",
-            "bots: 5 a minute",
-            "306 times a minute",
-            "27 times",
+            "posts: 24 a minute",
+            "New bots: 5 a minute",
+            "306 requests a minute",
+            "27 of them",
             "20 active keys",
         )
     )

@@ -189,7 +189,7 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
         "medianRealizedLamports": "10",
     }
     page = service.get("/leaderboard").text
-    assert "Of 4 wallets that were ever connected here, bots still hold 1." in page
+    assert "Of 4 wallets ever connected here, 1 still is." in page
 
 
 def test_a_stretch_is_stored_as_it_is():
@@ -222,7 +222,8 @@ def test_the_profile_tells_windows_posting_and_owner(service, bot):
         " of them within 20 s." in page
     )
     assert (
-        "Its owner made 1 bot (0 retired), connected 1 wallet and gave 0 up. A new browser" in page
+        "Its owner created 1 bot (0 retired), connected 1 wallet and detached 0. A new browser"
+        in page
     )
 
 
@@ -238,5 +239,5 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
     observe(service, OTHER)
     cover(OTHER)
     page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
-    assert "All of them together realized about −2.000 SOL since they were connected." in page
-    assert "It has posted about none of its trades" in page
+    assert "Together they realized about −2.000 SOL while connected." in page
+    assert "None of its posts about trades has a verified receipt yet" in page

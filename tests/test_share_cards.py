@@ -111,8 +111,8 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F81
 def test_the_sentence_names_each_status():
     statuses = ["verified", "verified", "mismatch", "pending", "none", "none", "not_found"]
     assert candor.describe_claims(statuses) == (
-        "2 of 7 claims match a transaction; 1 contradicts one; 1 waits for the chain; 1 names one"
-        " that was not found; 2 name none."
+        "2 of 7 claims match a transaction; 1 contradicts one; 1 is waiting for the chain; 1 names"
+        " one that was not found; 2 name none."
     )
     assert candor.describe_claims([]) == "No claims yet."
 

@@ -127,7 +127,7 @@ def test_a_form_sent_twice_makes_one_influencer(browser):
         and again.location == f"/bots/{uid}/manage"
         and Bot.select().count() == 1
     )
-    assert "was made when the form was first sent" in browser.get(again.location).text
+    assert "was created when you first sent the form" in browser.get(again.location).text
 
 
 def test_a_second_influencer_joins_the_same_account(browser, nell):
@@ -215,7 +215,7 @@ def test_a_closed_instance_creates_no_bots(tmp_path):
     service = Service(tmp_path / "data", registration="closed")
     browser = Browser(service)
     assert (
-        "from its operator only" in browser.get("/connect").text
+        "Only the operator of this instance can create bots" in browser.get("/connect").text
         and 'name="draft"' not in browser.get("/connect").text
     )
     assert browser.send("/connect", name="Nell").status_code == 403 and Bot.select().count() == 0
@@ -600,7 +600,7 @@ def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
         "Line one\nline two",
         "studio",
         "none",
-    ) and "typed by its creator" in browser.get(sent[0].location).text
+    ) and "typed by its owner" in browser.get(sent[0].location).text
 
 
 def test_a_refused_post_keeps_its_words(browser, nell):
@@ -665,7 +665,7 @@ def test_a_retired_influencer_keeps_its_page_and_nothing_else(service, browser):
         browser.send(f"/bots/{uid}/posts", body="More", draft="x").status_code == 409
         and browser.send(f"/bots/{uid}/keys").status_code == 409
     )
-    assert "nothing left to manage" in browser.get(f"/bots/{uid}/manage").text
+    assert "Nothing left to manage" in browser.get(f"/bots/{uid}/manage").text
 
 
 # ---- proof of ownership --------------------------------------------------------------------------

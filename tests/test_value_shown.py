@@ -257,7 +257,7 @@ def test_the_profile_tells_where_the_money_went(service, bot):
     observe_books()
     page = profile(service, bot)
     assert "Cost that left unsold 1.000 SOL in 2 transactions: what became of it is unknown" in page
-    assert "Every lamport is accounted for: nothing is left over." in page
+    assert "Every lamport is accounted for." in page
     lines = (
         "before their first transaction 10 ",
         "Realized PnL +3 ",
@@ -268,25 +268,30 @@ def test_the_profile_tells_where_the_money_went(service, bot):
         "Sent −3 ",
         "Fees and tips outside of trades −0.5 ",
         "Fees of failed transactions −0.25 ",
-        "what has no price −0.25 ",
+        "tokens without a price −0.25 ",
         "after their last transaction 12 ",
-        "Left over: must be zero 0 ",
+        "Unaccounted for: must be zero 0 ",
     )
     table = page[page.index("line by line") :]
     places = [table.index(line) for line in lines]
     assert places == sorted(places) and "Moved where transactions are missing" not in page
     # 3 matched sales and 1 unmatched one
     assert "2 lots have a cost carried over from a swap. 25% of its sales (1 of 4)" in page
-    assert "its sales earned +2.900 SOL (3 sales with a known cost)" in page
-    assert "1.000 SOL of cost left without a sale" in service.get(f"/bots/{bot.bot.uid}").text
+    assert "its sales made +2.900 SOL (3 sales with a known cost)" in page
+    assert "1.000 SOL of cost left unsold" in service.get(f"/bots/{bot.bot.uid}").text
 
 
 @pytest.mark.parametrize(
     "difference, gaps, said, rest",
     [
         (-1_200_000_000, -1_200_000_000, "Gaps in the history moved −1.200 SOL", "zero 0 "),
-        (7, 0, "+0.000000007 SOL are left over, though nothing should be", "zero +0.000000007 "),
-        (-3, -10, "+0.000000007 SOL are left over", "zero +0.000000007 "),
+        (
+            7,
+            0,
+            "+0.000000007 SOL are unaccounted for, which should never happen",
+            "zero +0.000000007 ",
+        ),
+        (-3, -10, "+0.000000007 SOL are unaccounted for", "zero +0.000000007 "),
     ],
 )
 def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest):
@@ -300,8 +305,8 @@ def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest
 @pytest.mark.parametrize(
     "state, said",
     [
-        ("backfilling", "Not worked out: its history is still loading"),
-        ("complete", "Not worked out: its transactions are being read again after an upgrade"),
+        ("backfilling", "Not available: its history is still loading"),
+        ("complete", "Not available: its transactions are being read again after an upgrade"),
     ],
 )
 def test_a_profile_without_books_says_why(service, bot, state, said):
@@ -316,7 +321,7 @@ def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
     page = service.get("/leaderboard?record=all&sort=pnl_floor")
     assert "+2.000 1.000 left unsold" in text_of(page)
-    assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">result less', page.text)
+    assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">PnL less', page.text)
 
 
 def observe_sale(service, name, **more):
@@ -368,7 +373,7 @@ def test_a_trade_whose_value_is_unexplained_counts_for_nothing(service, bot):
     "kind, flag, said",
     [
         ("round_trip", None, "Round trip"),
-        ("other", "fee_income", "Only a fee or a reward was received"),
+        ("other", "fee_income", "Only a fee or a reward from someone else’s trade was received"),
         ("other", "tip_only", "Only a tip to block producers was paid"),
     ],
 )
@@ -383,12 +388,12 @@ def test_a_post_about_unexplained_value_says_so(service, bot, key):
     service.post({"eventId": "1", "body": "Sold.", "signature": signature("fake")}, key)
     Post.update(status="mismatch", status_reason="value_unexplained").execute()
     page = text_of(service.get("/"))
-    assert "does not match" in page and "came from the venue: it proves no trade." in page
+    assert "does not match" in page and "came from the venue, so it does not prove a trade." in page
 
 
 def test_the_status_page_names_books_that_do_not_close(service, bot):
-    assert "do not close" not in text_of(service.get("/status"))
+    assert "do not add up" not in text_of(service.get("/status"))
     Wallet.update(imbalance=-7).execute()
     page = text_of(service.get("/status"))
-    assert "The books of 1 wallet do not close to the lamport" in page
+    assert "The books of 1 wallet do not add up to the lamport" in page
     assert f"{W} by −0.000000007 SOL" in page

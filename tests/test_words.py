@@ -41,7 +41,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             {},
             (
                 "Every transaction of this wallet since its first on 16 Oct 2026 is known: 240 in"
-                " all, without a gap. Last checked 2 minutes ago."
+                " all, with no gaps. Last checked 2 minutes ago."
             ),
         ),
         (
@@ -55,7 +55,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             {"state": "partial", "gaps": [{}]},
             (
                 "240 transactions of this wallet are known, but not its whole history. 1 stretch of"
-                " it could not be found yet: sales after a gap get no result until it is filled."
+                " it could not be found yet; sales after a gap get no result until it is filled."
                 " Last checked 2 minutes ago."
             ),
         ),
@@ -73,7 +73,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         ),
         (
             {"state": "none", "note": "this wallet has not been looked at yet"},
-            "This wallet was connected a moment ago. Its history will be fetched next.",
+            "This wallet was just connected. Its history will be loaded next.",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def post(status, reason=None, simulated=False, ownership="proven"):
         (
             post("verified", ownership="claimed"),
             "receipt verified · wallet claimed, not proven",
-            "Nobody proved",
+            "Nobody has proven",
         ),
         (post("pending", ownership="claimed"), "waiting for the chain", "not been observed yet"),
         (post("mismatch", "failed"), "does not match", "failed"),

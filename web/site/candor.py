@@ -24,7 +24,7 @@ SHAPES = {
 # What is said of each status; the first is always said.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
-    "pending": ("waits for the chain", "wait for the chain"),
+    "pending": ("is waiting for the chain", "are waiting for the chain"),
     "not_found": ("names one that was not found", "name one that was not found"),
     "none": ("names none", "name none"),
 }

@@ -9,7 +9,7 @@ from web.server.gate import settings
 from web.site import facts, figures, words
 
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
-TAKEN_DOWN = "The operator took these words down."
+TAKEN_DOWN = "The operator removed this text."
 
 
 class Card(NamedTuple):
@@ -60,16 +60,16 @@ def _describe_record(bot: Json) -> str:
     if bot["resultsReason"]:
         reason = words.UNRANKED[bot["resultsReason"]]
     else:
-        reason = "its wallet was not looked at yet" if bot["wallet"] else "no wallet is connected"
+        reason = (
+            "its wallet has not been observed yet" if bot["wallet"] else "no wallet is connected"
+        )
     return f"Performance not verified: {reason}."
 
 
 def _describe_cost_left(results: Json) -> str:
     cost = results["costLeftLamports"]
     return (
-        f"; {figures.write_lamports(cost)} of cost left without a sale"
-        if cost not in (None, "0")
-        else ""
+        f"; {figures.write_lamports(cost)} of cost left unsold" if cost not in (None, "0") else ""
     )
 
 

@@ -34,11 +34,11 @@ from web.site.keys import list_keys, render_key
 
 MAX_CODE = 200
 WRONG_PRESENT_CODE = (
-    "This is not your present recovery code, so it stays. If you lost it, only the operator of this"
-    " instance can replace it"
+    "This is not your current recovery code, so nothing was changed. If you lost it, only the"
+    " operator of this instance can replace it"
 )
 UNKNOWN_CODE = (
-    "This code is unknown or was used before. A code works once, then the newest one counts."
+    "This code is unknown or was used before. Each code works once; only the newest is valid."
     " Spaces, hyphens and case do not matter."
 )
 
@@ -89,8 +89,8 @@ def create_bot() -> ResponseReturnValue:
         return render_connect(texts, errors, 422)
     if owner and uid and profiles.is_own(uid):
         flash(
-            "This bot was made when the form was first sent. Its key was shown then; if it is"
-            " lost, rotate it."
+            "This bot was created when you first sent the form. Its key was shown then; if you lost"
+            " it, rotate it."
         )
         return redirect(url_for("studio.show_manage", uid=uid))
     try:
@@ -159,8 +159,8 @@ def recover() -> ResponseReturnValue:
     return render_recovery_code(
         code,
         "You are back",
-        "This browser manages your bots again, every other one was signed out. The code you used is"
-        " spent. This one takes its place.",
+        "You can manage your bots in this browser again; every other browser was signed out. The"
+        " code you used is spent. This one replaces it.",
     )
 
 
@@ -172,9 +172,7 @@ def renew_recovery_code() -> ResponseReturnValue:
     if code is None:
         gate.note_failure()
         return render_connect(errors={"present": WRONG_PRESENT_CODE}, status=422)
-    return render_recovery_code(
-        code, "A new recovery code", "The code before it has stopped working."
-    )
+    return render_recovery_code(code, "A new recovery code", "The previous code no longer works.")
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
@@ -187,5 +185,5 @@ def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnVa
 def log_out() -> ResponseReturnValue:
     """End this browser's session."""
     sessions.end_session()
-    flash("This browser is logged out. Your recovery code lets you in again.")
+    flash("You are logged out. Your recovery code lets you back in.")
     return redirect(url_for("studio.show_connect"))

@@ -35,7 +35,7 @@ DEEDS = {
     "account_open": "opened a token account",
     "account_close": "closed a token account",
     "failed": "failed",
-    "other": "did something that is no trade",
+    "other": "did something other than trade",
 }
 # Of a deed whose amounts are unknown.
 PLAIN_DEEDS = {

@@ -40,7 +40,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
         heading=f"Your new {scope}",
         back=find_page_of(made.key),
         base_url=settings().base_url,
-        text="Keep it where your bot keeps its secrets. Only its fingerprint is stored here.",
+        text="Keep it with your bot’s other secrets. Only its fingerprint is stored here.",
     )
 
 
@@ -69,7 +69,7 @@ def rotate_key(uid: str) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             "Rotate this key?",
-            f"A new key takes the place of {describe(key)}.",
+            f"A new key replaces {describe(key)}.",
             "Yes, rotate it",
             back,
             overlap=True,

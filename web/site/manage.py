@@ -139,7 +139,7 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
     except Problem as problem:
         unchanged = influencers.find_bot(bot.uid)
         return render_manage(unchanged, texts, list_errors(problem), problem.status)
-    return return_to_manage(bot, "Saved. Posts made before keep their words.")
+    return return_to_manage(bot, "Saved. Earlier posts stay as they are.")
 
 
 @blueprint.post("/bots/<uid>/auto-post")
@@ -149,8 +149,8 @@ def switch_auto_post(bot: Bot) -> ResponseReturnValue:
     on = request.form.get("on") == "yes"
     influencers.set_profile(bot, auto_post=on, now=g.now)
     if on:
-        return return_to_manage(bot, "From now on, new trades are posted in the bot’s voice.")
-    return return_to_manage(bot, "Trades are no longer posted automatically.")
+        return return_to_manage(bot, "On: new trades are now posted in the bot’s voice.")
+    return return_to_manage(bot, "Off: trades are no longer posted automatically.")
 
 
 @blueprint.post("/bots/<uid>/posts")
@@ -198,8 +198,8 @@ def retire_bot(bot: Bot) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             f"Retire {bot.name}?",
-            "Its keys stop working, its wallet is free for another bot, and nothing new appears."
-            " Its page and its posts stay. This cannot be undone.",
+            "Its keys stop working, its wallet is freed for another bot, and nothing new appears."
+            " Its page and posts stay. This cannot be undone.",
             "Yes, retire it",
             url_for("studio.show_manage", uid=bot.uid),
         )

@@ -12,7 +12,7 @@ from web.site import figures, words
 MAX_NAMED = 3
 NO_BOOKS = {
     "no_wallet": "no wallet is connected",
-    "not_observed": "this wallet was not observed yet",
+    "not_observed": "this wallet has not been observed yet",
     "backfilling": "its history is still loading; partial sums would mislead",
     "reading_again": words.UNRANKED["reading_again"],
     "proven_by_another": words.UNRANKED["proven_by_another"],
@@ -28,7 +28,7 @@ ITEMS = (
     ("sentLamports", -1, "Sent"),
     ("overheadLamports", -1, "Fees and tips outside of trades"),
     ("failedCostLamports", -1, "Fees of failed transactions"),
-    ("otherLamports", 1, "Everything else: orders, staking, NFTs, what has no price"),
+    ("otherLamports", 1, "Everything else: orders, staking, NFTs, tokens without a price"),
     ("gapLamports", 1, GAP),
 )
 
@@ -62,15 +62,15 @@ def describe_rest(books: Json) -> str:
     rest, gaps = find_rest(books), int(books["gapLamports"])
     if rest != "0":
         return (
-            f"{figures.write_exact(rest, True)} SOL are left over, though nothing should be. This"
-            " is a bug in this program; the status page names it."
+            f"{figures.write_exact(rest, True)} SOL are unaccounted for, which should never happen."
+            " This is a bug in this program; the status page names it."
         )
     if gaps:
         return (
             f"Gaps in the history moved {figures.write_lamports(gaps, True)}; everything else is"
             " accounted for, to the lamport."
         )
-    return "Every lamport is accounted for: nothing is left over."
+    return "Every lamport is accounted for."
 
 
 def describe_cost_left(results: Json) -> str:
@@ -79,7 +79,7 @@ def describe_cost_left(results: Json) -> str:
     if count is None:
         return words.UNRANKED["reading_again"]
     if not count:
-        return "all it bought was sold or is held"
+        return "everything it bought was sold or is still held"
     noun = "transaction" if count == 1 else "transactions"
     return f"in {count:,} {noun}: what became of it is unknown"
 
@@ -105,7 +105,7 @@ def describe_average(average: Json) -> str:
     """Tell what the average cost makes of the same sales."""
     count = average["matchedSells"]
     return (
-        f"By average cost instead of first in, first out, its sales earned"
+        f"By average cost instead of first in, first out, its sales made"
         f" {figures.write_lamports(average['realizedLamports'], True)}"
         f" ({count:,} {'sale' if count == 1 else 'sales'} with a known cost). For comparison with"
         " other tools; nothing is ranked by it."

@@ -24,9 +24,9 @@ blueprint = Blueprint("new_trader", __name__)
 blueprint.before_request(sessions.check_sender)
 blueprint.after_request(forbid_caching)
 FAMILIES = {
-    "momentum": "buys what rises on rising volume",
-    "mean_reversion": "buys what fell far below its mean and waits for it to come back",
-    "breakout": "buys new highs on heavy volume, and new tokens that trade heavily",
+    "momentum": "buys tokens rising on growing volume",
+    "mean_reversion": "buys tokens far below their average and waits for them to recover",
+    "breakout": "buys new highs on heavy volume, and heavily traded new tokens",
     "flow": "follows what several observed wallets buy",
 }
 STARTS = {
@@ -76,7 +76,7 @@ def create_trader() -> ResponseReturnValue:
     except Problem as problem:
         return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:
-        flash("It trades from the next tick on, with virtual funds.")
+        flash("It starts trading with the next tick, with virtual funds.")
         return redirect(url_for("paper.show_trader", uid=made.trader.uid))
     sessions.begin_session(made.owner, g.now)
     return render_template(

@@ -18,7 +18,7 @@ from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import first_error, list_errors
 from web.site.manage import render_manage, return_to_manage
 
-NOT_A_SIGNATURE = "A signature has 64 bytes, written in base58, base64 or hex."
+NOT_A_SIGNATURE = "That’s not a signature: it must be 64 bytes in base58, base64 or hex."
 WRONG_SIGNATURE = (
     "This is not this wallet’s signature of the text above. Sign exactly that text,"
     " with that wallet."
@@ -49,7 +49,7 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
         field = "wallet" if problem.errors else "wallet.form"
         return render_manage(bot, None, {field: first_error(problem)}, problem.status)
     return return_to_manage(
-        bot, "The wallet is connected. Its history is fetched next; that can take a few minutes."
+        bot, "The wallet is connected. Its history is loading; this can take a few minutes."
     )
 
 
@@ -60,8 +60,8 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
     if request.method != "POST":
         return render_confirm(
             "Detach the wallet?",
-            "It is no longer observed. Its trades stay on the profile; results and rank do not. A"
-            " proof of ownership ends too.",
+            "It will no longer be observed. Its trades stay on the profile; results and rank do"
+            " not. Any proof of ownership ends, too.",
             "Yes, detach it",
             url_for("studio.show_manage", uid=bot.uid),
         )
@@ -109,7 +109,7 @@ def render_proof(
     if challenge is None:
         return return_to_manage(
             bot,
-            "That text is no longer valid: it works once, for five minutes. Begin the proof again.",
+            "That text is no longer valid: it works once, for five minutes. Start the proof again.",
         )
     page = render_template(
         "proof.html", bot=bot, challenge=challenge, error=error, minutes=proof.MINUTES
@@ -133,7 +133,7 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
         wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
     except Problem as problem:
         return render_manage(bot, None, {"prove": first_error(problem)}, problem.status)
-    return return_to_manage(bot, "Proven: the wallet is yours, and the profile says so.")
+    return return_to_manage(bot, "Proven: the wallet is yours, and your bot’s profile now says so.")
 
 
 def find_challenge(bot: Bot) -> Challenge | None:

@@ -12,7 +12,7 @@ MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
 COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: figures.write_lamports(one["realizedLamports"], sign=True)),
     ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
-    ("Sales of unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
+    ("Sales with unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
     ("Win rate by position", lambda one: write_rate(one["risk"])),
     ("Max drawdown", lambda one: write_drawdown(one["risk"])),
     ("Median holding time", lambda one: write_duration(find(one["risk"], "medianHoldingSeconds"))),
@@ -105,7 +105,7 @@ def describe_progress(bot: Json, now: int) -> str:
     """Tell how much of a wallet's history is here, and when about the rest will be. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
-        return f"All {known:,} transactions found so far are here; they are being checked again."
+        return f"All {known:,} transactions found so far are loaded and being double-checked."
     begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
     left = find_time_left(known, pending, now / 1000 - begun)
     time = f", about {write_duration(left)} left" if left is not None else ""
@@ -126,8 +126,8 @@ def explain_rank(bot: Json) -> str:
     if bot["coverage"]["state"] != "partial" or bot["coverage"]["gaps"]:
         return ""
     return (
-        "It may still be ranked: nothing is missing between the transactions known, and what was"
-        " held before them has no known cost, so selling it counts for nothing."
+        "It can still be ranked: nothing is missing between the known transactions, and sales of"
+        " what was held before them are left out, as their cost is unknown."
     )
 
 

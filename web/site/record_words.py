@@ -48,12 +48,13 @@ def describe_posting(posting: Json) -> str:
     """Tell how soon a bot posts about its trades."""
     count = posting["tradesPosted"]
     if not count:
-        return "It has posted about none of its trades with a receipt that was verified."
+        return "None of its posts about trades has a verified receipt yet."
     share = figures.write_percent(posting["withinMinuteShare"])
     return (
         f"It posted about {count:,} {'trade' if count == 1 else 'trades'} with a verified receipt:"
         f" {share} within a minute of the trade, half of them within"
-        f" {write_duration(posting['medianDelaySeconds'])}. What it never told of has no delay."
+        f" {write_duration(posting['medianDelaySeconds'])}."
+        " Trades it never posted about are not counted."
     )
 
 
@@ -61,13 +62,13 @@ def describe_owner(owner: Json) -> str:
     """Tell what the owner of a bot made, tried and gave up."""
     bots, tried = owner["influencers"], owner["walletsTried"]
     told = (
-        f"Its owner made {bots:,} {'bot' if bots == 1 else 'bots'} ({owner['retired']:,} retired),"
-        f" connected {tried:,} {'wallet' if tried == 1 else 'wallets'} and gave"
-        f" {owner['walletsDetached']:,} up."
+        f"Its owner created {bots:,} {'bot' if bots == 1 else 'bots'}"
+        f" ({owner['retired']:,} retired), connected {tried:,}"
+        f" {'wallet' if tried == 1 else 'wallets'} and detached {owner['walletsDetached']:,}."
     )
     if owner["realizedLamportsOfAll"] is not None:
         sum_of_all = figures.write_lamports(owner["realizedLamportsOfAll"], sign=True)
-        told += f" All of them together realized about {sum_of_all} since they were connected."
+        told += f" Together they realized about {sum_of_all} while connected."
     return f"{told} A new browser counts as a new owner."
 
 

@@ -81,7 +81,7 @@ def show_card_of_post(uid: str) -> ResponseReturnValue:
     """Serve the picture of a post."""
     post = timeline.find_post(uid)
     if post is None or post.get("hiddenAt"):
-        raise Problem("not_found", "there is no picture of such a post")
+        raise Problem("not_found", "there is no picture of this post")
     settled = post["simulated"] or post["verification"]["status"] in SETTLED_STATES
     return _answer(describe_post(post), SETTLED if settled else MOVING)
 
@@ -148,7 +148,7 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "words": bot["bio"] or "No bio.",
         "trust": "verified" if proven else "none",
         "stamp": "wallet proven" if proven else "claimed" if bot["wallet"] else "no wallet",
-        "stamp_note": _mark("" if proven else "nobody proved the wallet" if bot["wallet"] else ""),
+        "stamp_note": _mark("" if proven else "wallet not proven" if bot["wallet"] else ""),
         "told": _tell_results(bot) if results else strip.sentence,
         "result": figures.write_sol(results["realizedSol"], True) if results else "",
         "beside": "",

@@ -33,11 +33,11 @@ TRUST = {
     "claimed": Trust(
         "verified",
         "receipt verified · wallet claimed, not proven",
-        "Matches a finalized transaction from the wallet it names. Nobody proved that the wallet"
-        " is this bot’s. The wording is the bot’s.",
+        "Matches a finalized transaction from the wallet it names. Nobody has proven that the"
+        " wallet is this bot’s. The wording is the bot’s.",
     ),
     "pending": Trust(
-        "pending", "waiting for the chain", "It names a transaction that has not been observed yet."
+        "pending", "waiting for the chain", "The transaction it names has not been observed yet."
     ),
     "mismatch": Trust(
         "mismatch", "does not match", "The transaction it names does not support it."
@@ -47,7 +47,7 @@ TRUST = {
         "none", "not verified", "The transaction it names was not found in this wallet’s history."
     ),
     "simulated": Trust(
-        "simulated", "simulated", "Paper trading with virtual money: nothing happened on the chain."
+        "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
     ),
 }
 MISMATCH = {
@@ -56,8 +56,8 @@ MISMATCH = {
     "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue: it proves no"
-        " trade."
+        "Too little of the value in the transaction it names came from the venue, so it does not"
+        " prove a trade."
     ),
 }
 KINDS = {
@@ -84,28 +84,28 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of what was sold was held before tracking began; its cost is unknown"
+        "part of what was sold was held before observation began, so its cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so no result is guessed",
-    "basis_carried": "the cost of what was given is now the cost of what was received",
-    "order_unresolved": "the order within its block is not known",
+    "ambiguous": "it can be read in more than one way, so it gets no result",
+    "basis_carried": "the cost of what was given carries over to what was received",
+    "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
-    "sponsored_rent": "somebody else paid the deposit of the account",
+    "sponsored_rent": "someone else paid the account’s deposit",
     "owner_inferred": "the owner of an old token account was inferred, not stated",
-    "residue": "a little of a token that only passed through was left over",
+    "residue": "a little was left over of a token that only passed through",
     "value_unexplained": (
         "too little of its value can be shown to come from the venue, so it is left out"
     ),
     "counterparty_signed": (
-        "the other side signed this transaction itself, as a market maker does; it may be anybody,"
-        " the bot’s owner included"
+        "the other side signed this transaction itself, as a market maker does; it could be anyone,"
+        " including the bot’s owner"
     ),
-    "fee_income": "only a fee or a reward was received beside somebody else’s trade",
-    "tip_only": "only a tip to block producers was paid; it is in the other fees",
+    "fee_income": "only a fee or a reward from someone else’s trade was received",
+    "tip_only": "only a tip to block producers was paid; it counts under other fees",
 }
 UNRANKED = {
     "no_wallet": "no wallet connected",
@@ -118,61 +118,62 @@ UNRANKED = {
     ),
 }
 ADVICE = {
-    "invalid_json": "Send one JSON object in UTF-8, each key once, without NaN.",
+    "invalid_json": "Send one JSON object in UTF-8, without duplicate keys or NaN.",
     "invalid_parameter": (
         "The detail says which values are allowed. Unknown parameters are ignored; unknown values"
         " are not."
     ),
     "invalid_cursor": (
-        "Send a cursor only to the list, with the filters, that gave it. Begin again without one."
+        "A cursor works only for the list and filters it came from. Start again without one."
     ),
     "bad_request": "The request could not be read as HTTP or as a form.",
-    "missing_key": "Send the header Authorization: Bearer KEY. A key in the address is not read.",
+    "missing_key": "Send the header Authorization: Bearer KEY. Keys in the URL are ignored.",
     "invalid_key": (
-        "The key is mistyped, revoked or expired. Make a new one, or rotate it before it ends."
+        "The key is mistyped, revoked or expired. Create a new one, or rotate keys before they"
+        " expire."
     ),
     "insufficient_scope": "A read key cannot post. Use the bot’s publishing key.",
     "bot_mismatch": (
         "A publishing key posts for its own bot only. Leave botId out, or use the other bot’s key."
     ),
-    "not_creator": "Sign this browser in with the recovery code on the page Connect.",
+    "not_creator": "Sign in with the recovery code on the Connect page.",
     "foreign_origin": "Only forms on this site’s own pages are accepted.",
-    "registration_closed": "Only the operator of this instance creates bots; ask there.",
-    "not_found": "There is nothing under this address or id.",
-    "method_not_allowed": "The header Allow lists the methods of this address.",
+    "registration_closed": "Only the operator of this instance can create bots; ask them.",
+    "not_found": "There is nothing at this address or ID.",
+    "method_not_allowed": "The Allow header lists the methods that work here.",
     "event_conflict": (
-        "Each update needs an eventId of its own. existingPostId is the post that has this one;"
+        "Each update needs its own eventId. existingPostId is the post that already has this one;"
         " differingFields lists what differs."
     ),
-    "key_limit": "An account has up to 20 active keys. Revoking one frees its place at once.",
-    "key_ended": "A revoked or expired key stays ended. Create a new one.",
+    "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot at once.",
+    "key_ended": "A revoked or expired key cannot be used again. Create a new one.",
     "quota_exceeded": (
-        "The detail names the setting, what it allows and what is used. Nothing old is dropped; the"
-        " operator of the instance can allow more."
+        "The detail names the setting, the limit and what is in use. Nothing is deleted; the"
+        " operator of the instance can raise the limit."
     ),
     "wallet_limit": "Detach a wallet, or ask the operator for more.",
     "wallet_taken": (
-        "One wallet, one bot. If it is yours, prove it on the tab Manage bot: a proof replaces a"
-        " claim."
+        "A wallet belongs to one bot at a time. If it is yours, prove it on the Manage bot tab: a"
+        " proof replaces a claim."
     ),
-    "bot_retired": "A retired bot stays as it is.",
+    "bot_retired": "A retired bot cannot be changed.",
     "under_review": (
-        "The trader’s record is under review, or a review of it was upheld: that has to be decided"
+        "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
         " first."
     ),
-    "no_review": "No review of this trader is open.",
+    "no_review": "This trader has no open review.",
     "positions_open": (
         "A reset or a retirement waits until the trader has closed its positions, so that every"
         " outcome is on its record."
     ),
-    "body_too_large": "A request body may have 64 KiB.",
+    "body_too_large": "A request body may have at most 64 KiB.",
     "unsupported_media_type": "Send Content-Type: application/json.",
     "misdirected_request": (
-        "The instance answers for the host names its operator listed in ALLOWED_HOSTS."
+        "The instance only answers for host names its operator listed in ALLOWED_HOSTS."
     ),
-    "validation_failed": "errors names each field and what it must be. Nothing was stored.",
-    "rate_limited": "Wait as long as Retry-After says. A refused request uses nothing up.",
-    "internal_error": "A fault of this program, in the server’s log under the requestId.",
+    "validation_failed": "errors names each field and what is allowed. Nothing was stored.",
+    "rate_limited": "Wait as long as Retry-After says. Refused requests do not count.",
+    "internal_error": "A bug on our side; the server’s log has it under the requestId.",
     "busy": (
         "The database was locked, full or out of reach, or requests could not be counted. Nothing"
         " was stored; send it again after Retry-After."
@@ -189,9 +190,9 @@ JOB_STATES = {
     "ok": "working",
     "failing": "failing",
     "late": "silent",
-    "off": "switched off",
+    "off": "turned off",
     "unknown": "not run yet",
-    "waiting": "not asked yet",
+    "waiting": "not run yet",
 }
 
 
@@ -214,7 +215,7 @@ def describe_coverage(coverage: Json, now: int) -> str:
     if state == "none":
         if "no wallet" in coverage["note"]:
             return NO_WALLET
-        return "This wallet was connected a moment ago. Its history will be fetched next."
+        return "This wallet was just connected. Its history will be loaded next."
     if state == "backfilling":
         return _describe_backfill(coverage)
     if state == "complete":
@@ -235,7 +236,8 @@ def _describe_backfill(coverage: Json) -> str:
             " Nothing below is final."
         )
     return (
-        f"All {count} found so far are here. A second full scan will confirm that none is missing."
+        f"All {count} found so far are here. A second full scan will confirm that nothing"
+        " is missing."
     )
 
 
@@ -243,13 +245,13 @@ def _describe_complete(coverage: Json) -> str:
     begins = coverage["observedFrom"]
     since = f" since its first on {day(begins)}" if begins else ""
     count = coverage["receipts"]
-    return f"Every transaction of this wallet{since} is known: {count:,} in all, without a gap."
+    return f"Every transaction of this wallet{since} is known: {count:,} in all, with no gaps."
 
 
 def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
-            f"{_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found yet:"
+            f"{_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found yet;"
             " sales after a gap get no result until it is filled."
         )
     if coverage["openingInventoryUnknown"]:
