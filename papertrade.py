@@ -20,8 +20,9 @@ from paper import adaptive, diary, engine, load, rows, store
 from paper.account import public_id
 from paper.faults import FaultKey, Faults
 from paper.guard import DAY_MS
-from paper.market import Market, Token
+from paper.market import Token
 from paper.orders import drop_orders
+from paper.recent import Market
 from paper.refill import find_differences
 from paper.tables import Period
 from paper.tables import Trader as StoredTrader
@@ -180,6 +181,7 @@ class PaperJob:
         self.tokens = load.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
+            market.memories = load.find_memories()
             for snapshot in load.list_snapshots(
                 self.tokens, first - market.horizon_ms, range(cursor + 1), faults
             ):

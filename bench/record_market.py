@@ -10,11 +10,13 @@ import config
 import storage
 
 TOKENS = (
-    "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks FROM token WHERE id IN"
+    "SELECT mint, symbol, decimals, pair_created_at, discovered_at, checks,"
+    " transfer_fee_bps FROM token WHERE id IN"
     " (SELECT DISTINCT token_id FROM snapshot) ORDER BY id"
 )
 SNAPSHOTS = """
-SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd
+SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
+       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd
     FROM snapshot s JOIN token t ON t.id = s.token_id ORDER BY s.id"""
 
 
@@ -30,9 +32,10 @@ def main(arguments):
                 "decimals": decimals,
                 "bornAt": born_at,
                 "discoveredAt": discovered_at or 0,
+                "transferFeeBps": fee or 0,
                 "checks": {check["key"]: check["status"] for check in orjson.loads(checks or "[]")},
             }
-            for mint, symbol, decimals, born_at, discovered_at, checks in (
+            for mint, symbol, decimals, born_at, discovered_at, checks, fee in (
                 storage.database.execute_sql(TOKENS).fetchall()
             )
         ]

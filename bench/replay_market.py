@@ -4,8 +4,9 @@ FILE [--start standard] [--set family.setting=number ...]`.
 FILE is JSON, as `python -m bench record-market` writes it or by hand:
     {"intervalMs": 60000, "tokens": [{"mint", "symbol", "decimals", "bornAt"|null, "discoveredAt",
     "checks": {key: status}}],
-     "snapshots": [[at in ms, mint, priceSol, poolSol, liquidityUsd, volume24hUsd], ...]}     (in
-     the order they were taken; amounts are decimal texts or null)
+     "snapshots": [[at in ms, mint, priceSol, poolSol, liquidityUsd, volume24hUsd, volume5mUsd,
+     volume1hUsd, venue, pair, marketCapUsd, priceUsd], ...]}     (in the order they were taken;
+     amounts are decimal texts or null; what stands behind volume24hUsd may be missing)
 
 One trader of each family plays it. Printed: the comparison of the families, and a digest of
 everything that happened. The same file and settings give the same digest, on every machine.
@@ -23,7 +24,8 @@ from paper import brain, diary, engine
 from paper.account import Account
 from paper.adaptive import run_heartbeat, summarize
 from paper.guard import Phase
-from paper.market import Check, Market, Token, parse_snapshot
+from paper.market import Check, Token, parse_snapshot
+from paper.recent import Market
 from paper.strategies import FAMILIES, BadSetting, parse_settings
 from paper.trader import Trader
 from voice import builtin
@@ -108,6 +110,7 @@ def read_token(told):
         told.get("bornAt"),
         told["discoveredAt"],
         tuple(itertools.starmap(Check, told["checks"].items())),
+        told.get("transferFeeBps", 0),
     )
 
 

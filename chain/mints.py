@@ -56,6 +56,13 @@ class Mint:
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
+    @property
+    def transfer_fee_bps(self) -> int:
+        """What it keeps of every transfer, in basis points: of two fees, the higher one."""
+        state = (self.extensions or {}).get("transferFeeConfig") or {}
+        fees = [state.get(name) or {} for name in ("olderTransferFee", "newerTransferFee")]
+        return max(int(fee.get("transferFeeBasisPoints") or 0) for fee in fees)
+
 
 # ---- parsing -------------------------------------------------------------------------------------
 def parse_mint(account: Any) -> Mint:

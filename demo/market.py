@@ -189,13 +189,17 @@ class Market:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
-            "dexId": "demonstration",
+            # What is known of this venue's pools holds for the invented ones.
+            "dexId": "raydium",
             "pairAddress": pair_address(mint),
             "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},
             "quoteToken": {"address": WRAPPED_SOL, "name": "Wrapped SOL", "symbol": "SOL"},
             "priceNative": f"{now:.12f}",
             "priceUsd": f"{now * SOL_USD:.10f}",
-            "volume": {"h24": round(volume_usd(token, at), 2)},
+            "volume": {
+                window: round(volume_usd(token, at) / share, 2)
+                for window, share in (("h24", 1), ("h1", 24), ("m5", 288))
+            },
             "liquidity": {
                 "usd": round(2 * sol * SOL_USD, 2),
                 "base": round(sol / now, 2),
@@ -213,6 +217,7 @@ class Market:
             "relationships": {
                 "base_token": {"data": {"id": f"solana_{mint}", "type": "token"}},
                 "quote_token": {"data": {"id": f"solana_{WRAPPED_SOL}", "type": "token"}},
+                "dex": {"data": {"id": "raydium", "type": "dex"}},
             },
             "attributes": {
                 "address": pair_address(mint),

@@ -263,22 +263,26 @@ def store_checks(
                 decimals=token.decimals if decimals is None else decimals,
                 symbol=token.symbol or symbol,
                 name=token.name or name,
+                transfer_fee_bps=fee,
             ).where(Token.id == token.id)
-            for token, checks, decimals, symbol, name in judged
+            for token, checks, decimals, symbol, name, fee in judged
         ]
     )
 
 
 def _read_account(
     account: dict[str, Any] | None,
-) -> tuple[int | None, str | None, str | None]:
-    """Return decimals, symbol and name of a mint account; None each where it is not a mint."""
+) -> tuple[int | None, str | None, str | None, int | None]:
+    """Return decimals, symbol, name and transfer fee (basis points) of a mint account; None each
+    where it is not a mint.
+    """
     try:
         mint = parse_mint(account or {})
     except NotAMint:
-        return None, None, None
+        return None, None, None, None
     symbol, name = mint.metadata
-    return mint.decimals, parse_text(symbol, MAX_SYMBOL), parse_text(name, MAX_NAME)
+    shown = parse_text(symbol, MAX_SYMBOL), parse_text(name, MAX_NAME)
+    return mint.decimals, *shown, mint.transfer_fee_bps
 
 
 def store_dropped(now_ms: int) -> None:

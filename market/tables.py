@@ -64,6 +64,8 @@ class Token(Quote):
     change5m_pct = TextField(null=True)
     change1h_pct = TextField(null=True)
     checks = TextField(null=True)
+    # What it keeps of a transfer.
+    transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
 
     class Meta:

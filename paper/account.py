@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from paper.fills import (
     MAX_ATTEMPTS,
+    MAX_NETWORK_FEE,
     MODEL,
-    NETWORK_FEE,
     RENT,
     STALE_PRICE,
+    UNCALIBRATED,
     UNKNOWN_LIQUIDITY,
     Fill,
     Order,
@@ -25,7 +26,10 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 # In lamports.
 STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
-PIPELINE = f"paper/2 {MODEL}"
+PIPELINE = f"paper/3 {MODEL}"
+
+# Marks of a position that keep its close from being compared, the first one named.
+EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,12 @@ class Position:
     spent: int = 0
     # The longest of its fills.
     latency_ms: int = 0
-    # liquidity_unknown, stale_price
+    # What the pool would pay for all of it at the mark, in lamports; None before the first mark of
+    # this model.
+    worth: int | None = None
+    # First characters of the address of the pair it is traded in, where that is told.
+    pair: str | None = None
+    # liquidity_unknown, uncalibrated, stale_price
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
@@ -81,7 +90,11 @@ class Position:
 
     @property
     def value(self) -> int:
-        """Lamports at the mark, before any cost of selling."""
+        """Lamports that the pool would pay at the mark; at the snapshot's own price where that is
+        not known.
+        """
+        if self.worth is not None:
+            return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
 
     @property
@@ -89,8 +102,14 @@ class Position:
         """Lamports gained at middle prices, before slippage, fees and rent."""
         return self.mid_sold - self.mid_bought
 
-    def marked(self, snapshot: Snapshot, horizon_ms: int) -> "Position":
-        """Return the position with a new mark, noting one that comes too long after the last."""
+    def marked(
+        self, snapshot: Snapshot, horizon_ms: int, worth: int | None = None, interval_ms: int = 0
+    ) -> "Position":
+        """Return the position with a new mark, noting one that comes too long after the last.
+
+        `worth`: what its pool would pay. `held` counts scout intervals, however often a held token
+        is asked for; without an interval each mark.
+        """
         marks = (
             self.marks
             if snapshot.at - self.marked_at <= horizon_ms
@@ -102,7 +121,9 @@ class Position:
             marked_at=snapshot.at,
             marked_on=snapshot.id,
             high=max(self.high, snapshot.known_price),
-            held=self.held + 1,
+            held=((snapshot.at - self.opened_at) // interval_ms if interval_ms else self.held + 1),
+            worth=worth,
+            pair=self.pair or snapshot.pair,
             marks=marks,
         )
 
@@ -131,7 +152,7 @@ class Position:
             rent=self.rent + fill.rent,
             cash=self.cash + fill.cash,
             latency_ms=max(self.latency_ms, fill.at - fill.decided_at),
-            marks=tuple(sorted({*self.marks, *fill.marks})),
+            marks=tuple(sorted({*self.marks, *(set(fill.marks) & set(EXCLUDING))})),
         )
 
 
@@ -160,7 +181,7 @@ def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str
         return "under_review"
     if pipeline != PIPELINE:
         return "old_pipeline"
-    return next((mark for mark in (STALE_PRICE, UNKNOWN_LIQUIDITY) if mark in marks), None)
+    return next((mark for mark in EXCLUDING if mark in marks), None)
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
@@ -207,7 +228,7 @@ class Account:
         """Return the lamports an open order may still cost: all its attempts, and for a buy its
         price and rent.
         """
-        fees = NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
+        fees = MAX_NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees
         return fees + order.remaining + (0 if order.mint in self.positions else RENT)
@@ -263,7 +284,13 @@ class Account:
             fees=order.lost,
             cash=-order.lost,
             spent=order.lost,
+            pair=snapshot.pair,
         )
+
+    def revalue(self, mint: str, worth: int) -> Position:
+        """Value an open position at what its pool would pay, and return it."""
+        self.positions[mint] = replace(self.positions[mint], worth=worth)
+        return self.positions[mint]
 
     def settle(self, order: Order, state: str) -> Order:
         """Close an order and return it; `state` says how it ended."""

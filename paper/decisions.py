@@ -8,18 +8,22 @@ from chain.amounts import exact, sol
 from paper import guard
 from paper.account import Position
 from paper.faults import Faults
-from paper.fills import MAX_ATTEMPTS, NETWORK_FEE, ONE, RENT, WAIT_INTERVALS
-from paper.market import CheckedSnapshot, Market, Snapshot, Token, View
+from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, ONE, RENT, WAIT_INTERVALS, Terms, quote
+from paper.market import CheckedSnapshot, Snapshot, Token, View
 from paper.orders import NO_FEES, end_order
+from paper.pools import carry, find_pool
+from paper.recent import Market
 from paper.strategies import Decision, Enter, Exit, Refusal, Strategy, decide
 from paper.trader import Trader, refuse
 
 # Lamports that no entry may use, since leaving costs fees, too.
 RESERVED_CASH = 20_000_000
 # Lamports that a new position costs at worst, beside its price.
-ENTRY_COSTS = RENT + MAX_ATTEMPTS * NETWORK_FEE
+ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
+# Of the pool's SOL side, the most that an entry takes.
+MAX_POOL_SHARE_BPS = 200
 
 
 def leave(
@@ -42,7 +46,7 @@ def leave_position(
     order = trader.account.order_for(position.mint)
     if not isinstance(found, Exit) or (order and order.side == "sell"):
         return
-    if trader.account.cash < NETWORK_FEE:
+    if trader.account.cash < market.costs.p50:
         refuse(
             trader,
             market.tokens[position.mint],
@@ -77,6 +81,7 @@ def place(
 ) -> None:
     """Place an order and note the decision. `shown`: the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
+    least = find_least(market, snapshot, side, amount, trader.strategy.slippage_limit_bps)
     order = trader.account.place(
         handle=trader.handle,
         mint=token.mint,
@@ -89,6 +94,8 @@ def place(
         decided_at=snapshot.at,
         due_at=snapshot.at + latency,
         expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
+        least=least,
+        transfer_bps=token.transfer_fee_bps,
     )
     trader.journal.orders[order.number] = order
     trader.add_line(
@@ -102,6 +109,21 @@ def place(
         detail=detail,
         **({"sol": shown} if side == "buy" else {"amount": shown}),
     )
+
+
+def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
+    """Return the least that an order of `amount` may bring: what its pool would give now, less the
+    limit. Where the pool would take only a part now, that part's rate counts.
+    """
+    token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
+    assert token.decimals is not None
+    terms = Terms(token.decimals, token.transfer_fee_bps)
+    flow = carry(memory, snapshot, token.decimals)
+    found = quote(side, amount, snapshot, terms, memory._replace(blind=None), flow)
+    if found is None:
+        return 0
+    taken = found.raw if side == "sell" else found.mid + found.slippage + found.pool_fee
+    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
 
 
 def enter(
@@ -177,7 +199,7 @@ def consider(
         refuse(trader, view.token, found, at)
     if not isinstance(found, Enter):
         return
-    lamports = size_entry(trader, mint, at)
+    lamports = size_entry(trader, view, at)
     if lamports < MIN_ENTRY:
         refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
         return
@@ -212,11 +234,16 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
     return None
 
 
-def size_entry(trader: Trader, mint: str, at: int) -> int:
-    """Return the lamports for an entry: the allowed share of the equity, at most the free cash."""
+def size_entry(trader: Trader, view: View, at: int) -> int:
+    """Return the lamports for an entry: the allowed share of the equity, at most the free cash and
+    a share of the pool.
+    """
+    mint, token = view.token.mint, view.token
+    pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     wanted = (
         trader.account.equity
         * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
         // ONE
     )
-    return min(wanted, trader.account.free_cash - ENTRY_COSTS - RESERVED_CASH)
+    most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
+    return min(wanted, most, trader.account.free_cash - ENTRY_COSTS - RESERVED_CASH)

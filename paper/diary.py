@@ -34,6 +34,10 @@ LINES = {
     "fill reduced": "Sold {amount} {symbol} for {sol} SOL, fees {feesSol}, slippage {slippageSol}.",
     "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
     "fill failed": "An attempt in {symbol} failed and cost {feesSol} SOL.",
+    "fill slipped": (
+        "An attempt in {symbol} would have filled far worse than quoted: it failed and cost"
+        " {feesSol} SOL."
+    ),
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",

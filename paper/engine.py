@@ -5,16 +5,15 @@ and entered. What a round brings about is collected in each trader's journal, in
 stores it. The same snapshots in the same order give the same journal, byte for byte.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from paper.adaptive import check_drawdown
 from paper.decisions import enter, leave
 from paper.faults import Faults
-from paper.fills import PoolUsage
-from paper.market import SKEW_MS, CheckedSnapshot, Market, Snapshot
+from paper.market import SKEW_MS, CheckedSnapshot, Snapshot
 from paper.orders import expire_orders, settle_orders
 from paper.positions import update_positions
+from paper.recent import Market
 from paper.trader import Trader
 
 
@@ -36,14 +35,12 @@ def play(
     # then.
     at = min(snapshots[0].at, now + SKEW_MS)
     seen = check_snapshots(market, snapshots, now, faults)
-    # Of each pool, by all traders together.
-    usage: defaultdict[str, PoolUsage] = defaultdict(PoolUsage)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             expire_orders(trader, at)
             if trader.account.positions or trader.account.orders:
-                update_positions(trader, market, seen, usage, at, faults)
-    settle_orders(faults.skip_faulty(traders), seen, usage, at, faults)
+                update_positions(trader, market, seen, at, faults)
+    settle_orders(faults.skip_faulty(traders), seen, market, at, faults)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             leave(trader, market, seen, now, faults)

@@ -1,79 +1,76 @@
-"""The fill model `amm-cp/1.1`: what an order would get from a constant-product pool, to the
-lamport. Pure.
+"""The fill model `amm-cp/2`: what an order would get from the pool it names, to the lamport. Pure.
 
-It differs from `amm-cp/1` in one rule: write-offs share the drained pool. Fills of `amm-cp/1` keep
-that name, and `paper.refill` can still make them: a function that depends on the model takes it as
-an argument. All arithmetic is on integers and rounds against the trader. ASSUMPTIONS lists what the
-model assumes; each close shows it.
+All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
+what it remembers, `paper.venues` what each venue takes. ASSUMPTIONS lists what the model assumes;
+each close shows it. Fills of earlier models are made again by `paper.first_fills`.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from paper import pools
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
+from paper.pools import NEVER_TRADED, Memory, Pool
 
-MODEL = "amm-cp/1.1"
-# Its write-offs did not share the pool.
-FIRST_MODEL = "amm-cp/1"
+MODEL = "amm-cp/2"
 # Basis points in a whole.
 ONE = 10_000
-POOL_FEE_BPS = 30
-# Lamports for each attempt.
-BASE_FEE = 5_000
-PRIORITY_FEE = 50_000
-NETWORK_FEE = BASE_FEE + PRIORITY_FEE
 # Lamports that a token account holds, returned when it is closed.
 RENT = 2_039_280
 # Seeded chance that an attempt fails and pays its network fee only.
 FAILURE_BPS = 500
-# Of the pool's SOL side, per snapshot, for all traders together.
-POOL_SHARE_BPS = 200
-# On the price where liquidity is unknown.
-UNKNOWN_PENALTY_BPS = 500
-# Lamports that may move there per snapshot, in one fill.
+# On top of the price, where nobody knows how the pool pays.
+WIDE_BPS = 500
+# Lamports that may move there per snapshot, in one fill, where liquidity is unknown, too.
 UNKNOWN_MAX = 10**9
 # Of one order, partial fills included.
 MAX_ATTEMPTS = 8
 # Scout intervals after the latency in which an order may fill.
 WAIT_INTERVALS = 3
+# How much worse than quoted at the decision an order may fill, where its strategy says nothing.
+SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
 # ... and below so much.
 GONE_USD_CENTS = 100_00
 
-FIRST_ASSUMPTIONS = (
-    "decided on one snapshot, filled on a later one after the stated latency",
-    (
-        f"constant-product pool whose SOL side is half its liquidity, pool fee {POOL_FEE_BPS} basis"
-        " points each way"
-    ),
-    (
-        f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE}"
-        " priority), failed attempts included"
-    ),
-    f"rent {RENT} lamports paid on the first buy and returned on the close",
-    (
-        f"at most {POOL_SHARE_BPS // 100}% of the pool per snapshot, shared by all simulated"
-        " traders; the pool itself does not react"
-    ),
-    (
-        f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100}% worse, one fill per"
-        f" snapshot, of at most {UNKNOWN_MAX} lamports"
-    ),
-)
+
+class NetworkCosts(NamedTuple):
+    """What swaps paid in network fee and tip, in lamports: the quantiles fees are drawn from."""
+
+    p50: int
+    p75: int
+    p90: int
+
+
+# Of 102 recorded transactions, 2026-11.
+RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
+# No draw is above it.
+MAX_NETWORK_FEE = 5_000_000
+
 ASSUMPTIONS = (
-    *FIRST_ASSUMPTIONS,
-    (
-        "positions that are written off on one snapshot share what is left in the pool, the first"
-        " one first"
-    ),
+    "decided on one snapshot, filled on the first one after the stated latency that brings another"
+    " quote; an order whose quote never changes expires",
+    "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
+    "launch curves priced from the price alone, constant product from the pool's side in SOL; any"
+    f" other pool is filled {WIDE_BPS // 100}% wide and does not count",
+    "the pool remembers what simulated traders put in and took out, all of them together, and"
+    " forgets it as observed volume passes through; it never pays more than it holds",
+    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
+    f" one attempt in {ONE // FAILURE_BPS} fails and pays it all the same",
+    f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
+    " allows) worse than quoted at the decision fails",
+    "a token's own transfer fee is taken on the way in and on the way out",
+    f"rent {RENT} lamports paid on the first buy and returned on the close",
+    "open positions are valued at what the pool would pay for them",
 )
-ASSUMPTIONS_OF = {FIRST_MODEL: FIRST_ASSUMPTIONS, MODEL: ASSUMPTIONS}
-# Closing reasons that book a whole position at once, beyond the share of a snapshot.
+# Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
+UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
+SLIPPED = "slippage_exceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +95,10 @@ class Order:
     # Its earliest fill.
     due_at: int
     expires_at: int
+    # The least that all of `amount` must bring: raw units of a buy, lamports of a sale.
+    least: int = 0
+    # What the token itself keeps of a transfer.
+    transfer_bps: int = 0
     done: int = 0
     attempts: int = 0
     # Fees of failed attempts while there was no position, in lamports.
@@ -126,15 +127,21 @@ class Fill:
     decided_at: int
     raw: int = 0
     mid: int = 0
+    # Negative where a pool that simulated trades had moved paid more than the snapshot's price.
     slippage: int = 0
     pool_fee: int = 0
-    network_fee: int = NETWORK_FEE
+    network_fee: int = 0
     # Negative where it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
-    # liquidity_unknown
+    # liquidity_unknown | uncalibrated | slippage_exceeded
     marks: tuple[str, ...] = ()
+    # What the pool remembered: the flow before it in lamports, and how many trades came before.
+    flow: int = 0
+    turn: int = 0
+    # What its network fee was drawn from; None before amm-cp/2.
+    costs: NetworkCosts | None = None
 
     @property
     def fees(self) -> int:
@@ -147,34 +154,15 @@ class Fill:
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
+    def moved(self) -> int:
+        """Lamports it put into the pool, negative where it took them out; without fees."""
+        return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
+
+    @property
     def cash(self) -> int:
         """What it does to the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
-
-
-class PoolUsage:
-    """What simulated orders have taken from one pool at one snapshot. Each side moves its own
-    price, so that no trader profits from another's impact.
-    """
-
-    def __init__(self) -> None:
-        self.sol_in = self.raw_out = self.sol_out = self.raw_in = 0
-        # One fill was made where liquidity is unknown; nobody knows what is left.
-        self.blind = False
-
-    def add(self, fill: Fill) -> None:
-        """Count what a fill took; a failed one took nothing."""
-        if fill.failed:
-            return
-        if UNKNOWN_LIQUIDITY in fill.marks:
-            self.blind = True
-        elif fill.side == "buy":
-            self.sol_in += fill.mid + fill.slippage
-            self.raw_out += fill.raw
-        else:
-            self.sol_out += fill.mid - fill.slippage
-            self.raw_in += fill.raw
 
 
 class Amounts(NamedTuple):
@@ -185,37 +173,86 @@ class Amounts(NamedTuple):
     slippage: int
     pool_fee: int
 
+    def brings(self, side: str) -> int:
+        """Return raw units of a buy, or lamports of a sale after the pool's fee."""
+        return self.raw if side == "buy" else self.mid - self.slippage - self.pool_fee
+
 
 def fill(
     order: Order,
     snapshot: Snapshot,
-    usage: PoolUsage,
+    memory: Memory,
     *,
     first: bool = False,
     last_raw: int | None = None,
-    model: str = MODEL,
+    costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill | None:
     """Return the fill of an order on a snapshot, or None where the pool has nothing left for it.
 
-    first: there is no position yet, so rent is due. last_raw: the position's raw amount; selling
-    all of it returns the rent. The caller has checked that the order is due and the snapshot
-    believable.
+    memory: what the order's pool remembers. first: there is no position yet, so rent is due.
+    last_raw: the position's raw amount; selling all of it returns the rent. The caller has checked
+    that the order is due and the snapshot believable.
     """
-    taken = (
-        _buy(order.remaining, snapshot, order.decimals, usage)
-        if order.side == "buy"
-        else _sell(order.remaining, snapshot, order.decimals, usage)
-    )
+    flow = pools.carry(memory, snapshot, order.decimals)
+    taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
     if taken is None:
         return None
-    if is_failing(order, model):
-        return _attempt(order, snapshot, failed=True)
+    slipped = taken.brings(order.side) * order.amount < order.least * _share(order, taken)
+    if slipped or is_failing(order):
+        marks = (SLIPPED,) if slipped else ()
+        return _attempt(order, snapshot, memory, flow, costs, failed=True, marks=marks)
     rent = RENT if first else -RENT if order.side == "sell" and taken.raw == last_raw else 0
-    return _attempt(order, snapshot, **taken._asdict(), rent=rent)
+    return _attempt(order, snapshot, memory, flow, costs, **taken._asdict(), rent=rent)
 
 
-def _attempt(order: Order, snapshot: Snapshot, **amounts: Any) -> Fill:
-    marks = (UNKNOWN_LIQUIDITY,) if snapshot.reserve is None else ()
+def _share(order: Order, taken: Amounts) -> int:
+    """Return how much of an order's amount an attempt takes."""
+    if order.side == "sell":
+        return taken.raw
+    return taken.mid + taken.slippage + taken.pool_fee
+
+
+def quote(
+    side: str,
+    amount: int,
+    snapshot: Snapshot,
+    order: "Order | Terms",
+    memory: Memory,
+    flow: int,
+) -> Amounts | None:
+    """Return what a pool would give now for at most `amount`; None where it has nothing."""
+    pool = pools.find_pool(snapshot, order.decimals)
+    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+    if pool is None and memory.blind == snapshot.id:
+        return None
+    trade = _buy if side == "buy" else _sell
+    return trade(amount, snapshot, order, pool and pools.shift(pool, _felt(side, flow)), fee_bps)
+
+
+class Terms(NamedTuple):
+    """What a quote depends on beside the pool."""
+
+    decimals: int
+    # Basis points that the token keeps of a transfer.
+    transfer_bps: int
+
+
+def _felt(side: str, flow: int) -> int:
+    """Return the flow that a trade is priced with. What others sold makes nobody's purchase
+    cheaper than the market.
+    """
+    return max(0, flow) if side == "buy" else flow
+
+
+def _attempt(
+    order: Order,
+    snapshot: Snapshot,
+    memory: Memory,
+    flow: int,
+    costs: NetworkCosts,
+    marks: tuple[str, ...] = (),
+    **amounts: Any,
+) -> Fill:
     return Fill(
         order.number,
         order.mint,
@@ -225,105 +262,146 @@ def _attempt(order: Order, snapshot: Snapshot, **amounts: Any) -> Fill:
         order.decided_on,
         order.decided_at,
         reason=order.reason,
-        marks=marks,
+        marks=(*_find_marks(order, snapshot), *marks),
+        network_fee=draw_network_fee(order, costs),
+        flow=flow,
+        turn=memory.turns + 1,
+        costs=costs,
         **amounts,
     )
 
 
-def is_failing(order: Order, model: str = MODEL) -> bool:
+def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return why a fill does not count: nobody knows how much is in the pool, or how it pays."""
+    if not snapshot.price:
+        return ()
+    pool = pools.find_pool(snapshot, order.decimals)
+    if pool is None:
+        return (UNKNOWN_LIQUIDITY,)
+    return () if pool.fits else (UNCALIBRATED,)
+
+
+def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
+    """Return what a pool remembers after a fill; a failed one moved nothing, and neither did one
+    for which there was no pool any more.
+    """
+    if not fill.turn:
+        return memory
+    moved = 0 if fill.failed or UNKNOWN_LIQUIDITY in fill.marks else fill.moved
+    last = snapshot if snapshot.price else memory.last
+    blind = not fill.failed and UNKNOWN_LIQUIDITY in fill.marks
+    return Memory(fill.flow + moved, last, fill.turn, snapshot.id if blind else memory.blind)
+
+
+def is_failing(order: Order) -> bool:
     """Tell whether this attempt of the order fails. The chance is seeded by handle, order number,
     model and attempt, so that it is the same in every replay.
     """
-    digest = hashlib.sha256(
-        f"{order.handle}|{order.number}|{model}|{order.attempts}".encode()
-    ).digest()
-    return int.from_bytes(digest[:8]) % ONE < FAILURE_BPS
+    return _chance(order, "") % ONE < FAILURE_BPS
 
 
-class Pool(NamedTuple):
-    """The two sides of a pool, in lamports and in raw units."""
-
-    sol: int
-    tokens: int
-
-
-def _pool(snapshot: Snapshot, decimals: int) -> Pool:
-    """Return the pool of a snapshot whose reserve and price are known."""
-    sol = snapshot.reserve or 0
-    return Pool(sol, sol * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS))
-
-
-def _room(snapshot: Snapshot, usage: PoolUsage) -> int:
-    """Return the lamports that may still move on this snapshot."""
-    if snapshot.reserve is None:
-        return 0 if usage.blind else UNKNOWN_MAX
-    return snapshot.reserve * POOL_SHARE_BPS // ONE - usage.sol_in - usage.sol_out
+def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
+    """Return the lamports that this attempt pays the network, between the 50th and the 90th
+    percentile of what swaps paid, on straight lines between the known ones.
+    """
+    place = 5_000 + _chance(order, "|fee") % 4_001
+    low, high, start, width = (
+        (costs.p50, costs.p75, 5_000, 2_500)
+        if place < 7_500
+        else (costs.p75, costs.p90, 7_500, 1_500)
+    )
+    return min(MAX_NETWORK_FEE, low + (high - low) * (place - start) // width)
 
 
-def _buy(lamports: int, snapshot: Snapshot, decimals: int, usage: PoolUsage) -> Amounts | None:
-    """Return what at most `lamports` buy, fee included; None where nothing is left to buy."""
-    net = lamports - _fee(lamports)
-    paid = min(net, _room(snapshot, usage))
+def _chance(order: Order, about: str) -> int:
+    text = f"{order.handle}|{order.number}|{MODEL}|{order.attempts}{about}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+# ---- one side of a pool --------------------------------------------------------------------------
+def _fee(lamports: int, bps: int) -> int:
+    return -(-lamports * bps // ONE)
+
+
+def _buy(
+    lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
+) -> Amounts | None:
+    """Return what at most `lamports` buy, fees included; None where nothing is left to buy."""
+    net = lamports - _fee(lamports, fee_bps)
+    if pool is None:
+        paid = min(net, UNKNOWN_MAX)
+        raw = paid * 10**terms.decimals * SCALE // (snapshot.known_price * LAMPORTS)
+    else:
+        paid = min(net, _room(pool))
+        raw = pool.tokens * paid // (pool.sol + paid) if paid > 0 else 0
+        raw = min(raw, pool.buyable)
     if paid <= 0:
         return None
-    if snapshot.reserve is None:
-        raw = (
-            paid
-            * ONE
-            * 10**decimals
-            * SCALE
-            // (snapshot.known_price * LAMPORTS * (ONE + UNKNOWN_PENALTY_BPS))
-        )
-    else:
-        sol, tokens = _pool(snapshot, decimals)
-        raw = (tokens - usage.raw_out) * paid // (sol + usage.sol_in + paid)
-    fee = _fee(lamports) if paid == net else -(-paid * POOL_FEE_BPS // (ONE - POOL_FEE_BPS))
-    return _bought(paid, raw, fee, snapshot.known_price, decimals)
-
-
-def _bought(paid: int, raw: int, fee: int, price: int, decimals: int) -> Amounts | None:
-    mid = value_of(raw, price, decimals)
+    raw = _keep(_widen(raw, pool), terms.transfer_bps)
+    fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
+    mid = value_of(raw, snapshot.known_price, terms.decimals)
     # Worth less than a lamport, the purchase would have no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
-def _sell(raw: int, snapshot: Snapshot, decimals: int, usage: PoolUsage) -> Amounts | None:
-    """Return what a sale of at most `raw` units moves; None where the pool pays nothing more."""
-    room = _room(snapshot, usage)
-    if room <= 0:
+def _room(pool: Pool) -> int:
+    """Return the lamports that buy all a pool can give; an ordinary pool's end is never reached."""
+    if pool.buyable >= pool.tokens:
+        return ALL_SOL
+    return pool.sol * pool.buyable // (pool.tokens - pool.buyable)
+
+
+def _sell(
+    raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
+) -> Amounts | None:
+    """Return what a sale of at most `raw` units moves; None where there is nobody to sell to."""
+    price = snapshot.known_price
+    if pool is None:
+        raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
+        received = value_of(_keep(raw, terms.transfer_bps), price, terms.decimals)
+    elif pool.sol <= 0 or pool.tokens <= 0:
         return None
-    if snapshot.reserve is None:
-        raw = min(raw, room * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS))
-        received = (
-            value_of(raw, snapshot.known_price, decimals) * (ONE - UNKNOWN_PENALTY_BPS) // ONE
-        )
     else:
-        sol, tokens = _pool(snapshot, decimals)
-        sol, tokens = sol - usage.sol_out, tokens + usage.raw_in
-        raw = min(raw, room * tokens // (sol - room))
-        received = _pay(sol, tokens, raw)
-    return _sold(raw, received, snapshot.known_price, decimals) if raw > 0 else None
+        received = _pay(pool, _keep(raw, terms.transfer_bps))
+    return _sold(raw, _widen(received, pool), price, terms.decimals, fee_bps) if raw > 0 else None
 
 
-def _pay(sol: int, tokens: int, raw: int) -> int:
-    """Return the lamports that a pool of `sol` and `tokens` pays for `raw` units, before its fee; 0
-    where either side is empty.
-
-    The token side is 0 where one unit is worth more than the pool holds (few decimals, a high
-    price).
-    """
-    return sol * raw // (tokens + raw) if sol > 0 and tokens > 0 else 0
+def _keep(raw: int, bps: int) -> int:
+    """Return what arrives of raw units after the token's own fee."""
+    return raw - _fee(raw, bps)
 
 
-def _sold(raw: int, received: int, price: int, decimals: int) -> Amounts:
+def _widen(got: int, pool: Pool | None) -> int:
+    """Make what is got worse where nobody knows how the pool pays."""
+    return got if pool is not None and pool.fits else got * (ONE - WIDE_BPS) // ONE
+
+
+def _pay(pool: Pool, raw: int) -> int:
+    """Return the lamports that a pool pays for `raw` units, before its fee; 0 where it is empty."""
+    if pool.sol <= 0 or pool.tokens <= 0:
+        return 0
+    return min(pool.payable, pool.sol * raw // (pool.tokens + raw))
+
+
+def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
     # The value of a position that rose beyond all SOL there is would not fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
-    received = min(received, mid)
-    return Amounts(raw, mid, mid - received, _fee(received))
+    return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
 
 
-def _fee(lamports: int) -> int:
-    return -(-lamports * POOL_FEE_BPS // ONE)
+# ---- what is held --------------------------------------------------------------------------------
+def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int:
+    """Return the lamports that a pool would pay now for all of a position, after its fee."""
+    if raw <= 0 or not snapshot.price:
+        return 0
+    flow = pools.carry(memory, snapshot, terms.decimals)
+    seen = memory._replace(blind=None)
+    found = quote("sell", raw, snapshot, terms, seen, flow)
+    if found is None:
+        return 0
+    paid = found.brings("sell")
+    # Where liquidity is unknown a quote covers a part: the rest is worth no more.
+    return paid * raw // found.raw if found.raw < raw else paid
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
@@ -337,16 +415,35 @@ def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
     )
 
 
-def write_off(order: Order, snapshot: Snapshot, mark: int, usage: PoolUsage) -> Fill:
-    """Return the fill that closes a position whose liquidity or price is gone: all of it, at once,
-    at what the pool would pay, possibly nothing.
+def write_off(
+    order: Order,
+    snapshot: Snapshot,
+    mark: int,
+    memory: Memory,
+    costs: NetworkCosts = RECORDED_COSTS,
+) -> Fill:
+    """Return the fill that closes a position whose liquidity is gone: all of it, at once, at what
+    the pool would pay, possibly nothing.
 
-    mark: the last believable price; what is gone is worth no more. usage: what others took on this
-    snapshot; the pool pays from what is left.
+    mark: the last believable price; what is gone is worth no more. memory: what the pool remembers;
+    it pays from what is left.
     """
-    raw, price, received = order.amount, min(snapshot.price or 0, mark), 0
-    if snapshot.reserve and price:
-        sol, tokens = _pool(snapshot, order.decimals)
-        received = _pay(sol - usage.sol_out, tokens + usage.raw_in, raw)
-    sold = _sold(raw, received, price, order.decimals)
-    return _attempt(order, snapshot, **sold._asdict(), rent=-RENT)
+    flow = pools.carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
+    price, received = min(snapshot.price or 0, mark), 0
+    pool = price and pools.find_pool(replace(snapshot, price=price), order.decimals)
+    if pool:
+        received = _pay(pools.shift(pool, flow), _keep(order.amount, order.transfer_bps))
+    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+    sold = _sold(order.amount, received, price, order.decimals, fee_bps)
+    return _attempt(order, snapshot, memory, flow, costs, **sold._asdict(), rent=-RENT)
+
+
+def close_at_nothing(
+    order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
+) -> Fill:
+    """Return the fill that closes a position without a price for a day. `snapshot`: of the mark,
+    with the time of the close; no pool is asked.
+    """
+    sold = _sold(order.amount, 0, mark, order.decimals, 0)
+    done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
+    return replace(done, turn=0, marks=())

@@ -16,9 +16,11 @@ from market.tables import Snapshot as StoredSnapshot
 from paper import rows
 from paper.account import Account, Close, Position, find_exclusion, public_id
 from paper.faults import Faults
-from paper.fills import ASSUMPTIONS_OF, WRITE_OFFS, Fill
+from paper.fills import MODEL, WRITE_OFFS, Fill, remember
+from paper.first_fills import ASSUMPTIONS_OF
 from paper.guard import DAY_MS, LOOK_BACK_MS, Pause, Phase
 from paper.market import Check, Flow, Snapshot, Token, parse_snapshot
+from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
 from paper.strategies import parse_settings
@@ -89,7 +91,28 @@ def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> S
         row.pool_sol,
         row.liquidity_usd,
         row.volume24h_usd,
+        row.volume5m_usd,
+        row.volume1h_usd,
+        row.venue,
+        row.pair,
+        row.market_cap_usd,
+        row.price_usd,
     )
+
+
+def find_memories() -> dict[str, Memory]:
+    """Read what each pool remembers: its last trade by anybody, by paper.pools.pool_key."""
+    snapshots = {
+        row.id: read_snapshot(row, row.mint)
+        for row in select(rows.NamedSnapshotRow, rows.LAST_SNAPSHOTS)
+    }
+    memories: dict[str, Memory] = {}
+    for row in select(rows.FillRow, rows.REMEMBERED_FILLS):
+        snapshot = snapshots.get(row.snapshot)
+        if snapshot is not None:
+            key = pool_key(snapshot)
+            memories[key] = remember(memories.get(key, NEVER_TRADED), read_fill(row), snapshot)
+    return memories
 
 
 def find_tokens(faults: Faults) -> dict[int, Token]:
@@ -105,6 +128,7 @@ def find_tokens(faults: Faults) -> dict[int, Token]:
                 row.pair_created_at,
                 row.discovered_at or 0,
                 _read_checks(row.checks),
+                row.transfer_fee_bps or 0,
             )
     return tokens
 
@@ -298,26 +322,34 @@ def load_account(period: Any, handle: str) -> StoredAccount:
 
 
 def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    """Yield the period's fills, each with those of any trader on the same snapshot before it."""
+    """Yield the period's fills, each with those of any trader on the same snapshot before it, and
+    with what its pool remembered.
+    """
     snapshots = {
         row.id: read_snapshot(row, row.mint)
-        for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period,))
+        for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period, period))
     }
     before: defaultdict[int, list[Fill]] = defaultdict(list)
-    for row in sorted(select(rows.FillRow, rows.SHARED_FILLS, (period,)), key=_fill_order):
-        done = read_fill(row)
+    memories: dict[str, Memory] = {}
+    shared = select(rows.FillRow, rows.SHARED_FILLS, (period, period))
+    for row in sorted(shared, key=_fill_order):
+        done, known = read_fill(row), snapshots.get(row.snapshot)
+        key = pool_key(known) if known else row.mint
         if row.period == period:
             mark = positions[row.position].price if row.position else 0
-            known = snapshots.get(row.snapshot) if row.model in ASSUMPTIONS_OF else None
-            yield Attempt(done, known, tuple(before[row.snapshot]), mark, row.model)
+            seen = known if row.model in (MODEL, *ASSUMPTIONS_OF) else None
+            memory = memories.get(key, NEVER_TRADED)
+            yield Attempt(done, seen, tuple(before[row.snapshot]), mark, row.model, memory)
         before[row.snapshot].append(done)
+        if known is not None:
+            memories[key] = remember(memories.get(key, NEVER_TRADED), done, known)
 
 
-def _fill_order(row: rows.FillRow) -> tuple[int, bool, int, int, int]:
+def _fill_order(row: rows.FillRow) -> tuple[int, bool, int, int, int, int]:
     """Return a sort key that puts fills in the order the engine made them: moment by moment,
-    write-offs first, then the oldest decision of all traders.
+    write-offs first, then the oldest decision of all traders; of one pool by its turns.
 
     Rows are stored trader by trader, so their ids do not tell who took from a pool first.
     """
     waited = row.reason not in WRITE_OFFS
-    return row.at, waited, row.decided_at if waited else 0, row.trader, row.number
+    return row.at, waited, row.decided_at if waited else 0, row.trader, row.number, row.turn

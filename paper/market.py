@@ -5,7 +5,7 @@ Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, 
 write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -26,6 +26,8 @@ MISSING_INTERVALS = 3
 SILENCE_MS = 60_000
 # The most that a price may rise or fall between neighboring snapshots, as a factor.
 JUMP_BOUND = 20
+# Flaws of a snapshot whose price the next one is compared with.
+MOVES = ("price_jump", "price_fall", "pair_changed")
 # In lamports: more than exists.
 ALL_SOL = 6 * 10**8 * 10**9
 # A liquidity or volume beyond it counts as unknown.
@@ -53,6 +55,8 @@ class Token:
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
+    # Basis points that the token itself keeps of every transfer.
+    transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
         """Time since its pair was created, else since it was discovered."""
@@ -78,6 +82,23 @@ class Snapshot:
     liquidity: int | None = None
     # Of 24 hours, in USD cents.
     volume: int | None = None
+    # Of the last five minutes and of the last hour, in USD cents.
+    volume5m: int | None = None
+    volume1h: int | None = None
+    # The provider's id of the exchange; the first characters of the pool's address.
+    venue: str | None = None
+    pair: str | None = None
+    # All of its tokens at this price, in lamports.
+    market_cap: int | None = None
+    # What a SOL costs, in USD cents.
+    sol_cents: int | None = None
+
+    @property
+    def quote(self) -> tuple[int | None, int | None, int | None]:
+        """What changes with a new quote: providers send no time, so one with the same price,
+        liquidity and volume is the same quote again.
+        """
+        return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
@@ -174,10 +195,18 @@ def parse_snapshot(
     pool_sol: str | None,
     liquidity_usd: str | None,
     volume_usd: str | None,
+    volume5m_usd: str | None = None,
+    volume1h_usd: str | None = None,
+    venue: str | None = None,
+    pair: str | None = None,
+    market_cap_usd: str | None = None,
+    price_usd: str | None = None,
 ) -> Snapshot:
     """Read a snapshot from the decimal texts (or None) that the scout stored. `pool_sol` is the SOL
     side of the pool.
     """
+    sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
+    cap = _scaled(market_cap_usd, 100, MAX_CENTS)
     return Snapshot(
         ident,
         mint,
@@ -186,7 +215,19 @@ def parse_snapshot(
         _scaled(pool_sol, LAMPORTS, ALL_SOL),
         _scaled(liquidity_usd, 100, MAX_CENTS),
         _scaled(volume_usd, 100, MAX_CENTS),
+        _scaled(volume5m_usd, 100, MAX_CENTS),
+        _scaled(volume1h_usd, 100, MAX_CENTS),
+        venue,
+        pair,
+        cap * LAMPORTS // sol_cents if cap is not None and sol_cents else None,
+        sol_cents,
     )
+
+
+def _divide(cents: int | None, price_sol: str | None) -> int | None:
+    """Return a price in USD cents (times SCALE) by the same one in SOL; None without either."""
+    price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
+    return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
@@ -220,6 +261,9 @@ def price_of(lamports: int, raw: int, decimals: int) -> int:
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
     """Return why a snapshot is not believable, or None. `before` is the token's last one that had a
     price, believable or not.
+
+    A fall is believed once the next snapshot confirms it; if that takes it back, it is a jump.
+    Another pair is another market: the snapshot that brings it is not compared with the last.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
@@ -227,87 +271,13 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
         return "missing_price"
     if snapshot.price <= 0:
         return "non_positive_price"
-    if (
-        before
-        and before.price is not None
-        and snapshot.at - before.at <= horizon_ms
-        and (
-            snapshot.price > before.price * JUMP_BOUND or snapshot.price * JUMP_BOUND < before.price
-        )
-    ):
+    if before is None or before.price is None or snapshot.at - before.at > horizon_ms:
+        return None
+    if before.pair and snapshot.pair and before.pair != snapshot.pair:
+        return "pair_changed"
+    if snapshot.price > before.price * JUMP_BOUND:
         return "price_jump"
-    return None
-
-
-class Market:
-    """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
-    window.
-
-    `awake_since`: when the snapshots of all tokens together last began to come without a pause. A
-    token without a snapshot from before is not missing: the scout was silent.
-    """
-
-    def __init__(
-        self,
-        interval_ms: int,
-        tokens: Iterable[Token] = (),
-        flows: Mapping[str, tuple[Flow, ...]] | None = None,
-    ) -> None:
-        self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
-        self.windows: dict[str, tuple[Snapshot, ...]] = {}
-        # By mint, the last snapshot that had a price.
-        self.before: dict[str, Snapshot] = {}
-        self.awake_since = self.newest_at = 0
-        self.follow(tokens, flows or {})
-
-    def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
-        """Follow these tokens from now on, with what observed wallets did in each (by mint). What
-        is known of other tokens is forgotten.
-        """
-        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
-        self.windows = {
-            mint: window for mint, window in self.windows.items() if mint in self.tokens
-        }
-        self.before = {
-            mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
-        }
-
-    def copy(self) -> "Market":
-        """Return a market that can be played without changing this one."""
-        other = Market(self.interval_ms, self.tokens.values(), self.flows)
-        other.windows, other.before = dict(self.windows), dict(self.before)
-        other.awake_since, other.newest_at = self.awake_since, self.newest_at
-        return other
-
-    def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
-        """Check a snapshot; one without a flaw enters its token's window."""
-        flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
-        if flaw != "clock_skew":
-            self._note_time(snapshot.at)
-        if flaw in (None, "price_jump"):
-            self.before[snapshot.mint] = snapshot
-        if flaw is None:
-            recent = [
-                one
-                for one in self.windows.get(snapshot.mint, ())[1 - WINDOW :]
-                if one.at >= snapshot.at - self.horizon_ms
-            ]
-            self.windows[snapshot.mint] = (*recent, snapshot)
-        return CheckedSnapshot(snapshot, flaw)
-
-    def _note_time(self, at: int) -> None:
-        if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
-            self.awake_since = at
-        self.newest_at = max(self.newest_at, at)
-
-    @property
-    def patience_ms(self) -> int:
-        """How long a held token may be without a usable price before a review opens."""
-        return MISSING_INTERVALS * self.interval_ms
-
-    def view(self, mint: str) -> View:
-        """Return a token that has a window as strategies see it."""
-        return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
+    return "price_fall" if snapshot.price * JUMP_BOUND < before.price else None
 
 
 def percent(part: int, whole: int) -> str:

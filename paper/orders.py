@@ -7,8 +7,18 @@ from chain.amounts import exact, sol
 from paper.account import Position
 from paper.adaptive import record_close
 from paper.faults import Faults
-from paper.fills import MAX_ATTEMPTS, Fill, Order, PoolUsage, fill, is_gone
+from paper.fills import (
+    MAX_ATTEMPTS,
+    SLIPPED,
+    Fill,
+    Order,
+    Terms,
+    fill,
+    is_gone,
+    liquidate,
+)
 from paper.market import CheckedSnapshot, Snapshot, percent
+from paper.recent import Market
 from paper.trader import JournalFill, Trader
 
 NO_FEES = "no_cash_for_fees"
@@ -53,7 +63,7 @@ def drop_orders(trader: Trader, at: int, state: str = "restart") -> None:
 def settle_orders(
     traders: Sequence[Trader],
     seen: Mapping[str, CheckedSnapshot],
-    usage: Mapping[str, PoolUsage],
+    market: Market,
     at: int,
     faults: Faults,
 ) -> None:
@@ -71,20 +81,28 @@ def settle_orders(
             continue
         with faults.isolate(trader.id):
             faults.mint = order.mint
-            settle_due(trader, order, *seen[order.mint], usage[order.mint], at)
+            settle_due(trader, order, *seen[order.mint], market, at)
+
+
+# Of snapshots on which an order waits: the next one tells more.
+WAITING = ("missing_price", "price_fall")
 
 
 def settle_due(
-    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, usage: PoolUsage, at: int
+    trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None, market: Market, at: int
 ) -> None:
-    """Fill or refuse a due order on a snapshot of its token; without a price it waits."""
-    if flaw == "missing_price":
+    """Fill or refuse a due order on a snapshot of its token.
+
+    It waits for a price, for a fall to be confirmed, and for another quote than was served before
+    it was due.
+    """
+    if flaw in WAITING or (not flaw and market.quoted_at[order.mint] < order.due_at):
         return
     refusal = find_refusal(trader, order, snapshot, flaw)
     if refusal:
         refuse_fill(trader, order, refusal, at)
     else:
-        settle(trader, order, snapshot, usage)
+        settle(trader, order, snapshot, market)
 
 
 def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
@@ -115,28 +133,45 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
     return "liquidity_gone" if order.side == "buy" and is_gone(snapshot, None) else flaw
 
 
-def settle(trader: Trader, order: Order, snapshot: Snapshot, usage: PoolUsage) -> None:
-    """Make one attempt to fill an order; where the pool has nothing left for it, it waits."""
+def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> None:
+    """Make one attempt to fill an order; where the pool has nothing left for it, it waits. One that
+    slipped beyond its limit ends: the strategy decides again.
+    """
     position = trader.account.positions.get(order.mint)
     done = fill(
-        order, snapshot, usage, first=position is None, last_raw=position.raw if position else None
+        order,
+        snapshot,
+        market.recall(snapshot),
+        first=position is None,
+        last_raw=position.raw if position else None,
+        costs=market.costs,
     )
     if done is None:
         return
     if trader.account.cash + done.cash < 0:
         refuse_fill(trader, order, NO_FEES, snapshot.at)
         return
-    usage.add(done)
-    order = book_fill(trader, order, done, snapshot)
-    if order.remaining <= 0:
+    order = book_fill(trader, order, done, snapshot, market)
+    if SLIPPED in done.marks:
+        end_order(trader, order, "failed", snapshot.at)
+    elif order.remaining <= 0:
         end_order(trader, order, "filled", snapshot.at)
     elif order.attempts >= MAX_ATTEMPTS:
         end_order(trader, order, "part_filled" if order.done else "failed", snapshot.at)
 
 
-def book_fill(trader: Trader, order: Order, done: Fill, snapshot: Snapshot) -> Order:
-    """Book a fill, note it in the journal, and return the order after it."""
+def book_fill(
+    trader: Trader, order: Order, done: Fill, snapshot: Snapshot, market: Market
+) -> Order:
+    """Book a fill, let its pool remember it, note it in the journal, and return the order after
+    it.
+    """
     order, position = trader.account.apply(order, done, snapshot)
+    market.remember(done, snapshot)
+    if position is not None and position.closed_at is None:
+        terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
+        worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+        position = trader.account.revalue(position.mint, worth)
     trader.journal.fills.append(JournalFill(done, position.number if position else None))
     trader.journal.orders[order.number] = order
     if position is not None:
@@ -158,7 +193,7 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
         "reason": done.reason,
     }
     if done.failed or position is None:
-        return {"what": "failed", **facts}
+        return {"what": "slipped" if SLIPPED in done.marks else "failed", **facts}
     moved = done.gross if done.side == "buy" else done.mid - done.slippage - done.pool_fee
     facts |= {
         "amount": exact(done.raw, order.decimals),

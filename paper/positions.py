@@ -1,13 +1,15 @@
 """Mark open positions in each round, write them off, or open reviews about them. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from paper.account import Position
 from paper.faults import Faults
-from paper.fills import STALE_PRICE, PoolUsage, is_gone, write_off
+from paper.fills import STALE_PRICE, Terms, close_at_nothing, is_gone, liquidate, write_off
 from paper.guard import DAY_MS
-from paper.market import CheckedSnapshot, Market, Snapshot
+from paper.market import CheckedSnapshot, Snapshot
 from paper.orders import book_fill, end_order
+from paper.recent import Market
 from paper.trader import Trader
 
 # A held token without a usable price for so long is closed at nothing.
@@ -27,7 +29,6 @@ def update_positions(
     trader: Trader,
     market: Market,
     seen: Mapping[str, CheckedSnapshot],
-    usage: Mapping[str, PoolUsage],
     at: int,
     faults: Faults,
 ) -> None:
@@ -35,7 +36,7 @@ def update_positions(
     for position in trader.held:
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
-        update_position(trader, position, snapshot, flaw, market, usage[position.mint], at)
+        update_position(trader, position, snapshot, flaw, market, at)
     for order in trader.account.orders.values():
         faults.mint = order.mint
         if (
@@ -54,15 +55,18 @@ def update_position(
     snapshot: Snapshot | None,
     flaw: str | None,
     market: Market,
-    usage: PoolUsage,
     at: int,
 ) -> None:
     """Write one position off, mark it, or note that it has no usable price."""
-    if snapshot is not None and flaw != "clock_skew" and is_gone(snapshot, position.liquidity):
-        write_off_position(trader, position, snapshot, usage)
-        return
+    if snapshot is not None and flaw != "clock_skew":
+        if position.pair and snapshot.pair and snapshot.pair != position.pair:
+            move_position(trader, position, snapshot)
+            return
+        if is_gone(snapshot, position.liquidity):
+            write_off_position(trader, position, snapshot, market)
+            return
     if snapshot is not None and flaw is None:
-        mark_position(trader, position, snapshot, market.horizon_ms)
+        mark_position(trader, position, snapshot, market)
         return
     if snapshot is not None:
         # The way back from a jump is a reason of its own: the first one may have been cleared.
@@ -72,12 +76,26 @@ def update_position(
         raise_flaw(
             trader, snapshot, flaw, position.symbol, f"position {position.number}", direction
         )
-    handle_missing_price(trader, position, snapshot, market, usage, at)
+    handle_missing_price(trader, position, snapshot, market, at)
 
 
-def mark_position(trader: Trader, position: Position, snapshot: Snapshot, horizon_ms: int) -> None:
-    """Value a position at a snapshot; the first one after a long gap opens a review."""
-    marked = trader.account.positions[position.mint] = position.marked(snapshot, horizon_ms)
+def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> None:
+    """Follow a token to another pair: another market, whose liquidity is compared from now on. Its
+    first snapshot is neither a mark nor a loss.
+    """
+    moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
+    trader.account.positions[position.mint] = moved
+    trader.journal.positions[moved.number] = moved
+
+
+def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
+    """Value a position at what its pool would pay; the first mark after a long gap opens a
+    review.
+    """
+    terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
+    worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
+    marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
+    trader.account.positions[position.mint] = marked
     trader.journal.positions[marked.number] = marked
     if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
         trader.open_review(
@@ -107,7 +125,6 @@ def handle_missing_price(
     position: Position,
     snapshot: Snapshot | None,
     market: Market,
-    usage: PoolUsage,
     at: int,
 ) -> None:
     """Open a review for a held token without a usable price for three intervals; after a day close
@@ -123,14 +140,14 @@ def handle_missing_price(
     )
     if at - position.marked_at > MAX_UNPRICED_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price, reserve=0)
-        write_off_position(trader, position, last, usage, "price_gone")
+        write_off_position(trader, position, last, market, "price_gone")
 
 
 def write_off_position(
     trader: Trader,
     position: Position,
     snapshot: Snapshot,
-    usage: PoolUsage,
+    market: Market,
     reason: str = "liquidity_gone",
 ) -> None:
     """Write a position off at once, before any other rule; an open order is cancelled."""
@@ -149,8 +166,11 @@ def write_off_position(
         decided_at=snapshot.at,
         due_at=snapshot.at,
         expires_at=snapshot.at,
+        transfer_bps=market.tokens[position.mint].transfer_fee_bps,
     )
-    done = write_off(order, snapshot, position.price, usage)
-    usage.add(done)
-    order = book_fill(trader, order, done, snapshot)
+    if reason == "price_gone":
+        done = close_at_nothing(order, snapshot, position.price, market.costs)
+    else:
+        done = write_off(order, snapshot, position.price, market.recall(snapshot), market.costs)
+    order = book_fill(trader, order, done, snapshot, market)
     end_order(trader, order, "filled", snapshot.at)

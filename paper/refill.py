@@ -5,9 +5,21 @@ Nothing is decided again.
 
 from dataclasses import dataclass, replace
 
+from paper import first_fills
 from paper.account import Account, Position
-from paper.fills import FIRST_MODEL, MODEL, WRITE_OFFS, Fill, Order, PoolUsage, fill, write_off
+from paper.fills import (
+    MODEL,
+    RECORDED_COSTS,
+    WRITE_OFFS,
+    Fill,
+    Order,
+    close_at_nothing,
+    fill,
+    write_off,
+)
+from paper.first_fills import FIRST_MODEL, PoolUsage
 from paper.market import Snapshot
+from paper.pools import NEVER_TRADED, Memory
 
 MONEY = (
     "raw",
@@ -38,6 +50,8 @@ class Attempt:
     mark: int
     # The fill model that made it.
     model: str = MODEL
+    # What its pool remembered.
+    memory: Memory = NEVER_TRADED
 
 
 @dataclass(frozen=True)
@@ -96,21 +110,40 @@ def fill_again(account: Account, order: Order, attempt: Attempt) -> Fill | None:
     """Return the fill that its model makes of an order on the attempt's snapshot; None without that
     snapshot, or where the pool has nothing left.
     """
-    snapshot, position = attempt.snapshot, account.positions.get(order.mint)
+    position = account.positions.get(order.mint)
     if order.side == "sell" and position is None:
         return None
-    if order.reason in WRITE_OFFS:
-        return write_off(
-            order,
-            _gone(attempt),
-            attempt.mark,
-            _usage(attempt, shared=attempt.model != FIRST_MODEL),
-        )
+    make = _fill_now if attempt.model == MODEL else _fill_as_first
+    return make(order, attempt, position.raw if position else None)
+
+
+def _fill_now(order: Order, attempt: Attempt, held: int | None) -> Fill | None:
+    """Fill by the present model; `held`: raw units of the position, None where there is none."""
+    snapshot, memory = attempt.snapshot, attempt.memory
+    costs = attempt.fill.costs or RECORDED_COSTS
+    if order.reason == "price_gone":
+        return close_at_nothing(order, _gone(attempt), attempt.mark, costs)
     if snapshot is None:
         return None
-    first, last_raw = position is None, position.raw if position else None
-    return fill(
-        order, snapshot, _usage(attempt), first=first, last_raw=last_raw, model=attempt.model
+    if order.reason in WRITE_OFFS:
+        return write_off(order, snapshot, attempt.mark, memory, costs)
+    return fill(order, snapshot, memory, first=held is None, last_raw=held, costs=costs)
+
+
+def _fill_as_first(order: Order, attempt: Attempt, held: int | None) -> Fill | None:
+    """Fill by one of the first models."""
+    if order.reason in WRITE_OFFS:
+        usage = _usage(attempt, shared=attempt.model != FIRST_MODEL)
+        return first_fills.write_off(order, _gone(attempt), attempt.mark, usage)
+    if attempt.snapshot is None:
+        return None
+    return first_fills.fill(
+        order,
+        attempt.snapshot,
+        _usage(attempt),
+        first=held is None,
+        last_raw=held,
+        model=attempt.model,
     )
 
 

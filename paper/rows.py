@@ -9,11 +9,11 @@ import orjson
 import storage
 from models import BOT_OF_TRADE
 from paper.account import Position
-from paper.fills import MODEL, Fill, Order
+from paper.fills import MODEL, Fill, NetworkCosts, Order
 from paper.trader import DiaryLine
 
 # Whole numbers beyond 64 bits are decimal text in their columns.
-BIG = {"amount", "done", "price", "high", "raw", "bought_raw"}
+BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 # States of a review in which a record does not count.
@@ -32,10 +32,17 @@ class SnapshotRow(NamedTuple):
     pool_sol: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None
+    volume5m_usd: str | None
+    volume1h_usd: str | None
+    venue: str | None
+    pair: str | None
+    market_cap_usd: str | None
+    price_usd: str | None
 
 
 SNAPSHOTS = """
-SELECT id, token_id AS token, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd
+SELECT id, token_id AS token, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd,
+       volume5m_usd, volume1h_usd, venue, pair, market_cap_usd, price_usd
 FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND taken_at >= ? AND id >= ? AND id < ?"""
 
@@ -50,13 +57,28 @@ class NamedSnapshotRow(NamedTuple):
     pool_sol: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None
+    volume5m_usd: str | None
+    volume1h_usd: str | None
+    venue: str | None
+    pair: str | None
+    market_cap_usd: str | None
+    price_usd: str | None
 
 
-NAMED_SNAPSHOTS = """
-SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd
-FROM snapshot s JOIN token t ON t.id = s.token_id
+NAMED_SNAPSHOT = """
+SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
+       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd
+FROM snapshot s JOIN token t ON t.id = s.token_id """
+# Those of the fills of a period, and of all fills in the same tokens that a pool remembers.
+NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
-               WHERE o.period_id = ?)"""
+               WHERE o.period_id = ?
+               UNION SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+               WHERE f.turn > 0 AND o.mint IN
+                     (SELECT mint FROM paper_order WHERE period_id = ?))"""
+# The last trade that each pool remembers, by token.
+LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
+WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0)"""
 
 
 class FillRow(NamedTuple):
@@ -82,16 +104,24 @@ class FillRow(NamedTuple):
     marks: str
     position: int | None
     model: str
+    flow: int
+    turn: int
+    costs: str | None
 
 
-SHARED_FILLS = """
+FILL = """
 SELECT o.period_id AS period, p.trader_id AS trader, f.snapshot, o.number, o.mint, o.side, f.at,
        o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent,
-       f.failed, o.reason, f.marks, f.position, f.model
+       f.failed, o.reason, f.marks, f.position, f.model, f.flow, f.turn, f.costs
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
+"""
+# All that share a snapshot, or a pool that remembers, with those of a period.
+SHARED_FILLS = f"""{FILL}
 WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                      WHERE o.period_id = ?)
+OR f.turn > 0 AND o.mint IN (SELECT mint FROM paper_order WHERE period_id = ?)
 ORDER BY f.id"""
+REMEMBERED_FILLS = f"{FILL} WHERE f.turn > 0 ORDER BY f.turn"
 
 
 class TokenRow(NamedTuple):
@@ -104,10 +134,11 @@ class TokenRow(NamedTuple):
     pair_created_at: int | None
     discovered_at: int | None
     checks: str | None
+    transfer_fee_bps: int | None
 
 
 TOKENS = """
-SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks
+SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token WHERE tracked_at IS NOT NULL OR held"""
 
 
@@ -288,6 +319,9 @@ def read_fill(row: FillRow) -> Fill:
         failed=bool(row.failed),
         reason=row.reason,
         marks=tuple(orjson.loads(row.marks)),
+        flow=row.flow,
+        turn=row.turn,
+        costs=NetworkCosts(*orjson.loads(row.costs)) if row.costs else None,
     )
 
 
@@ -325,6 +359,9 @@ def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
         "failed": fill.failed,
         "marks": orjson.dumps(fill.marks).decode(),
         "model": MODEL,
+        "flow": fill.flow,
+        "turn": fill.turn,
+        "costs": orjson.dumps(tuple(fill.costs)).decode() if fill.costs else None,
     }
 
 

@@ -103,6 +103,10 @@ class PaperOrder(Base):
     decided_at = BigIntegerField()
     due_at = BigIntegerField()
     expires_at = BigIntegerField()
+    # The least that all of it must bring: raw units of a buy, lamports of a sale.
+    least = TextField(default="0")
+    # What the token itself keeps of a transfer, in basis points.
+    transfer_bps = IntegerField(default=0)
     done = TextField(default="0")
     attempts = IntegerField(default=0)
     # Fees of failed attempts without a position, in lamports.
@@ -140,6 +144,11 @@ class PaperFill(Base):
     # JSON list
     marks = TextField()
     model = TextField()
+    # What its pool remembered: lamports, and the how-manieth trade it was; 0 before amm-cp/2.
+    flow = BigIntegerField(default=0)
+    turn = BigIntegerField(default=0)
+    # JSON list: what its network fee was drawn from.
+    costs = TextField(null=True)
 
 
 class Position(Base):
@@ -176,6 +185,9 @@ class Position(Base):
     cash = BigIntegerField()
     spent = BigIntegerField()
     latency_ms = BigIntegerField()
+    # What its pool would pay at the mark, in lamports.
+    worth = BigIntegerField(null=True)
+    pair = TextField(null=True)
     # JSON list
     marks = TextField()
     pipeline = TextField()

@@ -23,9 +23,11 @@ from market.tables import Snapshot, Token
 from paper import adaptive, engine, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
-from paper.fills import FIRST_ASSUMPTIONS, MODEL
-from paper.market import Check, Market
+from paper.fills import MODEL
+from paper.first_fills import FIRST_ASSUMPTIONS
+from paper.market import Check
 from paper.market import Token as Seen
+from paper.recent import Market
 from paper.strategies import Momentum
 from paper.tables import (
     DiaryEntry,
@@ -46,7 +48,7 @@ START = 1_800_000_000_000
 # Momentum enters in round 13, its stop sells.
 RISE = (
     ["0.001"] * 12
-    + [f"0.00{number}" for number in (1040, 1090, 1150, 1200, 1260, 1300)]
+    + [f"0.00{number}" for number in (1040, 1085, 1130, 1180, 1230, 1280)]
     + ["0.0011"] * 4
 )
 CHECKS = orjson.dumps(
@@ -98,6 +100,7 @@ class Stage:
             pool_sol=pool,
             liquidity_usd=liquidity,
             volume24h_usd=volume or str(50_000 + self.round * 100),
+            venue="raydium",
         )
 
     def play(self, prices, **more):
@@ -944,3 +947,35 @@ def test_more_orders_than_a_statement_can_bind_are_filled_in_one_round(stage, mo
         stage.tick()
         stage.round += 1
     assert PaperFill.select().count() > 1
+
+
+# ---- the pool that remembers ---------------------------------------------------------------------
+def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
+    """Three traders in one small pool, a restart while they hold, and their exits."""
+    made = [stage.trader(f"Holder {number}", start="standard") for number in range(3)]
+    stage.play(RISE[:16], pool="100", liquidity="30000")
+    flows = [fill.flow for fill in PaperFill.select().order_by(PaperFill.turn)]
+    assert [fill.turn for fill in PaperFill.select().order_by(PaperFill.turn)] == [1, 2, 3]
+    assert flows == sorted(flows) and flows[0] == 0 < flows[1]
+    stage.job = papertrade.PaperJob(stage.config)
+    stage.play(RISE[16:], pool="100", liquidity="30000")
+    sold = list(PaperFill.select().where(PaperFill.turn > 3).order_by(PaperFill.turn))
+    assert [fill.turn for fill in sold] == [4, 5, 6] and sold[0].flow > flows[2]
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
+    # What another trader took is part of the proof.
+    first = PaperFill.get(PaperFill.turn == 1)
+    PaperFill.update(mid=first.mid + 10**8).where(PaperFill.id == first.id).execute()
+    last = PaperFill.get(PaperFill.turn == 3)
+    holder = last.order.period.trader
+    assert any("another fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
+
+
+def test_a_transfer_fee_of_a_mint_is_charged(stage):
+    Token.update(transfer_fee_bps=1_000).execute()
+    trader = stage.trader()
+    stage.play(RISE)
+    assert {order.transfer_bps for order in PaperOrder.select()} == {1_000}
+    (position,) = Position.select()
+    # A tenth on the way in and of the rest on the way out: at least 18 % of what was spent.
+    assert -position.cash > position.spent * 18 // 100 - max(0, position.mid_sold)
+    assert papertrade.rebuild_trader(trader, stage.now) == []

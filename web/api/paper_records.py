@@ -7,7 +7,8 @@ from typing import Any
 from chain.amounts import exact
 from paper import guard
 from paper.account import Close, find_exclusion, public_id
-from paper.fills import ASSUMPTIONS, ASSUMPTIONS_OF
+from paper.fills import ASSUMPTIONS
+from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from web.api.paper_statements import (
     FILLS,
@@ -42,7 +43,11 @@ def show_period(row: PeriodRow) -> Json:
 
 # ---- positions and orders ------------------------------------------------------------------------
 def find_value(row: PositionRow) -> int:
-    """Return lamports at the mark; 0 where amount or mark cannot be read."""
+    """Return the lamports that its pool would pay at the mark; of one opened by an earlier model at
+    the mark's price, 0 where amount or mark cannot be read.
+    """
+    if row.worth is not None:
+        return row.worth
     try:
         return int(min(ALL_SOL, value_of(int(row.raw), int(row.price), row.decimals)))
     except ValueError:

@@ -78,13 +78,14 @@ class PositionRow(NamedTuple):
     spent: int
     cash: int
     held: int
+    worth: int | None
     marks: str
     pipeline: str
 
 
 POSITIONS = """
 SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
-       c.marked_at, c.spent, c.cash, c.held, c.marks, c.pipeline
+       c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
 WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
 

@@ -1,0 +1,118 @@
+"""The market while it is played: the recent past of every token, and what simulated trades have
+done to its pools. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from paper.fills import RECORDED_COSTS, Fill, remember
+from paper.market import (
+    MISSING_INTERVALS,
+    MOVES,
+    SILENCE_MS,
+    WINDOW,
+    WINDOW_INTERVALS,
+    CheckedSnapshot,
+    Flow,
+    Snapshot,
+    Token,
+    View,
+    find_flaw,
+)
+from paper.pools import NEVER_TRADED, Memory, pool_key
+
+
+class Market:
+    """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
+    window.
+
+    `awake_since`: when the snapshots of all tokens together last began to come without a pause. A
+    token without a snapshot from before is not missing: the scout was silent.
+    """
+
+    def __init__(
+        self,
+        interval_ms: int,
+        tokens: Iterable[Token] = (),
+        flows: Mapping[str, tuple[Flow, ...]] | None = None,
+    ) -> None:
+        self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
+        self.windows: dict[str, tuple[Snapshot, ...]] = {}
+        # By mint, the last snapshot that had a price.
+        self.before: dict[str, Snapshot] = {}
+        # What simulated trades did to each pool, by paper.pools.pool_key.
+        self.memories: dict[str, Memory] = {}
+        self.costs = RECORDED_COSTS
+        # When each token's present quote was first served.
+        self.quoted_at: dict[str, int] = {}
+        self.awake_since = self.newest_at = 0
+        self.follow(tokens, flows or {})
+
+    def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
+        """Follow these tokens from now on, with what observed wallets did in each (by mint). What
+        is known of other tokens is forgotten.
+        """
+        self.tokens, self.flows = {token.mint: token for token in tokens}, flows
+        self.windows = {
+            mint: window for mint, window in self.windows.items() if mint in self.tokens
+        }
+        self.before = {
+            mint: snapshot for mint, snapshot in self.before.items() if mint in self.tokens
+        }
+
+    def copy(self) -> "Market":
+        """Return a market that can be played without changing this one."""
+        other = Market(self.interval_ms, self.tokens.values(), self.flows)
+        other.windows, other.before = dict(self.windows), dict(self.before)
+        other.memories, other.costs = dict(self.memories), self.costs
+        other.quoted_at = dict(self.quoted_at)
+        other.awake_since, other.newest_at = self.awake_since, self.newest_at
+        return other
+
+    def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
+        """Check a snapshot; one without a flaw enters its token's window."""
+        flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
+        if flaw != "clock_skew":
+            self._note_time(snapshot.at)
+        if flaw in (None, *MOVES):
+            last = self.before.get(snapshot.mint)
+            if last is None or last.quote != snapshot.quote or last.pair != snapshot.pair:
+                self.quoted_at[snapshot.mint] = snapshot.at
+            self.before[snapshot.mint] = snapshot
+        if flaw == "pair_changed":
+            self.windows.pop(snapshot.mint, None)
+        if flaw is None:
+            self._extend(snapshot)
+        return CheckedSnapshot(snapshot, flaw)
+
+    def _extend(self, snapshot: Snapshot) -> None:
+        """Let a snapshot enter its token's window. One that comes sooner than the scout's interval,
+        as those of held tokens do, takes the place of the newest: windows count intervals.
+        """
+        kept = self.windows.get(snapshot.mint, ())
+        if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
+            kept = kept[:-1]
+        recent = [one for one in kept[1 - WINDOW :] if one.at >= snapshot.at - self.horizon_ms]
+        self.windows[snapshot.mint] = (*recent, snapshot)
+
+    def _note_time(self, at: int) -> None:
+        if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
+            self.awake_since = at
+        self.newest_at = max(self.newest_at, at)
+
+    @property
+    def patience_ms(self) -> int:
+        """How long a held token may be without a usable price before a review opens."""
+        return MISSING_INTERVALS * self.interval_ms
+
+    def view(self, mint: str) -> View:
+        """Return a token that has a window as strategies see it."""
+        return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
+
+    # ---- what simulated trades did ---------------------------------------------------------------
+    def recall(self, snapshot: Snapshot) -> Memory:
+        """Return what the pool of a snapshot remembers."""
+        return self.memories.get(pool_key(snapshot), NEVER_TRADED)
+
+    def remember(self, fill: Fill, snapshot: Snapshot) -> None:
+        """Let the pool of a snapshot remember a fill."""
+        self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
