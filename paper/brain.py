@@ -11,7 +11,9 @@ from statistics import median
 from typing import Any
 
 from chain.amounts import sol
+from paper import clusters
 from paper.account import Close
+from paper.clusters import Share
 from paper.guard import DAY_MS, LOOK_BACK_MS, MIN_CLOSES
 from paper.market import percent
 
@@ -19,10 +21,11 @@ from paper.market import percent
 MIN_PATTERN = 3
 LESSON_LIFE_MS = 7 * DAY_MS
 COMPARED_DAYS = 30
-# Names of sample sizes, each for up to so many eligible closes.
+# Names of sample sizes, each for up to so many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# Of the normal distribution, for 95 %.
-Z = Decimal("1.959963984540054")
+# How many times each cost counts where results are shown at other costs.
+COST_FACTORS = (1, 2, 3)
+MILLION = 10**6
 NOTE = "Descriptive. Coverage is not proof of profitability."
 
 
@@ -117,8 +120,11 @@ def compare(closes: Sequence[Close]) -> dict[str, Any]:
     eligible = [close for close in closes if close.excluded is None]
     returns = [Decimal(close.net) * 100 / close.spent for close in eligible if close.spent]
     wins = sum(close.net > 0 for close in eligible)
+    groups = clusters.cluster(eligible)
     return {
         "eligibleCloses": len(eligible),
+        "clusters": len(groups),
+        "interval": clusters.LEVEL,
         "excluded": dict(
             sorted(Counter(close.excluded for close in closes if close.excluded).items())
         ),
@@ -126,11 +132,51 @@ def compare(closes: Sequence[Close]) -> dict[str, Any]:
         "meanReturnPct": _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None,
         "medianReturnPct": _round(median(returns), 2) if returns else None,
         "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
-        "winRateInterval": wilson(wins, len(eligible)),
+        "winRateInterval": find_win_interval(groups),
+        "meanReturnInterval": find_return_interval(groups),
         "worstCloseReturnPct": _round(min(returns), 2) if returns else None,
         "costShare": cost_share(eligible),
-        "sample": name_sample(len(eligible)),
+        "sample": name_sample(len(groups)),
+        "atCosts": compare_costs(eligible),
     }
+
+
+def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
+    """Return the 95 % interval of a win rate over clusters of closes; None for fewer than two."""
+    shares = [Share(sum(one.net > 0 for one in group), len(group)) for group in groups]
+    found = clusters.find_rate_interval(shares)
+    return found and [round(found.low, 4), round(found.high, 4)]
+
+
+def find_return_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
+    """Return the 95 % interval of a mean return in percent, over clusters of closes."""
+    shares = [
+        Share(sum(one.net * MILLION // one.spent for one in group if one.spent), len(group))
+        for group in groups
+    ]
+    found = clusters.find_interval(shares)
+    return found and [round(bound * 100 / MILLION, 2) for bound in found]
+
+
+def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
+    """Return the mean return and the win rate if every cost had been one, two and three times what
+    it was. Prices moved as they did: nobody traded less.
+    """
+    spent = [close for close in eligible if close.spent]
+    found = []
+    for times in COST_FACTORS:
+        nets = [close.gross - times * (close.gross - close.net) for close in spent]
+        returns = [Decimal(net) * 100 / close.spent for net, close in zip(nets, spent, strict=True)]
+        found.append(
+            {
+                "costs": times,
+                "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
+                "winRate": _round(Decimal(sum(net > 0 for net in nets)) / len(nets), 4)
+                if nets
+                else None,
+            }
+        )
+    return found
 
 
 def cost_share(closes: Sequence[Close]) -> float | None:
@@ -146,21 +192,6 @@ def cost_share(closes: Sequence[Close]) -> float | None:
 def name_sample(count: int) -> str:
     """Name how much a number of closes can tell: the first of SAMPLES that holds it."""
     return next((name for limit, name in SAMPLES if count <= limit), "enough")
-
-
-def wilson(wins: int, count: int) -> list[float] | None:
-    """Return the 95 % Wilson score interval of a rate (Wilson 1927) as [low, high]; None without
-    observations.
-    """
-    if not count:
-        return None
-    n, z2 = Decimal(count), Z * Z
-    middle = (wins + z2 / 2) / (n + z2)
-    spread = Z * (Decimal(wins) * (count - wins) / n + z2 / 4).sqrt() / (n + z2)
-    return [
-        _round(max(Decimal(0), middle - spread), 4),
-        _round(min(Decimal(1), middle + spread), 4),
-    ]
 
 
 def _round(number: Decimal, digits: int) -> float:

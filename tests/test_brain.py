@@ -241,31 +241,14 @@ def test_results_of_nothing_are_unknown():
 
 # ---- the comparison ------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "wins, count, low, high",
-    [
-        (0, 10, 0.0, 0.2775),
-        (5, 10, 0.2366, 0.7634),
-        (81, 263, 0.2553, 0.3662),
-        (10, 10, 0.7225, 1.0),
-    ],
-)
-def test_the_wilson_interval_is_the_published_one(wins, count, low, high):
-    """81 of 263: the worked example of Newcombe, Statistics in Medicine 17 (1998), method 3; the
-    others follow from the formula by hand.
-    """
-    assert brain.wilson(wins, count) == [low, high]
-
-
-def test_wilson_of_nothing_is_unknown():
-    assert brain.wilson(0, 0) is None
-
-
-@pytest.mark.parametrize(
     "count, sample",
     [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
 )
-def test_the_sample_is_named(count, sample):
-    assert brain.compare(closes(*[1] * count))["sample"] == sample
+def test_the_sample_is_named_by_its_clusters(count, sample):
+    """A day lies between any two; five traders that make the same trade add nothing."""
+    history = [close(n, 1, at=START + n // 5 * DAY_MS) for n in range(5 * count)]
+    shown = brain.compare(history)
+    assert (shown["sample"], shown["clusters"]) == (sample, count)
 
 
 def test_the_comparison_adds_up_eligible_closes():
@@ -292,6 +275,12 @@ def test_the_comparison_adds_up_eligible_closes():
         shown["worstCloseReturnPct"],
         shown["winRate"],
     ) == (2.5, 2.5, -5.0, 0.75)
+    # Costs of 2, 1, 1 and 2 hundredths once more: 8, -6, 0 and 3 %; twice more: 6, -7, -1 and 2.
+    assert [(at["costs"], at["meanReturnPct"], at["winRate"]) for at in shown["atCosts"]] == [
+        (1, 2.5, 0.75),
+        (2, 1.25, 0.5),
+        (3, 0.0, 0.5),
+    ]
     assert shown["costShare"] == round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
 
 
@@ -302,6 +291,7 @@ def test_a_comparison_of_nothing_claims_nothing():
         "medianReturnPct",
         "winRate",
         "winRateInterval",
+        "meanReturnInterval",
         "worstCloseReturnPct",
         "costShare",
     }

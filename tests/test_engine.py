@@ -885,6 +885,7 @@ def test_held_tokens_may_be_asked_for_often():
     for second in range(6, 60, 6):
         snapshot = quote(100 + second, at=tape.now + second * 1000)
         engine.play(tape.market, [one], [snapshot], snapshot.at)
-    assert one.account.positions["A"].held == 1
+    # Bought 114 s ago: the nearest number of intervals.
+    assert one.account.positions["A"].held == 2
     # 0, 60, 120, 168 and 174 s: three quarters of an interval make a new place.
     assert [(one.at - START) // 1000 for one in tape.market.windows["A"]] == [0, 60, 120, 168, 174]

@@ -232,6 +232,14 @@ class DiaryLine(Simulated):
     period: int
 
 
+class AtCosts(Shape):
+    """Results had every cost been so many times what it was."""
+
+    costs: int
+    meanReturnPct: float | None
+    winRate: float | None
+
+
 class Reviewed(Simulated):
     """What a trader's eligible closes add up to; null where there are none."""
 
@@ -358,7 +366,11 @@ class Family(Simulated):
     meanReturnPct: float | None
     medianReturnPct: float | None
     winRate: float | None
-    winRateInterval: list[float] | None = described("95% confidence interval: low, high")
+    winRateInterval: list[float] | None = described("low, high; see interval")
+    meanReturnInterval: list[float] | None = described("low, high; see interval")
+    interval: str = described("what the intervals are: 95 %, by drawing clusters again")
+    clusters: int = described("closes of one token, entered within an hour, are one")
+    atCosts: list[AtCosts] = described("the same closes, had every cost been 1, 2 and 3 times")
     worstCloseReturnPct: float | None
     costShare: float | None = described("what costs took of what prices moved")
     sample: Literal["none", "thin", "some", "enough"]

@@ -1,0 +1,68 @@
+"""Intervals over clusters of closes, and how often they hold the truth."""
+
+import pytest
+
+from bench.coverage import measure, wilson
+from paper import clusters
+from paper.account import Close
+from paper.clusters import Share
+
+HOUR_MS = 3_600_000
+
+
+def entered(mint, at):
+    return Close(f"{mint}{at}", mint, mint, at, at + 1, "told", 1, 1, 1)
+
+
+def test_closes_of_one_token_entered_within_an_hour_are_one_cluster():
+    told = [("A", 0), ("A", HOUR_MS), ("A", HOUR_MS + 1), ("B", 5), ("A", 1), ("A", 3 * HOUR_MS)]
+    found = clusters.cluster([entered(mint, at) for mint, at in told])
+    assert [[(one.mint, one.opened_at) for one in group] for group in found] == [
+        [("A", 0), ("A", 1), ("A", HOUR_MS)],
+        [("B", 5)],
+        [("A", HOUR_MS + 1)],
+        [("A", 3 * HOUR_MS)],
+    ]
+    assert clusters.cluster([]) == []
+
+
+def test_copies_of_a_trade_narrow_nothing():
+    """Five traders that make the same twelve trades know as much as one."""
+    alone = [Share(n % 2, 1) for n in range(12)]
+    five = [Share(5 * one.part, 5) for one in alone]
+    one, many = clusters.find_interval(alone), clusters.find_interval(five)
+    assert one.high - one.low > 0.4 and abs((many.high - many.low) - (one.high - one.low)) < 0.15
+
+
+def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio():
+    shares = [Share(n * 7 % 5 - 1, 2) for n in range(20)]
+    found = clusters.find_interval(shares)
+    clusters._find_interval.cache_clear()
+    assert clusters.find_interval(shares) == found
+    ratio = sum(one.part for one in shares) / sum(one.whole for one in shares)
+    assert found.low < ratio < found.high
+
+
+def test_too_few_clusters_have_no_interval_and_all_that_won_prove_nothing():
+    assert clusters.find_interval([Share(1, 1)]) is None is clusters.find_rate_interval([])
+    won = clusters.find_rate_interval([Share(1, 1)] * 10)
+    assert won.low < 0.85 and won.high == 1
+
+
+def test_the_interval_covers_what_it_says():
+    """Sixty invented worlds of twenty trades that five traders share nine times of ten. Of a true
+    coverage of 95 % fewer than 52 of 60 come once in 200 times; independent ones cover 65 %.
+    """
+    clustered, independent = measure(20, 0.5, 60)
+    assert clustered >= 52 / 60 and independent < 52 / 60
+
+
+@pytest.mark.parametrize(
+    "wins, count, low, high",
+    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
+)
+def test_what_it_is_compared_with_is_the_published_interval(wins, count, low, high):
+    """81 of 263: the worked example of Newcombe, Statistics in Medicine 17 (1998), method 3; the
+    others follow from the formula by hand.
+    """
+    assert wilson(wins, count) == pytest.approx((low, high), abs=0.00005)
