@@ -121,7 +121,11 @@ class Position:
             marked_at=snapshot.at,
             marked_on=snapshot.id,
             high=max(self.high, snapshot.known_price),
-            held=((snapshot.at - self.opened_at) // interval_ms if interval_ms else self.held + 1),
+            held=(
+                (snapshot.at - self.opened_at + interval_ms // 2) // interval_ms
+                if interval_ms
+                else self.held + 1
+            ),
             worth=worth,
             pair=self.pair or snapshot.pair,
             marks=marks,

@@ -18,6 +18,7 @@ CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 # ... and keeping so many raw units nobody can buy.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
+MINUTE_MS = 60_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
 
@@ -138,7 +139,8 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
     side = find_side_cents(snapshot)
     if not side:
         return None
-    passed = max(0, snapshot.at - last.at)
+    # Of the clock's minutes: some milliseconds more or less between two polls change no fill.
+    passed = max(0, snapshot.at // MINUTE_MS - last.at // MINUTE_MS) * MINUTE_MS
     windows = (
         (snapshot.volume5m, FIVE_MINUTES_MS),
         (snapshot.volume1h, HOUR_MS),
