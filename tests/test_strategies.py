@@ -296,7 +296,7 @@ def test_flow_leaves_when_they_sell():
         ("0.001", "0.02", None),
         ("0.001", "0.020001", "price_jump"),
         ("0.02", "0.001", None),
-        ("0.020001", "0.001", "price_jump"),
+        ("0.020001", "0.001", "price_fall"),
         ("0.001", "0", "non_positive_price"),
         ("0.001", "-1", "non_positive_price"),
         ("0.001", "NaN", "non_positive_price"),
