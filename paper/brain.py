@@ -170,7 +170,9 @@ def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
         found.append(
             {
                 "costs": times,
-                "meanReturnPct": _round(sum(returns) / len(returns), 2) if returns else None,
+                "meanReturnPct": _round(sum(returns, Decimal(0)) / len(returns), 2)
+                if returns
+                else None,
                 "winRate": _round(Decimal(sum(net > 0 for net in nets)) / len(nets), 4)
                 if nets
                 else None,

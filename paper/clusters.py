@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 ENTRY_WINDOW_MS = 3_600_000
 # Draws of all clusters with replacement.
@@ -36,6 +36,9 @@ class Entered(Protocol):
         """When its position was opened, in ms."""
 
 
+Close = TypeVar("Close", bound=Entered)
+
+
 class Share(NamedTuple):
     """What a cluster adds to a ratio."""
 
@@ -50,10 +53,10 @@ class Interval(NamedTuple):
     high: float
 
 
-def cluster(closes: Sequence[Entered]) -> list[list[Entered]]:
+def cluster(closes: Sequence[Close]) -> list[list[Close]]:
     """Put closes into clusters: of one token, entered within an hour of the first of them."""
-    clusters: list[list[Entered]] = []
-    newest: dict[str, list[Entered]] = {}
+    clusters: list[list[Close]] = []
+    newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
         group = newest.get(close.mint)
         if group is None or close.opened_at - group[0].opened_at > ENTRY_WINDOW_MS:

@@ -15,7 +15,7 @@ from paper.venues import Venue, find_venue
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
 # ... beginning with so many lamports nobody can take out,
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
-# ... and keeping so many raw units nobody can buy.
+# ... and so many raw units that nobody can buy.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
