@@ -98,7 +98,7 @@ def _make(
         has_gap=bool(facts.coverage and orjson.loads(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven",
         is_retired=facts.retired_at is not None,
-        # Absent until the transactions were read since it is summed.
+        # Null until the transactions were read since it is summed.
         is_summed=results.get("costLeftLamports") is not None,
     )
     return make_standing(facts.bot, ALL, seconds, ends, ranked)

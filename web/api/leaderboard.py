@@ -101,8 +101,8 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.totals
     cost_left = totals and totals.cost_left
-    if board.record == ALL and "costLeftLamports" not in orjson.loads(row.results or "{}"):
-        # Absent until the transactions were read since it is summed.
+    if board.record == ALL and orjson.loads(row.results or "{}").get("costLeftLamports") is None:
+        # Null until the transactions were read since it is summed.
         cost_left = None
     reason = check_rank(board.sort, row, totals, cost_left)
     if board.record == ALL and row.is_claim:
