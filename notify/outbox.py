@@ -164,8 +164,16 @@ class Outbox:
                 self._send_soon(target, None, now)
                 continue
             event = self._find_next(target, read)
-            if event is not None:
+            if event is not None and not self._is_off(row_id):
                 self._send_soon(target, event, now)
+
+    def _is_off(self, row_id: int) -> bool:
+        """Was the hook switched off or removed since hooks were read, up to a second ago?"""
+        state = Hook.select(Hook.state).where(Hook.id == row_id).scalar()
+        if state in (None, OFF):
+            self._progress[row_id] = self._progress[row_id]._replace(state=OFF)
+            return True
+        return False
 
     def _may_send(self, row_id: int, target: Target, now: int) -> bool:
         progress = self._progress[row_id]
