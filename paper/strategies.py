@@ -220,6 +220,8 @@ class Breakout(Strategy):
     # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
+    # Whoever buys what runs away pays for it, or never buys.
+    slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
     time_stop: int = setting(60, 2, 2_000)

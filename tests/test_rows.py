@@ -81,6 +81,7 @@ def read_everything(show):  # noqa: F811
     mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
     for path in (
         *("/", "/leaderboard?window=7d", "/docs", f"/tokens/{mint}", "/market", "/status"),
+        "/traders",
         *(f"/bots/{bot['id']}{tab}" for bot in bots for tab in ("", "?tab=trades", "?tab=record")),
         *(f"/traders/{trader['id']}" for trader in traders),
     ):
