@@ -56,6 +56,7 @@ def db(settings):
 
 @contextlib.contextmanager
 def _open_database(settings):
+    ground.copy_empty(settings)
     database = storage.connect(settings)
     storage.migrate(database)
     with database.connection_context():

@@ -5,8 +5,13 @@ file of that folder or, with TEST_REDIS_URL, in a database of that Redis.
 `tests/with-engines COMMAND` runs a command beside servers that are thrown away afterwards.
 """
 
+import atexit
+import functools
 import hashlib
 import os
+import shutil
+import tempfile
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -71,6 +76,25 @@ def url_of(folder, migrated=True):
         _create(name, migrated)
         _made.append(name)
     return url_for(name)
+
+
+def copy_empty(settings):
+    """Where there is no file of SQLite yet: one in which the migrations are done already."""
+    path = settings.database_path
+    if not SERVER and not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy(_make_empty(), path)
+
+
+@functools.cache
+def _make_empty():
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    settings = settings_of(folder)
+    made = storage.make_database(settings)
+    storage.migrate(made)
+    made.close_all()
+    return settings.database_path
 
 
 def redis_of(folder):

@@ -41,6 +41,7 @@ def signature(name):
 class Service:
     def __init__(self, folder, **changes):
         self.config = ground.change(ground.settings_of(folder), **{**GENEROUS, **changes})
+        ground.copy_empty(self.config)
         self.app = create_app(self.config)
         # Others may be bound to the models later.
         self.database = storage.database.obj
