@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 
 import corpus
 import ground
@@ -22,6 +23,8 @@ def databases():
     before = ground.count()
     yield
     ground.drop_since(before)
+    # `app.py run` switches it off until it serves, and some tests end it before.
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -77,7 +77,7 @@ def find_provable(name):
     return next(a for a in (address(f"{name} {n}") for n in range(99)) if is_provable(a))
 
 
-def make_observed(service, dice, now, count=8):
+def make_observed(service, dice, now, count=6):
     """Bots whose wallets traded anywhere in the last forty days; of some the wallet is claimed by
     another since, some are retired.
     """
@@ -90,7 +90,7 @@ def make_observed(service, dice, now, count=8):
         bot = Bot.get_by_id(made.bot.id)
         if n % 3 == 1:
             attach(service, made, wallet, now * 1000, "proven")
-        if n % 3 == 1 and n > 3:
+        if n == 4:
             wallets.detach_wallet(bot, now * 1000)
             attach(service, service.make_bot(f"Claimant {n}"), wallet, now * 1000)
         elif n % 4 == 2:
@@ -119,7 +119,7 @@ def list_boards(record, now):
     }
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("record", "make"), [(FORWARD, make_crowd), (ALL, make_observed)])
 def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
     """Now, and at later moments, when something has left a window and nothing was stored anew."""
@@ -127,7 +127,7 @@ def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
     make(service, dice, now)
     moments = [now, now + 1, now + dice.randint(1, 8 * DAY), now + 31 * DAY]
     worked_out = [list_boards(record, moment) for moment in moments]
-    assert refresh_standings(now * 1000) == Bot.select().count() >= 12
+    assert refresh_standings(now * 1000) == Bot.select().count() > 8
     assert list_forgotten(read_rows, record, 0, now) == set() == set(forgotten())
     assert [list_boards(record, moment) for moment in moments] == worked_out
     for moment in moments:
