@@ -19,6 +19,9 @@ CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
+# A minute counts as passed from its 31st second on, where no poll of a usual interval falls: some
+# milliseconds more or less between two polls change no fill.
+EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
 
@@ -139,8 +142,7 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
     side = find_side_cents(snapshot)
     if not side:
         return None
-    # Of the clock's minutes: some milliseconds more or less between two polls change no fill.
-    passed = max(0, snapshot.at // MINUTE_MS - last.at // MINUTE_MS) * MINUTE_MS
+    passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS
     windows = (
         (snapshot.volume5m, FIVE_MINUTES_MS),
         (snapshot.volume1h, HOUR_MS),
