@@ -50,9 +50,10 @@ IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
 ALL_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
     'transfer_self', 'native_transfer', 'order_open', 'order_fill', 'order_cancel', 'liquidity',
     'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other', 'failed')"""
+# The + keeps SQLite from the index by wallet: a window's few trades, not all of a wallet's past.
 BETWEEN = """
 FROM trade t WHERE t.kind IN {kinds} AND t.block_time >= {first} AND t.block_time < {end}
-AND t.wallet_id IN ({wallets}) GROUP BY t.wallet_id
+AND +t.wallet_id IN ({wallets}) GROUP BY t.wallet_id
 """
 TOTALS_BETWEEN = f"""
 SELECT t.wallet_id, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),

@@ -16,6 +16,7 @@ from test_ledger_store import entries_of
 import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
+from chain import whole_standings
 from chain.ranks import ALL, FORWARD, MIN_SELLS, NEVER, Totals, find_reason, find_tier
 from chain.standing_store import (
     BOARDS,
@@ -273,3 +274,11 @@ def test_the_best_are_read_in_the_order_of_an_index(db):
             str(row) for row in storage.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}")
         )
         assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan
+
+
+@ground.sqlite_only
+@pytest.mark.parametrize("sql", [whole_standings.TOTALS_BETWEEN, whole_standings.FIRST_BETWEEN])
+def test_an_hour_is_read_without_the_past_of_a_wallet(db, sql):
+    asked = sql.format(kinds=whole_standings.ALL_KINDS, first=0, end=3600, wallets="1, 2")
+    plan = " ".join(str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}"))
+    assert "trade_kind_block_time" in plan and "block_time>" in plan
