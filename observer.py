@@ -18,6 +18,7 @@ from peewee import OperationalError
 
 import storage
 from accounts.delays import count_delays
+from chain.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.standing_store import refresh_standings
 from chain.trade_store import mark_differing_trades
@@ -208,21 +209,34 @@ class Observer:
     def _show_moved(self, wallet: Wallet, now: int) -> None:
         """List at once the addresses whose balance moved, and publish what is new there.
 
-        What a notice tells of already needs no list. What names the wallet explains its token
-        accounts, too, so the wallet's own list comes first.
+        What a notice tells of already needs no list.
         """
         state = self.state
         moved, fetched = _find_moved(state, wallet), 0
         if moved and (ring := state.bell.take_early(wallet.id, state.clock())):
             self._look(wallet, ring)
             moved = _find_moved(state, wallet)
-        if wallet.address in moved and len(moved) > 1:
-            self.listing.list_heads(wallet, {wallet.address}, now)
-            fetched = self.fetching.fetch_urgent(wallet, now)
-            moved = _find_moved(state, wallet)
+        if wallet.address in moved:
+            moved, fetched = self._list_own_head(wallet, moved, now)
         self.listing.list_heads(wallet, moved, now)
         if fetched + self.fetching.fetch_urgent(wallet, now):
             self._publish(wallet, now)
+
+    def _list_own_head(self, wallet: Wallet, moved: set[str], now: int) -> tuple[set[str], int]:
+        """List what names the wallet and fetch it. Return the accounts that still have to be
+        listed, and how many transactions were asked for.
+
+        One transaction often explains all accounts that moved. An account it explains may still
+        have missed one before it, which shows in what the account held when it began.
+        """
+        state = self.state
+        seen = dict(state.apply_entries(wallet).seen)
+        self.listing.list_heads(wallet, {wallet.address}, now)
+        fetched = self.fetching.fetch_urgent(wallet, now)
+        if _has_pending(wallet):
+            return moved, fetched
+        overtaken = find_overtaken(state.watches[wallet.id].new_entries, seen)
+        return _find_moved(state, wallet) | overtaken, fetched
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
         """List the wallets' own heads: where a post or a last look waits; then, as time and spare
@@ -315,6 +329,13 @@ def _find_moved(state: State, wallet: Wallet) -> set[str]:
     """Find the addresses whose balance the ledger does not explain."""
     checked = state.check_balances(wallet)
     return {address for address, explained in checked.items() if explained is False}
+
+
+def _has_pending(wallet: Wallet) -> bool:
+    pending = WalletSignature.select().where(
+        WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
+    )
+    return bool(pending.exists())
 
 
 # Not known to be a program.

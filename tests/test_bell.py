@@ -205,6 +205,19 @@ def test_a_sale_that_nobody_told_of_is_found_in_the_wallets_own_list(look):
     assert street.seen.trades()[-1].signature == row.signature
 
 
+@pytest.mark.parametrize("sold", [400, 25])
+def test_a_poll_finds_what_a_sale_in_its_list_overtook(look, sold):
+    """Tokens arrive at an account alone and are sold before the poll. The sale explains what the
+    account holds now; where just as many are sold, the account does not even seem to have moved.
+    """
+    street = Street(look)
+    arrival = street.go_on("receive", "ada", "CAT", 25)
+    sale = street.go_on("sell", "ada", "CAT", sold, 300_000)
+    street.seen.look()
+    shown = [trade.signature for trade in street.seen.trades()[-2:]]
+    assert shown == [arrival.signature, sale.signature] and not street.seen.gaps()
+
+
 def test_what_moves_a_token_account_alone_is_listed_there(look):
     street = Street(look)
     row = street.go_on("receive", "ada", "CAT", 25)
