@@ -1,13 +1,11 @@
 """The forward record of bots in windows: what they did since their wallets were attached."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import orjson
 
-from chain.ranks import FORWARD, NEVER, Ranked, StandingRow, Totals, make_standing
-
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+from chain.ranks import FORWARD, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
 
 
 class _Facts(NamedTuple):

@@ -1,6 +1,10 @@
 """Who may be ranked by what it did, and in which part of a list it stands. Pure."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+# Runs a statement that only reads and returns its rows.
+Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 
 # below this, a realized result is luck
 MIN_SELLS = 3

@@ -5,17 +5,16 @@ Whoever changes what a standing is made of forgets it; the observer works it out
 each pass, and until then whoever reads works it out alone.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from itertools import chain as join
 from typing import Any
 
 import storage
 from chain import forward_standings, whole_standings
-from chain.ranks import ALL, FORWARD, StandingRow
+from chain.ranks import ALL, FORWARD, Rows, StandingRow
 from chain.tables import StandingTotal
 from models import Attachment, Bot
 
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 # Windows in seconds; 0 is all time.
 WINDOWS = (0, 86_400, 604_800, 2_592_000)
 # Of each record its windows.

@@ -17,7 +17,7 @@ import orjson
 import storage
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
-from chain.forward import Forward
+from chain.forward import HOUR_SECONDS, Forward
 from chain.forward_store import drop_stored, read_spans, replace_forward
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
@@ -168,7 +168,7 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
         pending.first_time = entry.block_time if pending.first_time is None else pending.first_time
         pending.last_time, pending.hour = (
             entry.block_time,
-            max(pending.hour, entry.block_time // 3600),
+            max(pending.hour, entry.block_time // HOUR_SECONDS),
         )
     pending.forward.apply(entry, pending.ledger)
     booked = pending.ledger.apply(entry)

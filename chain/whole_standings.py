@@ -2,15 +2,14 @@
 attached.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
-from chain.ranks import ALL, NEVER, Ranked, StandingRow, Totals, make_standing
+from chain.forward import HOUR_SECONDS
+from chain.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
 
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
-HOUR_SECONDS = 3600
 END_OF_TIME = 2**31
 
 
