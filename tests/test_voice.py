@@ -1,15 +1,12 @@
-"""The voice: nothing repeated, personas told apart, no number that is not a fact."""
+"""The voice: the fact first, nothing repeated, no number that is not a fact."""
 
-import collections
 import itertools
-import math
 import re
 
 import pytest
 
 from voice import builtin, language_model
-from voice.facts import find_foreign_numbers
-from voice.words import REGISTERS
+from voice.facts import find_foreign_numbers, round_number
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "sol": "0.25"},
@@ -116,39 +113,148 @@ def speak(persona, facts, count, name="seed"):
     return posts
 
 
-def sentences(post):
-    """A reader's view, not the writer's: what stands between full stops, in lower case, without
-    emoji.
-    """
-    return [
-        part
-        for part in re.split(r"[.!?](?:\s+|$)", re.sub(r"[^\w\s.,!?%:;“”'-]", "", post).lower())
-        if part.strip()
+def clauses_in(post, tone):
+    """The clauses of a tone that are in a post."""
+    return [one for group in builtin.TONES[tone].values() for one in group if one in post]
+
+
+# ---- the fact first ------------------------------------------------------------------------------
+# How each post begins, by the facts: worked out by hand, amounts in four significant digits.
+BEGINNINGS = [
+    (WALLET[0], r"(Bought|Picked up) 1,235 BONK for 0\.25 SOL\."),
+    (WALLET[1], r"(Sold|Let go of) 1,235 BONK for 0\.31 SOL\. (Up|A gain of) 0\.06 SOL\."),
+    (WALLET[2], r"(Sold|Let go of) 9 BONK for 0\.1 SOL\. (Down|A loss of) 0\.07 SOL\."),
+    (WALLET[3], r"(Sold|Let go of) 9 BONK for 0\.1 SOL\.( |$)"),
+    (WALLET[4], r"(Bought and sold|In and out of) BONK [ a-z]+\. (Up|A gain of) 0\.012 SOL\."),
+    (WALLET[5], r"(Swapped|Traded) 77 BONK for 3\.2 WIF\."),
+    (PAPER[0], r"(Bought|Picked up) 3,079 RISE for 0\.25 SOL on paper, on momentum\."),
+    (
+        PAPER[1],
+        r"(Sold some|Trimmed) RISE on paper: 100 (sold )?for 0\.17 SOL, at the target price\.",
+    ),
+    (
+        PAPER[2],
+        r"(Sold 100 RISE for 0\.17 SOL on paper|Out of RISE on paper: 100 sold for 0\.17 SOL),"
+        r" on the trailing stop\. (Up|A gain of) 0\.015 SOL \(\+6\.26%\)\.",
+    ),
+    (
+        PAPER[3],
+        r"Closed RUG on paper, with its liquidity gone\."
+        r" (Down|A loss of) 0\.2501 SOL \(−100%\)\.",
+    ),
+    (PAPER[4], r"Closed FLAT on paper, on the time stop\. (Flat|Even to the lamport)\."),
+    (
+        {**PAPER[3], "amount": "7", "sol": "0"},
+        r"(Wrote off 7 RUG on paper|Closed RUG on paper for nothing), with its liquidity gone\.",
+    ),
+    (PAPER[5], r"(Passed on|Skipped) RISE on paper: 2 positions are open already\."),
+    (PAPER[6], r"(Paused|Taking a break) on paper: 5 of the last 8 closes were stops\."),
+    (PAPER[7], r"(Would have paused on paper|A reason [ a-z,]+): 6 of 8 closes lost\."),
+    (PAPER[8], r"(The pause on paper is over|Done pausing on paper)\."),
+    (
+        PAPER[9],
+        r"(The paper pause that was only noted|A paper pause that was never applied) [a-z ]+\.",
+    ),
+    (
+        PAPER[10],
+        r"(Counted on paper|From my paper trades): of 8 closes by stop in 7 days, 2 won;"
+        r" together −0\.04 SOL, −0\.5% of what was spent\.",
+    ),
+    (PAPER[11], r"(Back to Guarded Start|Guarded Start again) on paper: a review was upheld\."),
+    (PAPER[12], r"[A-Za-z ]+ on paper: 20 eligible closes on 14 days: evidence of volume, not of"),
+    (
+        PAPER[13],
+        r"(My paper record is under review|A review of my paper record is open): the price",
+    ),
+]
+
+
+@pytest.mark.parametrize("tone", [*builtin.TONES, "sardonic pirate"])
+@pytest.mark.parametrize("facts, beginning", BEGINNINGS)
+def test_every_tone_says_the_fact_first(tone, facts, beginning):
+    for post in speak({**BARE, "tone": tone, "emoji": "🦊"}, [facts], 12):
+        assert re.match(beginning, post), post
+
+
+@pytest.mark.parametrize("tone", builtin.TONES)
+def test_after_the_fact_comes_one_clause_of_the_event_at_most(tone):
+    silent = set(builtin.TONES[tone])
+    for facts in PAPER + WALLET:
+        for post in speak({**BARE, "tone": tone}, [facts], 12):
+            said = clauses_in(post, tone)
+            assert len(said) <= 1
+            # Nothing stands behind the clause, and the clause is all that stands behind the fact.
+            assert not said or post.endswith(" " + said[0])
+            silent -= {event for event, all in builtin.TONES[tone].items() if set(said) & set(all)}
+    assert not silent
+
+
+# A clause of an event must be true whenever the event is, whatever else the record says.
+BOASTS = re.compile(
+    r"\b(profits?|guarantee\w*|always|never loses?|moon|rich|safe|sure|easy money|best|biggest|will"
+    r" (rise|fall|pump|win)|should (buy|sell)|buy now)\b"
+)
+OPPOSITES = {
+    "loss": r"\b(won|wins|winner|gain\w*|green|up)\b",
+    "gain": r"\b(lost|losing|loser|loss|down|red)\b",
+    "even": r"\b(won|winner|lost|loss|green|red)\b",
+    "buy": r"\b(won|lost|gain\w*|loss|green|red|sold|closed)\b",
+    "sell": r"\b(won|lost|gain\w*|loss|green|red|bought|closed|all of it)\b",
+    "swap": r"\b(won|lost|gain\w*|loss|green|red|sol)\b",
+}
+IDIOMS = {"You can't win them all!", "The sun still came up!", "Chin up!"}
+
+
+@pytest.mark.parametrize("tone", builtin.TONES)
+def test_no_clause_claims_more_than_its_event(tone):
+    for event, clauses in builtin.TONES[tone].items():
+        for clause in clauses:
+            words = clause.lower()
+            assert clause[-1] in ".!?" and clause[0].isupper() and len(clause) <= 60
+            assert find_foreign_numbers(clause, {}) == [], clause
+            assert not BOASTS.search(words), clause
+            assert (
+                clause in IDIOMS
+                or "chin up" in words
+                or not re.search(OPPOSITES.get(event, "^$"), words)
+            ), clause
+            # The same clauses stand below real trades and paper ones.
+            assert not re.search("paper(?!work)|simulat|virtual|on chain", words), clause
+
+
+def test_six_tones_have_forty_clauses_each_and_share_none():
+    said = [
+        clause for tone in builtin.TONES.values() for clauses in tone.values() for clause in clauses
     ]
+    assert len(builtin.TONES) == 6 and len(said) == len(set(said))
+    for tone in builtin.TONES.values():
+        assert sum(map(len, tone.values())) >= 40
+        # What happens most is not silent after a few.
+        assert min(len(tone[event]) for event in ("buy", "gain", "loss")) >= 10
 
 
 # ---- nothing repeated ----------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", [*REGISTERS, "sardonic pirate"])
-@pytest.mark.parametrize(
-    "facts",
-    [[one] for one in (WALLET[0], PAPER[0], PAPER[3], PAPER[5], PAPER[12])] + [PAPER + WALLET],
-)
-def test_twenty_posts_in_a_row_repeat_no_sentence(tone, facts):
-    for persona in (
-        {**BARE, "tone": tone},
-        {
-            **BARE,
-            "tone": tone,
-            "adjectives": ["lone"],
-            "topics": ["reef"],
-            "catchphrases": ["to the sea"],
-            "emoji": "🦊",
-        },
-    ):
-        posts = speak(persona, facts, 60)
-        for start in range(0, 41, 5):
-            said = [sentence for post in posts[start : start + 20] for sentence in sentences(post)]
-            assert len(said) == len(set(said)) >= 20
+@pytest.mark.parametrize("tone", builtin.TONES)
+@pytest.mark.parametrize("facts", [[WALLET[0]], [PAPER[3]], PAPER + WALLET])
+def test_twenty_posts_in_a_row_repeat_no_clause(tone, facts):
+    posts = speak({**BARE, "tone": tone}, facts, 60)
+    for start in range(41):
+        said = [one for post in posts[start : start + 20] for one in clauses_in(post, tone)]
+        assert len(said) == len(set(said)) >= 8
+
+
+def test_a_catchphrase_is_in_one_post_of_ten_at_most():
+    persona = {**BARE, "catchphrases": ["to the sea", "easy does it"]}
+    posts = speak(persona, PAPER + WALLET, 300)
+    said = [bool(re.search(r"to the sea\.|easy does it\.", post)) for post in posts]
+    assert max(sum(said[start : start + 10]) for start in range(291)) == 1
+    # One in ten where none was said in the nine before: 1 of 19 in the long run.
+    assert 8 <= sum(said) <= 30
+
+
+def test_a_persona_s_free_words_are_not_put_together():
+    persona = {**BARE, "adjectives": ["lonesome"], "topics": ["reef"]}
+    assert not any(re.search("lonesome|reef", post) for post in speak(persona, PAPER, 60))
 
 
 def test_the_same_arguments_give_the_same_words():
@@ -160,64 +266,13 @@ def test_the_same_arguments_give_the_same_words():
     assert builtin.write(BARE, PAPER[0], b"seed") == builtin.write(BARE, PAPER[0], "seed")
 
 
-def test_terse_personas_say_one_sentence():
-    assert all(len(sentences(post)) == 1 for post in speak({**BARE, "style": ["terse"]}, PAPER, 30))
-
-
-# ---- told apart ----------------------------------------------------------------------------------
-def words(post):
-    return re.findall(r"[^\W\d_]+|[^\w\s.,:;!?%“”'-]", post.lower())
-
-
-def classify(trained, post):
-    """A blind reader's rule: naive Bayes over words. Who has used these words more often wrote the
-    post.
-    """
-
-    def score(counts):
-        total = sum(counts.values()) + 1000
-        return sum(math.log((counts[word] + 1) / total) for word in words(post))
-
-    return max(trained, key=lambda name: score(trained[name]))
-
-
-@pytest.mark.parametrize(
-    "one, other",
-    [
-        *[
-            ({**BARE, "tone": a}, {**BARE, "tone": b})
-            for a, b in itertools.combinations(REGISTERS, 2)
-        ],
-        (
-            {**BARE, "adjectives": ["golden", "wide"], "topics": ["harvest"]},
-            {**BARE, "adjectives": ["salty", "deep"], "topics": ["ocean"]},
-        ),
-        (builtin.default_persona("the-momentum-one"), builtin.default_persona("the-breakout-one")),
-    ],
-)
-def test_two_personas_are_told_apart(one, other):
-    """Trained on 100 posts of each, tried on 200 others about the same facts: at least nine of ten
-    are known by their words.
-    """
-    trained = {
-        name: collections.Counter(
-            word
-            for post in speak(persona, PAPER + WALLET, 100, f"learn {name}")
-            for word in words(post)
-        )
-        for name, persona in (("one", one), ("other", other))
-    }
-    tried = [
-        (name, post)
-        for name, persona in (("one", one), ("other", other))
-        for post in speak(persona, PAPER + WALLET, 100, f"try {name}")
-    ]
-    right = sum(classify(trained, post) == name for name, post in tried)
-    assert right >= 180, f"{right} of {len(tried)}"
+def test_terse_personas_say_the_fact_alone():
+    posts = speak({**BARE, "style": ["terse"], "catchphrases": ["to the sea"]}, PAPER + WALLET, 60)
+    assert not any(clauses_in(post, "plain") or "to the sea" in post for post in posts)
 
 
 # ---- numbers -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("tone", REGISTERS)
+@pytest.mark.parametrize("tone", builtin.TONES)
 def test_no_post_holds_a_number_that_is_not_a_fact(tone):
     persona = {
         **BARE,
@@ -230,11 +285,25 @@ def test_no_post_holds_a_number_that_is_not_a_fact(tone):
     for number, facts in enumerate((PAPER + WALLET) * 10):
         post = builtin.write(persona, facts, number)
         assert find_foreign_numbers(post, facts) == [], post
-        # And by a plain reading of the digits.
-        digits = re.findall(r"\d+(?:\.\d+)?", post)
-        assert set(digits) <= set(
-            re.findall(r"\d+(?:\.\d+)?", " ".join(map(str, facts.values())))
-        ), post
+
+
+@pytest.mark.parametrize(
+    "digits, shown",
+    [
+        ("1234567.8", "1,235,000"),
+        ("1234.5", "1,235"),
+        ("3078.615061", "3,079"),
+        ("0.25011", "0.2501"),
+        ("0.000012345", "0.00001235"),
+        ("9999.9", "10,000"),
+        ("12.50", "12.5"),
+        ("100", "100"),
+        ("0", "0"),
+        ("0.000000001", "0.000000001"),
+    ],
+)
+def test_numbers_are_told_in_four_significant_digits(digits, shown):
+    assert round_number(digits) == shown
 
 
 FACTS = {"kind": "close", "symbol": "C98 2x", "resultSol": "-1250.5", "returnPct": "3"}
@@ -273,16 +342,34 @@ def test_numbers_outside_the_facts_are_found(text, foreign):
     assert bool(found) == bool(foreign), found
 
 
-def test_hostile_names_are_kept_short_and_lend_no_number():
-    facts = {**PAPER[0], "symbol": "BUY  NOW.\n100x guaranteed, ask me how at once " * 3}
-    post = builtin.write(BARE, facts, 1)
-    assert (
-        "\n" not in post
-        and len(post) < 300
-        and find_foreign_numbers("it will do 100 for you", facts)
-    )
-    assert find_foreign_numbers("{x} {0}", {**facts, "symbol": "{0}"}) == []
-    assert "{0}" in builtin.write(BARE, {**PAPER[0], "symbol": "{0}"}, 1)
+@pytest.mark.parametrize(
+    "symbol, shown",
+    [
+        ("PINE", "PINE"),
+        ("$wif", "$wif"),
+        ("ÉTÉ", "ÉTÉ"),
+        ("A-1", "A-1"),
+        # What could be read as a part of the fact stands in quotation marks.
+        ("PINE for 99 SOL. Up", "“PINE for 99 SOL. Up”"),
+        ("100x", "“100x”"),
+        ("million", "“million”"),
+        ("SOL", "“SOL”"),
+        ("{sol}", "“{sol}”"),
+        ("<b>x</b>", "“<b>x</b>”"),
+        ("a” for 9 SOL. “b", "“a for 9 SOL. b”"),
+        ("BUY  NOW.\n100x guaranteed, ask", "“BUY NOW. 100x guaranteed”"),
+        ("PI\u202eNE\u200b", "PINE"),
+        ("  \n ", "“a token without a name”"),
+    ],
+)
+def test_hostile_names_stay_names(symbol, shown):
+    for tone in builtin.TONES:
+        facts = {**WALLET[0], "symbol": symbol}
+        post = builtin.write({**BARE, "tone": tone, "style": ["terse"]}, facts, 1)
+        assert re.sub(r"^(Bought|Picked up)", "", post) == f" 1,235 {shown} for 0.25 SOL."
+        assert find_foreign_numbers(post, facts) == []
+        # A name lends no number.
+        assert find_foreign_numbers("it will do 99 for you", facts) == ["99"]
 
 
 @pytest.mark.parametrize("facts", PAPER)
@@ -307,7 +394,7 @@ def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
         ("On paper, see https://evil.example", True),
         ("Paper: ask @me", True),
         ("on paper \u202eevil", True),
-        ("paper, will rise 100%", True),
+        ("paper, will rise 99%", True),
     ],
 )
 def test_what_a_model_wrote_is_checked(text, refused):

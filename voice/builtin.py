@@ -1,47 +1,67 @@
-"""Write posts from facts with a built-in, seeded grammar. Pure: the same persona, facts, seed and
-recent posts give the same words.
+"""Write posts from facts: the fact first, then at most one clause in the persona's tone. Pure: the
+same persona, facts, seed and recent posts give the same words.
 
 Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
     buy, sell           symbol amount sol [resultSol]
     swap                fromSymbol fromAmount symbol amount
     round_trip          symbol [resultSol]
     fill                paper: what (bought | reduced) symbol amount sol reason
-    close               paper: symbol resultSol returnPct reason
+    close               paper: symbol [amount sol] resultSol returnPct reason
     refusal             paper: symbol detail
-    pause               paper: rule numbers what (begun | observed | ended | would_have)
+    pause               paper: numbers what (begun | observed | ended | would_have)
     lesson              paper: text
     phase               paper: what (guarded | standard) why
     review              paper: detail
-Posts of paper mode say in their words that they are simulated. A post holds no number that is not
-in its facts; see find_foreign_numbers.
+Posts of paper mode say in their fact that it is on paper. A post holds no number that is not in its
+facts, in four significant digits; see find_foreign_numbers. A persona's adjectives and topics are
+for the language model only.
 """
 
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from voice.facts import NAMES, Facts, find_foreign_numbers, shorten_name
-from voice.words import (
-    ADJECTIVES,
-    CATCHPHRASES,
-    DEFAULT_TONE,
-    QUOTES,
-    REASONS,
-    REGISTERS,
-    RESULTS,
-    SPEECH,
-    TOPICS,
-    WHENS,
-    Register,
+from voice.even_tones import CALM, DRY, PLAIN
+from voice.facts import (
+    NAMES,
+    Facts,
+    find_foreign_numbers,
+    quote_name,
+    round_number,
+    round_numbers,
 )
+from voice.strong_tones import BOLD, CHEERFUL, SOLEMN
+from voice.words import CATCHPHRASES, DEFAULT_TONE, REASONS, RESULTS, SPEECH, Clauses
 
-# Sentences tried until one is not in a recent post.
-MAX_TRIES = 40
-# Posts whose sentences are not repeated.
+TONES: dict[str, Clauses] = {
+    "plain": PLAIN,
+    "dry": DRY,
+    "cheerful": CHEERFUL,
+    "solemn": SOLEMN,
+    "bold": BOLD,
+    "calm": CALM,
+}
+# Posts whose clauses are not repeated.
 RECENT_POSTS = 20
+# A catchphrase is in no more than one of so many posts.
+CATCHPHRASE_POSTS = 10
+# The clauses of an event; of what has a result, its sign names them.
+EVENTS = {
+    "buy": "buy",
+    "sell": "sell",
+    "swap": "swap",
+    "fill bought": "buy",
+    "fill reduced": "sell",
+    "refusal": "refusal",
+    "pause begun": "pause",
+    "lesson": "lesson",
+    "phase guarded": "phase",
+    "phase standard": "phase",
+    "review": "review",
+}
 T = TypeVar("T")
 Persona = Mapping[str, Any]
 Seed = bytes | str | int
@@ -65,115 +85,124 @@ class Picker:
 
 
 def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()) -> str:
-    """Write a post of one or two sentences, none of which is in the `recent` posts (newest last;
-    the last RECENT_POSTS count).
+    """Write a post: what happened, then perhaps a clause that is in none of the `recent` posts
+    (newest last; the last RECENT_POSTS count).
     """
-    picker, register = Picker(seed), find_register(persona)
-    known = {
-        name: shorten_name(value) if name in NAMES else value
-        for name, value in facts.items()
-        if value is not None
-    }
-    used = {sentence for post in recent[-RECENT_POSTS:] for sentence in split_sentences(post)}
-    sentences = [_pick_fresh(lambda: _report(picker, register, known), used)]
+    picker, recent = Picker(seed), recent[-RECENT_POSTS:]
+    parts = _tell_fact(picker, facts)
     if "terse" not in persona.get("style", ()):
-        sentences.append(_pick_fresh(lambda: _remark(picker, register, persona), used))
-    return _add_emoji(picker, persona, sentences)
+        parts += _pick_clause(picker, persona, facts, recent)
+    return " ".join(parts + _pick_emoji(picker, persona))
 
 
-def find_register(persona: Persona) -> Register:
-    """Return the register of the persona's tone; a tone that the owner made up always gets the same
-    one.
-    """
-    tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
-    return REGISTERS.get(tone) or REGISTERS[Picker(tone).one(sorted(REGISTERS))]
-
-
-def split_sentences(post: str) -> list[str]:
-    """Split a post into sentences for comparison: letters and figures only."""
-    parts = re.split(r"(?<=[.!?])\s+|\n", post)
-    return [words for part in parts if (words := " ".join(re.findall(r"[\w.%-]*\w", part.lower())))]
-
-
-def _pick_fresh(make: Callable[[], str], used: set[str]) -> str:
-    """Make sentences until one is new; the last try stands where the grammar has run out."""
-    for _ in range(MAX_TRIES):
-        sentence = make()
-        if not set(split_sentences(sentence)) & used:
-            break
-    return sentence
-
-
-def _report(picker: Picker, register: Register, facts: Facts) -> str:
-    """Say what happened, in one sentence."""
-    clauses = [clause for clause in SPEECH[_speech_key(facts)] if _can_say(clause, facts)] or [
-        "{symbol} moved"
-    ]
-    parts = [picker.one(clauses).format(**facts)]
-    if facts.get("resultSol") is not None:
-        parts.append(_result(picker, facts["resultSol"]))
+# ---- the fact ------------------------------------------------------------------------------------
+def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
+    """Say what happened, and what came of it where that is known."""
+    shown = {name: _show(name, value) for name, value in facts.items() if value is not None}
+    forms = [form for form in SPEECH[_speech_key(facts)] if _can_say(form, shown)]
+    # The last form needs the fewest facts, and is for where the others cannot be said.
+    said = picker.one(forms[:-1] or forms).format(**shown)
     if facts.get("reason") in REASONS:
-        parts.append(picker.one(REASONS[facts["reason"]]))
-    clause = ", ".join(part.rstrip(".") for part in parts)
-    return f"{picker.one(register.leads)}: {clause}."
+        said += f", {REASONS[facts['reason']]}"
+    return [_end(said), *_tell_result(picker, facts)]
+
+
+def _show(name: str, value: Any) -> str:
+    if name in NAMES:
+        return quote_name(value)
+    text = round_numbers(str(value))
+    # Of a sentence that follows a colon.
+    return text[:1].lower() + text[1:] if name == "text" else text
 
 
 def _speech_key(facts: Facts) -> str:
     kind: str = facts["kind"]
+    if kind == "close" and (facts.get("sol") == "0" or facts.get("reason") == "price_gone"):
+        return "write-off"
     return kind if kind in SPEECH else f"{kind} {facts['what']}"
 
 
-def _can_say(clause: str, facts: Facts) -> bool:
-    return all(name in facts for name in re.findall(r"\{(\w+)\}", clause))
+def _can_say(form: str, shown: Mapping[str, str]) -> bool:
+    return all(name in shown for name in re.findall(r"\{(\w+)\}", form))
 
 
-def _result(picker: Picker, text: str) -> str:
-    sign = "even" if not Decimal(text) else "lost" if text.startswith("-") else "won"
-    return picker.one(RESULTS[sign]).format(result=text.lstrip("-"))
+def _end(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
-def _remark(picker: Picker, register: Register, persona: Persona) -> str:
-    """Make a remark in the words of this persona."""
-    phrases = _words_of(persona, "catchphrases")
-    form = picker.one(QUOTES) if phrases and picker.below(4) == 0 else picker.one(register.remarks)
-    said = form.format(
-        adjective=picker.one(_words_of(persona, "adjectives") or register.adjectives),
-        topic=picker.one(_words_of(persona, "topics") or register.topics),
-        catchphrase=picker.one(phrases or ("",)).rstrip(".!?"),
-        when=picker.one(WHENS),
-    )
-    said = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", said)
-    return said[:1].upper() + said[1:] + "."
+def _tell_result(picker: Picker, facts: Facts) -> list[str]:
+    """Tell the result of what has one, with its share where both have the same sign."""
+    sign = _find_sign(facts)
+    if sign is None:
+        return []
+    said = picker.one(RESULTS[sign]).format(result=round_number(facts["resultSol"].lstrip("-")))
+    share = facts.get("returnPct")
+    if share is not None and sign == _name_sign(share) != "even":
+        mark = "+" if sign == "gain" else "−"
+        said += f" ({mark}{round_number(share.lstrip('-'))}%)"
+    return [f"{said}."]
 
 
-def _words_of(persona: Persona, name: str) -> tuple[str, ...]:
-    """Return the persona's own words, without those that hold a number."""
-    return tuple(
-        word
-        for word in persona.get(name) or ()
-        if word.strip() and not find_foreign_numbers(word, {})
-    )
+def _find_sign(facts: Facts) -> str | None:
+    """Tell how a trade ended: gain | loss | even; None where it has no result."""
+    result = facts.get("resultSol")
+    if result is None or facts["kind"] not in ("sell", "round_trip", "close"):
+        return None
+    return _name_sign(result)
 
 
-def _add_emoji(picker: Picker, persona: Persona, sentences: list[str]) -> str:
-    """Join the sentences. An emoji goes inside the last one: alone it would count as a sentence
-    that repeats.
+def _name_sign(number: str) -> str:
+    return "even" if not Decimal(number) else "loss" if number.startswith("-") else "gain"
+
+
+# ---- the clause ----------------------------------------------------------------------------------
+def _pick_clause(
+    picker: Picker, persona: Persona, facts: Facts, recent: Sequence[str]
+) -> list[str]:
+    """Pick a clause that fits; none where all were said lately, and now and then none at all."""
+    phrases = _list_catchphrases(persona)
+    lately = recent[1 - CATCHPHRASE_POSTS :]
+    said_lately = any(phrase in post for post in lately for phrase in phrases)
+    if phrases and not said_lately and not picker.below(CATCHPHRASE_POSTS):
+        return [picker.one(phrases)]
+    event = _find_sign(facts) or EVENTS.get(_speech_key(facts), "")
+    clauses = find_clauses(persona).get(event, ())
+    fresh = [one for one in clauses if not any(one in post for post in recent)]
+    # Silence is better than filler.
+    return [picker.one(fresh)] if fresh and picker.below(4) else []
+
+
+def find_clauses(persona: Persona) -> Clauses:
+    """Return the clauses of the persona's tone; a tone that the owner made up always gets the same
+    ones.
     """
+    tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
+    return TONES.get(tone) or TONES[Picker(tone).one(sorted(TONES))]
+
+
+def _list_catchphrases(persona: Persona) -> list[str]:
+    """List the persona's catchphrases as sentences, without those that hold a number."""
+    return [
+        _end(phrase.strip())
+        for phrase in persona.get("catchphrases") or ()
+        if phrase.strip() and not find_foreign_numbers(phrase, {})
+    ]
+
+
+def _pick_emoji(picker: Picker, persona: Persona) -> list[str]:
+    """Pick one of the persona's emoji for a post in three."""
     emoji = [one for one in persona.get("emoji") or "" if unicodedata.category(one) == "So"]
-    if emoji and picker.below(3):
-        sentences[-1] = f"{sentences[-1][:-1]} {picker.one(emoji)}."
-    return " ".join(sentences)
+    return [picker.one(emoji)] if emoji and not picker.below(3) else []
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
     """Make a persona for a bot whose owner chose none."""
     picker = Picker(seed)
-    first, second = picker.below(len(ADJECTIVES)), picker.below(len(TOPICS))
     return {
-        "tone": picker.one(sorted(REGISTERS)),
+        "tone": picker.one(sorted(TONES)),
         "style": [],
-        "adjectives": [ADJECTIVES[first], ADJECTIVES[first - 1]],
-        "topics": [TOPICS[second], TOPICS[second - 1]],
+        "adjectives": [],
+        "topics": [],
         "catchphrases": [picker.one(CATCHPHRASES)],
         "emoji": picker.one(("", "🦊", "🐢", "🌊", "🔭", "🎲", "🪁", "🦉", "🌵")),
     }

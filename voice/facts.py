@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 # What a post is made of: a `kind`, and display texts by name.
@@ -12,6 +12,10 @@ Facts = Mapping[str, Any]
 # Hostile text, which is repeated as it is and lends no numbers.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
+# What stands in a sentence without being taken for a part of it.
+TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
+FOUR_DIGITS = Context(prec=4, rounding=ROUND_HALF_UP)
+MIN_GROUPED = 1000
 NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?![\w])")
 SMALL_COUNTS = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
@@ -36,19 +40,47 @@ VAGUE_WORDS = (
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
 )
 VAGUE_COUNTS = frozenset(VAGUE_WORDS.split())
+# Beside an amount these would be read as a part of it.
+MISREAD_WORDS = {*COUNTS, *VAGUE_COUNTS, "sol", "lamports"}
 
 
 def shorten_name(text: str) -> str:
-    """Return a token's name on one line, cut to MAX_NAME characters."""
-    return " ".join(text.split())[:MAX_NAME].strip(" .!?") or "a token without a name"
+    """Return a token's name on one line, cut to MAX_NAME characters, without invisible characters
+    and quotation marks.
+    """
+    seen = "".join(one for one in text if one.isspace() or unicodedata.category(one)[0] != "C")
+    name = " ".join(re.sub("[“”]", "", seen).split())[:MAX_NAME].strip(" .!?")
+    return name or "a token without a name"
+
+
+def quote_name(text: str) -> str:
+    """Return a token's name for a sentence: in quotation marks where it is no plain word, so that
+    nothing in it reads as a fact.
+    """
+    name = shorten_name(text)
+    is_plain = TICKER.fullmatch(name) and name.lower() not in MISREAD_WORDS
+    return name if is_plain else f"“{name}”"
+
+
+def round_number(digits: str) -> str:
+    """Return decimal digits without a sign in four significant ones: `1234567.8` is `1,235,000`."""
+    short = FOUR_DIGITS.plus(Decimal(digits.replace(",", "")))
+    shown = f"{short:,f}" if short >= MIN_GROUPED else f"{short:f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def round_numbers(text: str) -> str:
+    """Return a text with its numbers in four significant digits and its minus signs as such."""
+    rounded = NUMBER.sub(lambda match: round_number(match[0]), text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "−", rounded)
 
 
 def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
     """List the numbers of a text, in figures or words, that are in none of its facts. Names among
     the facts may be repeated but lend no number.
 
-    Signs are not compared, and thousands may be grouped. Figures attached to letters (3x, 5k, 1e9)
-    are always foreign.
+    Signs are not compared, thousands may be grouped, and a fact may be rounded to four significant
+    digits. Figures attached to letters (3x, 5k, 1e9) are always foreign.
     """
     text = _without_names(unicodedata.normalize("NFKC", text), facts)
     known = {
@@ -86,4 +118,5 @@ def _numbers_in(value: object) -> set[Decimal]:
     if isinstance(value, (list, tuple)):
         return {number for one in value for number in _numbers_in(one)}
     shown = unicodedata.normalize("NFKC", str(value))
-    return {_decimal_of(match[0]) for match in NUMBER.finditer(shown)}
+    exact = {_decimal_of(match[0]) for match in NUMBER.finditer(shown)}
+    return exact | {FOUR_DIGITS.plus(number) for number in exact}
