@@ -16,7 +16,7 @@ import orjson
 from peewee import OperationalError
 
 from config import Config
-from paper import adaptive, diary, engine, load, rows, store
+from paper import adaptive, diary, engine, flows, load, rows, store
 from paper.account import public_id
 from paper.faults import FaultKey, Faults
 from paper.guard import DAY_MS
@@ -188,7 +188,7 @@ class PaperJob:
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.follow(self.tokens.values(), load.find_flows(now - DAY_MS))
+        market.follow(self.tokens.values(), flows.see_flows(now - DAY_MS, cursor + 1))
         return market
 
     def _play_rounds(

@@ -125,6 +125,12 @@ def store_snapshots(market, at, number):
                 "pool_sol": "666.6667",
                 "liquidity_usd": "200000.12",
                 "volume24h_usd": str(20_000 + number * 300),
+                "volume5m_usd": str(100 + number * 3),
+                "volume1h_usd": str(1_000 + number * 30),
+                "venue": "raydium",
+                "pair": "itsPairsAddr",
+                "price_usd": f"{market[token] * 150:.12f}",
+                "market_cap_usd": "1000000",
             }
         )
     with storage.writing():

@@ -26,7 +26,7 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 # In lamports.
 STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
-PIPELINE = f"paper/3 {MODEL}"
+PIPELINE = f"paper/4 {MODEL}"
 
 # Marks of a position that keep its close from being compared, the first one named.
 EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED)

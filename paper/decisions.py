@@ -8,12 +8,21 @@ from chain.amounts import exact, sol
 from paper import guard
 from paper.account import Position
 from paper.faults import Faults
-from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, ONE, RENT, WAIT_INTERVALS, Terms, quote
+from paper.fills import (
+    MAX_ATTEMPTS,
+    MAX_NETWORK_FEE,
+    ONE,
+    RENT,
+    WAIT_INTERVALS,
+    Order,
+    Terms,
+    quote,
+)
 from paper.market import CheckedSnapshot, Snapshot, Token, View
 from paper.orders import NO_FEES, end_order
 from paper.pools import carry, find_pool
 from paper.recent import Market
-from paper.strategies import Decision, Enter, Exit, Refusal, Strategy, decide
+from paper.strategies import STOPS, Decision, Enter, Exit, Refusal, Strategy, decide
 from paper.trader import Trader, refuse
 
 # Lamports that no entry may use, since leaving costs fees, too.
@@ -41,10 +50,12 @@ def leave(
 def leave_position(
     trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
-    """Place the sale that the strategy wants for one position; it replaces an open buy."""
+    """Place the sale that the strategy wants for one position; it replaces an open buy, and a stop
+    a sale that has a limit.
+    """
     found = decide(market.view(position.mint), position, trader.strategy, now)
     order = trader.account.order_for(position.mint)
-    if not isinstance(found, Exit) or (order and order.side == "sell"):
+    if not isinstance(found, Exit) or (order and not gives_way(order, found)):
         return
     if trader.account.cash < market.costs.p50:
         refuse(
@@ -69,6 +80,11 @@ def leave_position(
     )
 
 
+def gives_way(order: Order, found: Exit) -> bool:
+    """Tell whether an open order is replaced by the sale that a strategy wants."""
+    return order.side == "buy" or (found.reason in STOPS and order.reason not in STOPS)
+
+
 def place(
     trader: Trader,
     market: Market,
@@ -81,7 +97,8 @@ def place(
 ) -> None:
     """Place an order and note the decision. `shown`: the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
-    least = find_least(market, snapshot, side, amount, trader.strategy.slippage_limit_bps)
+    limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
+    least = find_least(market, snapshot, side, amount, limit_bps)
     order = trader.account.place(
         handle=trader.handle,
         mint=token.mint,

@@ -19,7 +19,7 @@ from paper.faults import Faults
 from paper.fills import MODEL, WRITE_OFFS, Fill, remember
 from paper.first_fills import ASSUMPTIONS_OF
 from paper.guard import DAY_MS, LOOK_BACK_MS, Pause, Phase
-from paper.market import Check, Flow, Snapshot, Token, parse_snapshot
+from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
@@ -135,14 +135,6 @@ def find_tokens(faults: Faults) -> dict[int, Token]:
 
 def _read_checks(checks: str | None) -> tuple[Check, ...]:
     return tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
-
-
-def find_flows(since: int) -> dict[str, tuple[Flow, ...]]:
-    """Read what the observed wallets of this instance bought and sold since (ms), by mint."""
-    flows = defaultdict(list)
-    for row in select(rows.FlowRow, rows.FLOWS, (since // 1000,)):
-        flows[row.mint].append(Flow(row.owner, row.wallet, row.side, row.block_time * 1000))
-    return {mint: tuple(found) for mint, found in flows.items()}
 
 
 def list_trader_rows() -> dict[int, rows.TraderRow]:

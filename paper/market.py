@@ -123,6 +123,15 @@ class Flow:
     # buy | sell
     side: str
     at: int
+    # Id of the snapshot with which it could be seen first.
+    first_snapshot: int = 0
+
+
+class KnownSum(NamedTuple):
+    """A sum of what is known, and of how many snapshots."""
+
+    total: int
+    known: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +144,9 @@ class WindowSums:
     top_price: int | None
     price_sum: int
     price_square_sum: int
-    # How many snapshots know a volume, and how many a liquidity, is counted beside the sums.
-    volume_sum: int
-    volume_count: int
+    # How many snapshots know a volume or a liquidity is counted beside the sums.
+    volume5m: "KnownSum"
+    volume1h: "KnownSum"
     liquidity_sum: int
     liquidity_count: int
 
@@ -145,7 +154,6 @@ class WindowSums:
 def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
     """Sum up snapshots of one token, oldest first, as strategies compare with."""
     prices = [one.known_price for one in snapshots]
-    volumes = [one.volume for one in snapshots if one.volume is not None]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
     return WindowSums(
         len(prices),
@@ -153,11 +161,16 @@ def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
         max(prices, default=None),
         sum(prices),
         sum(price * price for price in prices),
-        sum(volumes),
-        len(volumes),
+        _sum_known([one.volume5m for one in snapshots]),
+        _sum_known([one.volume1h for one in snapshots]),
         sum(liquidities),
         len(liquidities),
     )
+
+
+def _sum_known(volumes: Sequence[int | None]) -> KnownSum:
+    known = [one for one in volumes if one is not None]
+    return KnownSum(sum(known), len(known))
 
 
 @dataclass(frozen=True, slots=True)

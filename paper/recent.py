@@ -105,8 +105,17 @@ class Market:
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token that has a window as strategies see it."""
-        return View(self.tokens[mint], self.windows[mint], self.flows.get(mint, ()))
+        """Return a token that has a window as strategies see it: nothing of later, and nothing
+        that was not known then.
+        """
+        window = self.windows[mint]
+        last = window[-1]
+        flows = tuple(
+            flow
+            for flow in self.flows.get(mint, ())
+            if flow.at <= last.at and flow.first_snapshot <= last.id
+        )
+        return View(self.tokens[mint], window, flows)
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:

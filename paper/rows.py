@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 import storage
-from models import BOT_OF_TRADE
 from paper.account import Position
 from paper.fills import MODEL, Fill, NetworkCosts, Order
 from paper.trader import DiaryLine
@@ -140,25 +139,6 @@ class TokenRow(NamedTuple):
 TOKENS = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token WHERE tracked_at IS NOT NULL OR held"""
-
-
-class FlowRow(NamedTuple):
-    """What an observed wallet bought or sold; `block_time` in seconds."""
-
-    mint: str
-    owner: int
-    wallet: str
-    side: str
-    block_time: int
-
-
-FLOWS = f"""
-SELECT m.mint, b.owner_id AS owner, w.address AS wallet, m.side, t.block_time
-FROM trade t JOIN trade_mint m ON m.trade_id = t.id
-JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
-WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL
-AND t.flags NOT LIKE '%"value_unexplained"%'
-ORDER BY t.block_time, t.id"""
 
 
 class TraderRow(NamedTuple):

@@ -7,14 +7,16 @@ the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
-from paper.market import Snapshot, Token, View, WindowSums
+from paper.market import KnownSum, Snapshot, Token, View, WindowSums
 
 # Basis points in a whole.
 ONE = 10_000
+# Exits that take whatever the pool pays: a stop that may fail in a fall is none.
+STOPS = ("stop", "trailing_stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,15 @@ class Strategy:
             return Refusal("failed_check", f"structural check failed: {failed}")
         return None
 
+    def stop(self, view: View, position: Position) -> Exit | None:
+        """Return an exit by the stop under the entry, or None."""
+        fallen = _moved(position.entry_price, view.last.known_price) <= -self.stop_bps
+        return Exit("stop") if fallen else None
+
     def leave_late(self, view: View, position: Position) -> Exit | None:
         """Return an exit by the stop under the entry or by the time stop, or None."""
-        if _moved(position.entry_price, view.last.known_price) <= -self.stop_bps:
-            return Exit("stop")
-        return Exit("time_stop") if position.held >= self.time_stop else None
+        late = position.held >= self.time_stop
+        return self.stop(view, position) or (Exit("time_stop") if late else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,15 +140,15 @@ class Momentum(Strategy):
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
         past = window[-1 - self.lookback]
-        if last.known_price * ONE < past.known_price * (ONE + self.rise_bps) or not _more(
-            past.volume, last.volume
-        ):
-            return None
+        mean = view.sums(self.mean_over - 1).price_sum + last.known_price
         if (
-            last.known_price * self.mean_over
-            <= view.sums(self.mean_over - 1).price_sum + last.known_price
+            last.known_price * ONE < past.known_price * (ONE + self.rise_bps)
+            or last.known_price * self.mean_over <= mean
         ):
             return None
+        louder = _is_louder(past, last)
+        if not louder:
+            return UNKNOWN_VOLUME if louder is None else None
         rise = exact(_moved(past.known_price, last.known_price), 2)
         return Enter(
             "momentum",
@@ -200,7 +206,8 @@ class MeanReversion(Strategy):
         """Leave once the price is back at its mean."""
         past = view.sums(self.mean_over)
         if past.count and view.last.known_price * past.count >= past.price_sum:
-            return Exit("mean_reached")
+            # In a fall the mean comes down to the price: the stop has no limit.
+            return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
 
@@ -235,22 +242,18 @@ class Breakout(Strategy):
             last.at - view.token.discovered_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
-        if (not new and past.count < self.lookback) or not self._is_loud(past, last):
+        is_high = last.known_price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
+        is_rising = new and last.known_price > (past.last_price or 0)
+        if (not new and past.count < self.lookback) or not (is_high or is_rising):
             return None
-        if last.known_price * ONE > (past.top_price or 0) * (ONE + self.margin_bps):
-            detail = (
-                f"a new high of {past.count} snapshots with {_times(past, last)} times its volume"
-            )
-            return self._refuse_young(view.token, last.at) or Enter("breakout", detail)
-        if new and last.known_price > (past.last_price or 0):
-            detail = f"newly discovered and rising with {_times(past, last)} times its volume"
-            return self._refuse_young(view.token, last.at) or Enter("new_discovery", detail)
-        return None
-
-    def _is_loud(self, past: WindowSums, last: Snapshot) -> bool:
-        return (
-            last.volume is not None
-            and last.volume * past.volume_count * ONE >= past.volume_sum * self.volume_bps > 0
+        volume = _compare_volume(past, last)
+        if volume is None:
+            return UNKNOWN_VOLUME
+        if not volume.is_over(self.volume_bps):
+            return None
+        kind = f"a new high of {past.count} snapshots" if is_high else "newly discovered and rising"
+        return self._refuse_young(view.token, last.at) or Enter(
+            "breakout" if is_high else "new_discovery", f"{kind} with {volume.times} its volume"
         )
 
     def _refuse_young(self, token: Token, now: int) -> Refusal | None:
@@ -319,7 +322,10 @@ class FlowFollower(Strategy):
             for flow in view.flows
             if flow.side == "sell" and position.opened_at <= flow.at <= view.last.at
         }
-        return Exit("they_sell") if len(sold) >= self.sellers else self.leave_late(view, position)
+        stop = self.stop(view, position)
+        if stop is None and len(sold) >= self.sellers:
+            return Exit("they_sell")
+        return stop or self.leave_late(view, position)
 
 
 FAMILIES = {
@@ -381,11 +387,44 @@ def _moved(before: int, now: int) -> int:
     return (now - before) * ONE // before
 
 
-def _more(before: int | None, now: int | None) -> bool:
-    return before is not None and now is not None and now > before
+# ---- volume --------------------------------------------------------------------------------------
+# The rolling day says nothing about now: it rises and falls with what was a day ago.
+UNKNOWN_VOLUME = Refusal(
+    "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
+)
 
 
-def _times(past: WindowSums, last: Snapshot) -> str:
-    """Format how many times the mean volume of the past the last one is."""
-    shown: str = exact((last.volume or 0) * past.volume_count * 10 // past.volume_sum, 1)
-    return shown
+class Volume(NamedTuple):
+    """The volume of a window now, and that of the snapshots before it, in USD cents."""
+
+    now: int
+    before: KnownSum
+
+    def is_over(self, bps: int) -> bool:
+        """Tell whether it is this share of the mean before it, which is no nothing."""
+        return self.now * self.before.known * ONE >= self.before.total * bps > 0
+
+    @property
+    def times(self) -> str:
+        """How many times the mean before it is, as in `2.4 times`."""
+        return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
+
+
+def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
+    """Return the volume of five minutes, else of an hour, beside that of the snapshots before;
+    None where neither is known now and before. Windows of different length are never compared.
+    """
+    if last.volume5m is not None and past.volume5m.known:
+        return Volume(last.volume5m, past.volume5m)
+    if last.volume1h is not None and past.volume1h.known:
+        return Volume(last.volume1h, past.volume1h)
+    return None
+
+
+def _is_louder(before: Snapshot, now: Snapshot) -> bool | None:
+    """Tell whether the volume of the window grew; None where that is not known."""
+    if before.volume5m is not None and now.volume5m is not None:
+        return now.volume5m > before.volume5m
+    if before.volume1h is not None and now.volume1h is not None:
+        return now.volume1h > before.volume1h
+    return None

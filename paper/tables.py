@@ -259,6 +259,28 @@ class Review(Base):
         indexes = ((("period", "id"), False),)
 
 
+class SeenFlow(Base):
+    """What an observed wallet bought or sold, as paper mode came to know it: `first_snapshot` is
+    the id from which on decisions could see it. Never changed, whatever becomes of the trade.
+    """
+
+    id = AutoField()
+    # Uid of the trade.
+    trade = TextField()
+    mint = TextField()
+    # buy | sell
+    side = TextField()
+    # Id of the owner then.
+    owner = BigIntegerField()
+    # Its address.
+    wallet = TextField()
+    at = BigIntegerField(index=True)
+    first_snapshot = BigIntegerField()
+
+    class Meta:
+        indexes = ((("trade", "mint", "side"), True),)
+
+
 class EngineState(Base):
     """How far paper mode has read the snapshots and its diaries. There is one row."""
 
@@ -278,5 +300,6 @@ TABLES = (
     DiaryEntry,
     PaperPost,
     Review,
+    SeenFlow,
     EngineState,
 )

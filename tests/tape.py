@@ -67,6 +67,7 @@ def quote(
     number, mint="A", price=PRICE, pool=POOL, liquidity="300000", volume=None, at=None, **more
 ):
     """A snapshot; ids rise with the rounds, and the volume with them: each is another quote."""
+    told = f"{50_000 + number / 100:.2f}" if volume is None else volume
     return parse_snapshot(
         number * 10 + ord(mint[0]) - 64,
         mint,
@@ -74,8 +75,8 @@ def quote(
         price,
         pool,
         liquidity,
-        f"{50_000 + number / 100:.2f}" if volume is None else volume,
-        **{"venue": "raydium", **more},
+        told,
+        **{"venue": "raydium", "volume5m_usd": told, **more},
     )
 
 

@@ -19,6 +19,7 @@ from tape import (
     adds_up,
     fills,
     network_fees,
+    number_of,
     quote,
     said,
     token,
@@ -31,7 +32,7 @@ from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import View, percent
 from paper.recent import Market
-from paper.strategies import FAMILIES
+from paper.strategies import FAMILIES, Exit, Momentum
 
 SOL = 10**9
 
@@ -867,6 +868,46 @@ def test_a_fall_that_nobody_confirms_is_reviewed():
     one = told(0)
     Tape([one]).play(3).play(A={"price": "0.00001"}).play()
     assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
+
+
+FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]
+
+
+def test_a_stop_stops_in_a_fast_fall():
+    """20 % a minute: at 5 % worse than quoted it would never sell."""
+    one = trader(1, Momentum(cooldown_seconds=86_400))
+    held = Tape([one]).play(12)
+    for number in range(6):
+        held.play(A={"price": f"0.00{104 + number * 3}", "volume": f"{60_000 + number * 999}"})
+    assert one.account.positions
+    for price in FALLING:
+        held.play(A={"price": price})
+    (close,) = [one for one in one.journal.positions.values() if one.closed_at is not None]
+    assert close.reason in ("stop", "trailing_stop") and not one.account.positions
+    # Decided on the first snapshot of the fall, filled on the next one.
+    assert close.closed_at == held.now - 4 * MINUTE
+    assert all(fill.side == "buy" or not fill.failed for fill in fills(one)) and adds_up(one)
+
+
+class Worried(Told):
+    """Wants to leave in round 4, and stops from round 5 on."""
+
+    def leave(self, view, position):
+        reasons = {4: "told", 5: "stop", 6: "stop"}
+        reason = reasons.get(number_of(view.last))
+        return Exit(reason) if reason else None
+
+
+def test_a_stop_takes_the_place_of_a_sale_with_a_limit_and_of_no_other_stop():
+    one = trader(1, Worried(enter_at=(0,), latency_ms=60_000 * 5 // 2))
+    Tape([one]).play(8)
+    sales = [order for order in one.journal.orders.values() if order.side == "sell"]
+    assert [(sale.reason, sale.state) for sale in sales] == [
+        ("told", "cancelled"),
+        ("stop", "open"),
+    ]
+    limited, stop = sales
+    assert limited.least > 0 == stop.least
 
 
 def test_equity_is_what_the_pools_would_pay():

@@ -20,15 +20,16 @@ from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, load, orders, rows, store
+from paper import adaptive, engine, flows, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
+from paper.faults import Faults
 from paper.fills import MODEL
 from paper.first_fills import FIRST_ASSUMPTIONS
 from paper.market import Check
 from paper.market import Token as Seen
 from paper.recent import Market
-from paper.strategies import Momentum
+from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
     EngineState,
@@ -100,6 +101,7 @@ class Stage:
             pool_sol=pool,
             liquidity_usd=liquidity,
             volume24h_usd=volume or str(50_000 + self.round * 100),
+            volume5m_usd=volume or str(50_000 + self.round * 100),
             venue="raydium",
         )
 
@@ -763,6 +765,33 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
     assert PaperOrder.get().reason == "flow" and PaperFill.select().count() == 1
 
 
+def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
+    """Also where a trade is worked out again, or one of before comes in late."""
+    stage.trader(family="flow")
+    stage.play(["0.001"])
+    service_trades("one", "owner 1", stage.now)
+    service_trades("two", "owner 2", stage.now)
+    stage.round += 1
+    stage.play(["0.001"] * 2)
+    service_trades("late", "owner 3", stage.now - 2 * MINUTE)
+    models.Trade.update(kind="transfer").where(models.Trade.uid == "one").execute()
+    stage.play(["0.001"] * 2)
+    order, told = PaperOrder.get(), facts("decision")[0]
+    assert order.reason == "flow" and "2 owners" in told["detail"]
+
+    market = Market(MINUTE)
+    market.follow(load.find_tokens(Faults(raising=True)).values(), flows.list_flows(0))
+    seen = load.list_snapshots({1: market.tokens["MintA"]}, 0, range(10), Faults(raising=True))
+    decided = {}
+    for snapshot in seen:
+        market.push(snapshot, snapshot.at)
+        decided[snapshot.id] = decide(market.view("MintA"), None, FlowFollower(), snapshot.at)
+    assert decided[order.decided_on] == Enter("flow", told["detail"])
+    assert decided[order.decided_on - 1] is None
+    # The late one was known from then on.
+    assert "3 owners" in decided[seen[-1].id].detail
+
+
 @pytest.fixture
 def service_trades(db):
     """Observed buys, as the fold writes them."""
@@ -918,7 +947,8 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
         (rows.FillRow, rows.SHARED_FILLS),
         (rows.TokenRow, rows.TOKENS),
-        (rows.FlowRow, rows.FLOWS),
+        (flows.TradedRow, flows.TRADED),
+        (flows.SeenRow, flows.SEEN),
         (rows.TraderRow, rows.TRADERS),
         (rows.CloseRow, rows.CLOSES),
         (rows.RememberedRow, rows.REMEMBERED),

@@ -40,7 +40,7 @@ def view(prices, volumes=None, liquidity=300_000, flows=(), **about):
             price * SCALE // 1000,
             10**12,
             worth if worth is None else worth * 100,
-            (volumes[number] if volumes else 1000 + number) * 100,
+            volume5m=(volumes[number] if volumes else 1000 + number) * 100,
         )
         for number, (price, worth) in enumerate(zip(prices, liquid, strict=False))
     )
@@ -160,6 +160,66 @@ def test_momentum_enters_a_rise_with_volume():
     assert ask(Momentum(), view(RISING[2:])) is None
     # Under its mean.
     assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None
+
+
+def with_volumes(shown, **volumes):
+    """A view whose snapshots have these volumes, of each window a list."""
+    window = tuple(
+        replace(one, **{name: told[number] for name, told in volumes.items()})
+        for number, one in enumerate(shown.window)
+    )
+    return View(shown.token, window, shown.flows)
+
+
+def test_volume_is_that_of_the_window_and_never_of_the_day():
+    louder, quieter, unknown = (
+        [100 + n for n in range(13)],
+        [200 - n for n in range(13)],
+        [None] * 13,
+    )
+    rising = view(RISING)
+    told = [
+        (dict(volume=louder, volume5m=quieter, volume1h=louder), None),
+        (dict(volume=quieter, volume5m=louder, volume1h=quieter), "momentum"),
+        (dict(volume=quieter, volume5m=unknown, volume1h=louder), "momentum"),
+        (dict(volume=louder, volume5m=unknown, volume1h=quieter), None),
+        (dict(volume=louder, volume5m=unknown, volume1h=unknown), "volume_unknown"),
+        # Five minutes now are not compared with an hour then.
+        (
+            dict(volume=louder, volume5m=[None] * 12 + [9_999], volume1h=[500] * 12 + [None]),
+            "volume_unknown",
+        ),
+    ]
+    for volumes, reason in told:
+        found = ask(Momentum(), with_volumes(rising, **volumes))
+        assert (found and found.reason) == reason, volumes
+
+
+def test_a_breakout_is_loud_in_its_window():
+    high, loud, calm = view([1000] * 12 + [1021]), [1000] * 12 + [2000], [1000] * 13
+    unknown = [None] * 13
+    told = [
+        (dict(volume=calm, volume5m=loud, volume1h=calm), Enter),
+        (dict(volume=loud, volume5m=calm, volume1h=loud), None),
+        (dict(volume=calm, volume5m=unknown, volume1h=loud), Enter),
+        (dict(volume=loud, volume5m=unknown, volume1h=unknown), Refusal),
+    ]
+    for volumes, kind in told:
+        found = ask(Breakout(), with_volumes(high, **volumes))
+        assert (type(found) if found else None) is kind, volumes
+
+
+@pytest.mark.parametrize(
+    "strategy, shown",
+    [
+        (MeanReversion(), view([1000] * 12 + [1000])),
+        (FlowFollower(), view([1000], flows=(Flow(1, "a", "sell", START),))),
+    ],
+)
+def test_no_other_reason_to_leave_comes_before_the_stop(strategy, shown):
+    assert ask(strategy, shown, Held(entry=1100)).reason in ("mean_reached", "they_sell")
+    # 1000 of 1112 is 10.07 % less.
+    assert ask(strategy, shown, Held(entry=1112)) == Exit("stop")
 
 
 def test_momentum_leaves_when_it_gives_back_twelve_percent():
