@@ -20,8 +20,8 @@ import time
 
 import orjson
 
-from paper import brain, diary, engine
-from paper.account import Account
+from paper import brain, diary, engine, results
+from paper.account import STARTING_CASH, Account
 from paper.adaptive import run_heartbeat, summarize
 from paper.guard import Phase
 from paper.market import Check, Token, parse_snapshot
@@ -125,7 +125,7 @@ def describe(player):
         [entry.at, diary.format_line(entry.kind, entry.facts)] for entry in player.journal.entries
     ]
     return {
-        **brain.compare(closes),
+        **results.compare(closes, STARTING_CASH),
         "closes": [
             [close.closed_at, close.symbol, close.reason, str(close.gross), str(close.net)]
             for close in closes

@@ -35,6 +35,7 @@ def record_close(trader: Trader, position: Position) -> None:
             windowMs=lesson.window_ms,
             closeIds=list(lesson.close_ids),
             expiresAt=lesson.expires_at,
+            evidence=lesson.evidence,
         )
 
 

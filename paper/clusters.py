@@ -7,14 +7,16 @@ returns are ratios of integers, rounded for display.
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 ENTRY_WINDOW_MS = 3_600_000
 # Draws of all clusters with replacement.
 DRAWS = 1_000
 LEVEL = "95 %, clustered"
+# Fewer clusters have no interval: of five, one in ten misses the truth (bench coverage).
+MIN_CLUSTERS = 8
 # The 97.5 % quantile of Student's t for 1, 2, 3... degrees of freedom; 1.96 beyond them.
 STUDENT = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160),
@@ -66,30 +68,75 @@ def cluster(closes: Sequence[Close]) -> list[list[Close]]:
     return clusters
 
 
+def explain_missing(count: int) -> str | None:
+    """Return why so many clusters have no interval; None where they have one."""
+    if count >= MIN_CLUSTERS:
+        return None
+    return f"too few clusters: {count} of the {MIN_CLUSTERS} an interval needs"
+
+
 def find_interval(shares: Sequence[Share]) -> Interval | None:
-    """Return the 95 % interval of sum(part) / sum(whole) over clusters; None for fewer than two.
+    """Return the 95 % interval of sum(part) / sum(whole) over clusters; None for too few.
 
     The percentiles are widened as Student's t is wider than the normal distribution (Hesterberg
     2015): plain ones are too narrow where clusters are few.
     """
-    return _find_interval(tuple(shares)) if len(shares) > 1 else None
+    return _find_interval(tuple(shares)) if len(shares) >= MIN_CLUSTERS else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def _find_interval(shares: tuple[Share, ...]) -> Interval:
-    count = len(shares)
-    # Seeded by the data, so that the same closes give the same interval everywhere.
-    chance = random.Random(repr(shares))
+    parts, wholes = zip(*shares, strict=True)
     ratios = []
-    for _ in range(DRAWS):
-        drawn = chance.choices(shares, k=count)
-        whole = sum(share.whole for share in drawn)
+    for drawn in _draw(shares):
+        whole = sum(map(wholes.__getitem__, drawn))
         if whole:
-            ratios.append(sum(share.part for share in drawn) / whole)
-    ratios.sort()
-    tail = _tail(count)
-    last = len(ratios) - 1
-    return Interval(ratios[math.floor(last * tail)], ratios[math.ceil(last * (1 - tail))])
+            ratios.append(sum(map(parts.__getitem__, drawn)) / whole)
+    return _cut(ratios, len(shares))
+
+
+def _draw(seed: tuple[Any, ...]) -> Iterator[list[int]]:
+    """Yield DRAWS draws of clusters, by place. Seeded by the data, so that the same closes give the
+    same interval everywhere.
+    """
+    chance, places = random.Random(repr(seed)), range(len(seed))
+    for _ in range(DRAWS):
+        yield chance.choices(places, k=len(places))
+
+
+def _cut(found: list[float], count: int) -> Interval:
+    """Return what is left of the figures of all draws without their tails."""
+    found.sort()
+    tail, last = _tail(count), len(found) - 1
+    return Interval(found[math.floor(last * tail)], found[math.ceil(last * (1 - tail))])
+
+
+def find_drawdown(moves: Sequence[int], start: int) -> float:
+    """Return the largest fall of a running total from its highest so far, as a share of that.
+
+    moves: lamports won or lost, in order. start: lamports it begins with, above 0.
+    """
+    total = top = start
+    worst = 0.0
+    for move in moves:
+        total += move
+        top = max(top, total)
+        worst = max(worst, (top - total) / top)
+    return worst
+
+
+def find_drawdown_interval(moves: Sequence[int], start: int) -> Interval | None:
+    """Return the 95 % interval of a drawdown, clusters drawn in any order; None for too few.
+
+    moves: what each cluster won or lost, in lamports.
+    """
+    return _find_drawdowns(tuple(moves), start) if len(moves) >= MIN_CLUSTERS else None
+
+
+@lru_cache(maxsize=1_024)
+def _find_drawdowns(moves: tuple[int, ...], start: int) -> Interval:
+    found = [find_drawdown([moves[one] for one in drawn], start) for drawn in _draw(moves)]
+    return _cut(found, len(moves))
 
 
 def _tail(count: int) -> float:
@@ -104,7 +151,7 @@ def find_rate_interval(wins: Sequence[Share]) -> Interval | None:
     A draw of clusters that all won has no spread: one win and one loss more, each as large as the
     mean cluster, stand for what was not seen (Agresti and Coull 1998).
     """
-    if len(wins) < 2:
+    if len(wins) < MIN_CLUSTERS:
         return None
     size = max(1, round(sum(share.whole for share in wins) / len(wins)))
     return find_interval([*wins, Share(size, size), Share(0, size)])

@@ -12,6 +12,7 @@ UNPOSTED_FACTS = {
     "key",
     "windowMs",
     "closeIds",
+    "evidence",
     "expiresAt",
     "until",
     "n",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tape import START
 
-from paper import brain, diary, guard
+from paper import brain, diary, guard, results
 from paper.account import Close
 from paper.guard import DAY_MS, HOUR_MS, Pause, Phase
 
@@ -247,7 +247,7 @@ def test_results_of_nothing_are_unknown():
 def test_the_sample_is_named_by_its_clusters(count, sample):
     """A day lies between any two; five traders that make the same trade add nothing."""
     history = [close(n, 1, at=START + n // 5 * DAY_MS) for n in range(5 * count)]
-    shown = brain.compare(history)
+    shown = results.compare(history, 10 * SOL)
     assert (shown["sample"], shown["clusters"]) == (sample, count)
 
 
@@ -263,7 +263,7 @@ def test_the_comparison_adds_up_eligible_closes():
         close(5, SOL, excluded="old_pipeline"),
         close(6, SOL, excluded="under_review"),
     ]
-    shown = brain.compare(history)
+    shown = results.compare(history, 10 * SOL)
     assert (shown["eligibleCloses"], shown["excluded"], shown["daysCovered"]) == (
         4,
         {"old_pipeline": 1, "under_review": 1},
@@ -285,7 +285,7 @@ def test_the_comparison_adds_up_eligible_closes():
 
 
 def test_a_comparison_of_nothing_claims_nothing():
-    shown = brain.compare(closes(1, excluded="stale_price"))
+    shown = results.compare(closes(1, excluded="stale_price"), 10 * SOL)
     assert {name for name, value in shown.items() if value is None} == {
         "meanReturnPct",
         "medianReturnPct",
@@ -294,7 +294,40 @@ def test_a_comparison_of_nothing_claims_nothing():
         "meanReturnInterval",
         "worstCloseReturnPct",
         "costShare",
+        "maxDrawdownPct",
+        "maxDrawdownInterval",
     }
+    assert shown["intervalReason"] == "too few clusters: 0 of the 8 an interval needs"
+
+
+def test_a_lesson_a_family_and_an_account_say_when_clusters_are_too_few():
+    """Forty closes of one hour in one token are one observation, however many there are."""
+    history = closes(*[SOL // 100, -SOL // 50] * 20)
+    lesson, *_ = brain.find_lessons(history, START)
+    for shown in (
+        lesson.evidence,
+        results.compare(history, 10 * SOL),
+        results.describe(history, 10 * SOL),
+    ):
+        assert (shown["eligibleCloses"], shown["clusters"]) == (40, 1)
+        assert shown["intervalReason"] == "too few clusters: 1 of the 8 an interval needs"
+        assert shown["winRateInterval"] is shown["meanReturnInterval"] is None
+        assert shown.get("maxDrawdownInterval") is None and shown["winRate"] == 0.5
+
+
+def test_a_drawdown_is_measured_from_the_highest_and_has_its_interval():
+    """10, then 12, 9, 9.5 and 8: a fall of 4 from 12. Drawn again it is no less than the largest
+    single loss alone would be from the highest sum there can be: 3 of 14.5.
+    """
+    moves = [2, -3, 0.5, -1.5]
+    told = [round(move * SOL) for move in moves]
+    history = [close(n, net, at=START + n * DAY_MS) for n, net in enumerate(told)]
+    shown = results.describe(history, 10 * SOL)
+    assert shown["maxDrawdownPct"] == round(100 * 4 / 12, 2)
+    assert shown["maxDrawdownInterval"] is None
+    many = [close(n, net, at=START + n * DAY_MS) for n, net in enumerate(told * 5)]
+    low, high = results.describe(many, 10 * SOL)["maxDrawdownInterval"]
+    assert 0 <= low < results.describe(many, 10 * SOL)["maxDrawdownPct"] < high <= 100 * 60 / 10
 
 
 # ---- the diary -----------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Intervals over clusters of closes, and how often they hold the truth."""
 
+import random
+
 import pytest
 
 from bench.coverage import measure, wilson
@@ -44,7 +46,12 @@ def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio():
 
 
 def test_too_few_clusters_have_no_interval_and_all_that_won_prove_nothing():
-    assert clusters.find_interval([Share(1, 1)]) is None is clusters.find_rate_interval([])
+    """Of five clusters one in ten intervals missed, and of two nearly half (bench coverage)."""
+    seven = [Share(n % 2, 1) for n in range(7)]
+    assert clusters.find_interval(seven) is None is clusters.find_rate_interval(seven)
+    assert clusters.find_drawdown_interval([1] * 7, 10) is None is clusters.find_rate_interval([])
+    assert clusters.explain_missing(7) == "too few clusters: 7 of the 8 an interval needs"
+    assert clusters.explain_missing(8) is None is not clusters.find_interval([*seven, Share(1, 1)])
     won = clusters.find_rate_interval([Share(1, 1)] * 10)
     assert won.low < 0.85 and won.high == 1
 
@@ -66,3 +73,17 @@ def test_what_it_is_compared_with_is_the_published_interval(wins, count, low, hi
     others follow from the formula by hand.
     """
     assert wilson(wins, count) == pytest.approx((low, high), abs=0.00005)
+
+
+def test_the_interval_of_a_drawdown_holds_that_of_worlds_drawn_from_the_same_trades():
+    """Trades of -1 and +1 SOL, as many of each: of 100 shuffles at least 90 fall inside, since the
+    draws shuffle, too, and vary the trades besides.
+    """
+    moves = [10**9, -(10**9)] * 10
+    found = clusters.find_drawdown_interval(moves, 10 * 10**9)
+    chance = random.Random(5)
+    falls = [
+        clusters.find_drawdown(chance.sample(moves, len(moves)), 10 * 10**9) for _ in range(100)
+    ]
+    assert sum(found.low <= fall <= found.high for fall in falls) >= 90
+    assert clusters.find_drawdown([], 5) == 0 == clusters.find_drawdown([1, 2], 5)

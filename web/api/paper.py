@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from paper import brain, guard
-from paper.account import PIPELINE, Close, public_id
+from paper import brain, guard, results
+from paper.account import PIPELINE, STARTING_CASH, Close, public_id
 from paper.fills import MODEL
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
@@ -32,6 +32,7 @@ from web.api.paper_statements import (
     GENERATION,
     ORDERS,
     PAPER_POSTS,
+    PERIOD_CLOSES,
     PERIOD_TOTALS,
     PERIODS,
     POSITIONS,
@@ -105,6 +106,7 @@ def find_trader(uid: str, now: int) -> Json | None:
             select(DiaryRow, DIARY, (row.id, MAX_LINES)), lambda one: show_line(row.handle, one)
         ),
         "posts": show_each(select(PaperPostRow, of_trader, (row.id, MAX_POSTS)), show_post),
+        "evidence": show_evidence(row),
         "brain": show_brain(
             row.id,
             [
@@ -114,6 +116,19 @@ def find_trader(uid: str, now: int) -> Json | None:
             now,
         ),
     }
+
+
+def show_evidence(row: TraderRow) -> Json | None:
+    """Make the Evidence of a trader's open account period: what its eligible closes add up to, each
+    figure with its interval. None while its headline is withheld.
+    """
+    if row.state in SUSPECT:
+        return None
+    closes = [
+        read_close(str(row.id), close)
+        for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
+    ]
+    return {**results.describe(closes, row.starting_cash), "simulated": True}
 
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
@@ -327,7 +342,7 @@ def compare_families(now: int) -> Json:
 
 def _compare(now: int) -> Json:
     closes: dict[str, list[Close]] = defaultdict(list)
-    for close in select(ComparedRow, COMPARED, (now - brain.COMPARED_DAYS * guard.DAY_MS,)):
+    for close in select(ComparedRow, COMPARED, (now - results.COMPARED_DAYS * guard.DAY_MS,)):
         closes[close.family].append(read_close(str(close.trader_id), close))
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
@@ -337,16 +352,21 @@ def _compare(now: int) -> Json:
             "family": family,
             "traders": number[family],
             "tradersUnderReview": reviewed[family],
-            **brain.compare(closes[family]),
+            **results.compare(closes[family], _count_accounts(closes[family]) * STARTING_CASH),
             "simulated": True,
         }
         for family in FAMILIES
     ]
     return {
-        "windowDays": brain.COMPARED_DAYS,
+        "windowDays": results.COMPARED_DAYS,
         "pipeline": PIPELINE,
         "families": families,
         "note": brain.NOTE,
         "suggestedStartMode": "guarded",
         "simulated": True,
     }
+
+
+def _count_accounts(closes: list[Close]) -> int:
+    """Return how many traders made these closes, whose ids name them."""
+    return len({close.id for close in closes})

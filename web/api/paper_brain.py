@@ -1,5 +1,6 @@
 """The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from paper import brain, diary, guard
@@ -12,7 +13,7 @@ from web.server.rows import select
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
 # keys of ours, which readers have no use for
-PRIVATE = ("key",)
+PRIVATE = ("key", "evidence")
 
 
 class Noted(NamedTuple):
@@ -58,7 +59,15 @@ def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
     # Patterns are as old as the newest close: they change with closes, not with the clock.
     newest = closes[-1].closed_at if closes else 0
     patterns = [
-        _show_lesson(one.text, one.n, one.window_ms, one.close_ids, one.created_at, one.expires_at)
+        _show_lesson(
+            one.text,
+            one.n,
+            one.window_ms,
+            one.close_ids,
+            one.created_at,
+            one.expires_at,
+            one.evidence,
+        )
         for one in brain.find_lessons(closes, newest)
         if one.is_pattern
     ]
@@ -91,11 +100,18 @@ def _show_noted_lesson(note: Noted) -> Json:
         facts["closeIds"],
         note.at,
         facts["expiresAt"],
+        facts.get("evidence"),
     )
 
 
 def _show_lesson(
-    text: str, n: int, window_ms: int, close_ids: Any, created_at: int, expires_at: int
+    text: str,
+    n: int,
+    window_ms: int,
+    close_ids: Any,
+    created_at: int,
+    expires_at: int,
+    evidence: Mapping[str, Any] | None,
 ) -> Json:
     return {
         "text": text,
@@ -104,6 +120,7 @@ def _show_lesson(
         "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
+        "evidence": evidence,
         "simulated": True,
     }
 

@@ -251,12 +251,16 @@ class ComparedRow(NamedTuple):
     state: str | None
 
 
-COMPARED = """
+_COMPARED = """
 SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
        c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
        (SELECT state FROM review WHERE period_id = p.id ORDER BY id DESC LIMIT 1) AS state
 FROM position c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
-WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
+WHERE """
+COMPARED = f"{_COMPARED} c.closed_at >= ? ORDER BY c.closed_at, c.id"
+PERIOD_CLOSES = (
+    f"{_COMPARED} c.period_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at, c.id"
+)
 
 
 class PaperGeneration(NamedTuple):

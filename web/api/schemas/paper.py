@@ -240,6 +240,34 @@ class AtCosts(Shape):
     winRate: float | None
 
 
+class Rates(Shape):
+    """Win rate and mean return of closes that count, each with its interval; null of nothing."""
+
+    eligibleCloses: int
+    clusters: int = described("closes of one token, entered within an hour, are one")
+    sample: Literal["none", "thin", "some", "enough"] = described("named by its clusters")
+    interval: str = described("what the intervals are: 95 %, by drawing clusters again")
+    intervalReason: str | None = described("why the intervals are null; null where they are not")
+    meanReturnPct: float | None
+    meanReturnInterval: list[float] | None = described("low, high; see interval")
+    winRate: float | None
+    winRateInterval: list[float] | None = described("low, high; see interval")
+
+
+class Described(Rates):
+    """What closes add up to."""
+
+    maxDrawdownPct: float | None = described(
+        "largest fall of what they add up to, from its highest; of realized results"
+    )
+    maxDrawdownInterval: list[float] | None = described("low, high; see interval")
+    atCosts: list[AtCosts] = described("the same closes, had every cost been 1, 2 and 3 times")
+
+
+class Evidence(Described, Simulated):
+    """What the eligible closes of a trader's open account add up to."""
+
+
 class Reviewed(Simulated):
     """What a trader's eligible closes add up to; null where there are none."""
 
@@ -259,6 +287,7 @@ class Lesson(Simulated):
     closeIds: list[str]
     createdAt: Time
     expiresAt: Time
+    evidence: Rates | None = described("null: noted before intervals were")
 
 
 class Pause(Simulated):
@@ -327,6 +356,7 @@ class TraderDetail(Trader):
     closes: list[PaperClose]
     posts: list[PaperPost]
     brain: Brain
+    evidence: Evidence | None = described("null while the headline is withheld")
 
 
 class TraderList(Simulated):
@@ -354,26 +384,17 @@ class PaperMarket(Simulated):
     asOf: Time
 
 
-class Family(Simulated):
+class Family(Described, Simulated):
     """The closes of one strategy family, described; null where there are none."""
 
     family: FamilyName
-    eligibleCloses: int
     excluded: dict[str, int] = described("how many, by reason")
     traders: int
     tradersUnderReview: int
     daysCovered: int
-    meanReturnPct: float | None
     medianReturnPct: float | None
-    winRate: float | None
-    winRateInterval: list[float] | None = described("low, high; see interval")
-    meanReturnInterval: list[float] | None = described("low, high; see interval")
-    interval: str = described("what the intervals are: 95 %, by drawing clusters again")
-    clusters: int = described("closes of one token, entered within an hour, are one")
-    atCosts: list[AtCosts] = described("the same closes, had every cost been 1, 2 and 3 times")
     worstCloseReturnPct: float | None
     costShare: float | None = described("what costs took of what prices moved")
-    sample: Literal["none", "thin", "some", "enough"]
 
 
 class Strategies(Simulated):
