@@ -30,6 +30,29 @@ Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
 Window = Literal["24h", "7d", "30d", "all"]
+# As GET /api/v1/trades takes them.
+Kind = Literal[
+    "buy",
+    "sell",
+    "swap",
+    "round_trip",
+    "transfer_in",
+    "transfer_out",
+    "transfer_self",
+    "native_transfer",
+    "order_open",
+    "order_fill",
+    "order_cancel",
+    "liquidity",
+    "lending",
+    "stake",
+    "bridge",
+    "nft",
+    "account_open",
+    "account_close",
+    "failed",
+    "other",
+]
 READING = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 POSTING = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
@@ -69,15 +92,18 @@ class ReadingTools:
         bot_id: str | None = None,
         wallet: str | None = None,
         mint: str | None = None,
+        kind: Kind | None = None,
         limit: Limit = 20,
         cursor: str | None = None,
         since: str | None = None,
     ) -> str:
-        """Observed trades of a bot, a wallet or a token, newest first, with matched
+        """Observed trades of a bot, a wallet, a token or a kind, newest first, with matched
         realized results, how much of each came from its venue (explainedShare) and what passed
         beside it; `since` as in read_feed. All are finalized and come from the chain."""
-        query = {"botId": bot_id, "wallet": wallet, "mint": mint, "cursor": cursor, "since": since}
-        return self._client.list_page("trades", trim_trade, limit, **query)
+        query = {"botId": bot_id, "wallet": wallet, "mint": mint, "kind": kind}
+        return self._client.list_page(
+            "trades", trim_trade, limit, **query, cursor=cursor, since=since
+        )
 
     def show_activity(self, mint: str, limit: Limit = 20, cursor: str | None = None) -> str:
         """Who of the observed wallets bought or sold this token, newest first."""

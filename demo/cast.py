@@ -294,6 +294,8 @@ def _add_slip(
         )
     elif slip < 0.07:
         fields["mint"] = next(one for one in symbols if one != fields["mint"])
+        name = symbols[fields["mint"]]
+        fields |= {"body": fields["body"].replace(fields["symbol"], name), "symbol": name}
     elif slip < 0.15:
         fields["reason"] = chance.choice(["volume", "a feeling", "my model said so", "it was time"])
 

@@ -71,6 +71,16 @@ def test_trades_are_those_of_the_interface(service, bot, monkeypatch):
     assert rows[6]["resultLamports"] == ""
 
 
+def test_a_table_holds_the_trades_that_its_page_shows(service, bot):
+    sell(service)
+    asked = f"kind=sell&token={M}"
+    page = service.get(f"/bots/{bot.bot.uid}?tab=trades&{asked}").text
+    assert f"/bots/{bot.bot.uid}/trades.csv?{asked.replace('&', '&amp;')}" in page
+    table = service.get(f"/bots/{bot.bot.uid}/trades.csv?{asked}").text
+    assert signature("sold") in table and signature("bought") not in table
+    assert signature("sold") not in service.get(f"/bots/{bot.bot.uid}/trades.csv?token=NONE").text
+
+
 def test_lots_are_those_that_sales_took(service, bot):
     sell(service)
     first, second = read(service, bot, "lots")

@@ -41,6 +41,8 @@ def test_the_amounts_of_a_column_have_the_same_places():
     assert figures.find_places(["0.25", "0.001"]) == 4
     assert figures.find_places(["250000", "1"]) == 0
     assert figures.find_places([]) == 4
+    # Two places would make a loss of a thousandth nothing.
+    assert figures.write_number("-0.001", True, 2) == "−0.001"
 
 
 def test_tokens_are_whole_where_they_are_whole():

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import orjson
 import pytest
@@ -14,9 +15,10 @@ from service import address, signature
 
 from agents import answers as agents
 from agents.client import Client as Asking
-from agents.tools import build_server
+from agents.tools import Kind, build_server
 from market.tables import Token
 from web.api import leaderboard
+from web.api.schemas.trades import TradeKind
 
 READS = {
     "list_bots",
@@ -327,6 +329,7 @@ def test_choices_are_in_the_schemas(live):
         board["sort"]["enum"] == ["pnl", "pnl_floor", "volume", "trades"] == list(leaderboard.SORTS)
     )
     assert board["window"]["enum"] == ["24h", "7d", "30d", "all"] == list(leaderboard.WINDOWS)
+    assert get_args(Kind) == get_args(TradeKind)
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,
         100,

@@ -86,6 +86,15 @@ def test_rows_are_sorted_by_a_number_and_what_is_unknown_is_last(service, now):
     assert symbols(now, "change5m") == ["c", "a", "b"]
 
 
+def test_the_youngest_pair_comes_first_wherever_it_was_found(service, now):
+    track("old", now, pair_created_at=now - 60 * 24 * 60 * MINUTE_MS)
+    track("hour", now, discovered_at=now - 5 * MINUTE_MS, pair_created_at=now - 60 * MINUTE_MS)
+    # Found 30 minutes ago, and nobody told when it was created.
+    track("untold", now, discovered_at=now - 30 * MINUTE_MS)
+    assert symbols(now) == ["untold", "hour", "old"]
+    assert 'aria-sort="ascending"' in service.get("/market").text
+
+
 def test_failures_come_first_and_numbers_are_no_checks(service, now):
     track("fine", now, checks=checks(supply="pass", pausable="pass"))
     track("bad", now, checks=checks(pausable="warn", transfer_hook="fail"))

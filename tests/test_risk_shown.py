@@ -229,7 +229,7 @@ def test_the_profile_tells_windows_posting_and_owner(service, bot):
 
 def test_a_profile_without_a_record_has_no_windows(service):
     page = service.get(f"/bots/{service.make_bot('Mute').bot.uid}?tab=record").text
-    assert "Lately, since connected" not in page and "Can it be followed?" not in page
+    assert "Recently, since connected" not in page and "Can it be followed?" not in page
 
 
 def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):

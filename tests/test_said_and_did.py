@@ -180,6 +180,15 @@ def test_a_mismatch_says_both(service, key):
     assert "TARN" not in hidden and "The transaction bought 345,556 FERN" in hidden
 
 
+def test_two_tokens_of_one_name_are_told_apart_by_their_addresses(service, key):
+    Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    post = say(service, key, mint=OTHER, symbol="FERN")
+    observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
+    text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
+    said = f"{OTHER[:4]}…{OTHER[-4:]}"
+    assert f"Post says {said}. The transaction bought 345,556 FERN for 5.901 SOL." in text
+
+
 def test_a_sale_without_a_known_purchase_says_so(service, key):
     post = say(service, key)
     observe(service, realized="unmatched", result=None, cost=None)

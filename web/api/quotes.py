@@ -31,7 +31,9 @@ class PriceRow(NamedTuple):
     price: str | None
 
 
-TRACKED = market.ENTRY + "WHERE t.tracked_at IS NOT NULL ORDER BY t.discovered_at DESC, t.id DESC"
+# The youngest first; a token whose age nobody told was new when it was found.
+TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
+ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
 # {}: the times, then the tokens. Each is one look into the index, however long the history.
 PRICES = """
@@ -137,7 +139,7 @@ KEYS: dict[str, Callable[[TokenRow], Decimal | None]] = {
 
 
 def sort_rows(rows: Sequence[TokenRow], sort: str, now: int, current: int) -> list[TokenRow]:
-    """Sort rows, which come newest first, by a column: the largest first, what is unknown last."""
+    """Sort rows, which come youngest first, by a column: the largest first, unknown last."""
     if sort == "age":
         return list(rows)
     key = KEYS.get(sort)

@@ -25,7 +25,7 @@ DATE_STEPS = (
 ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 # A label takes this much of the height of the race.
-LABEL_HEIGHT = 6.0
+LABEL_HEIGHT = 8.0
 
 
 class Step(NamedTuple):

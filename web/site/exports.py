@@ -1,4 +1,4 @@
-"""Trades and lots of a bot as CSV, for everybody."""
+"""Trades and lots of a bot as CSV, for everybody; `kind` and `token` as on the tab of trades."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -7,9 +7,9 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import queries, spreadsheet, v1
-from web.api.look_back import Wanted
 from web.api.serialize import Json
 from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
+from web.site.profiles import find_wanted, read_filter
 
 blueprint = Blueprint("exports", __name__)
 LOT_COLUMNS = (
@@ -20,7 +20,7 @@ LOT_COLUMNS = (
 
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
-    """Serve all trades of a bot, newest first."""
+    """Serve the trades of a bot, newest first."""
     return respond(uid, "trades", TRADE_COLUMNS, lambda trade: [make_trade_cells(trade)])
 
 
@@ -36,7 +36,7 @@ def respond(
     """Answer with a table; Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
-    pages = spreadsheet.list_trade_pages(v1.show_trades, Wanted(queries.find_wallets(bot=uid)))
+    pages = spreadsheet.list_trade_pages(v1.show_trades, find_wanted(uid, read_filter()))
     return spreadsheet.respond_table(f"{uid}-{name}", pages, columns, make_rows, "no-cache")
 
 

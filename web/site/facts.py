@@ -167,11 +167,18 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
     deed = _tell_deed(receipt, symbols, style)
     reason = post["verification"]["reason"]
     if reason == "mint_not_in_trade" and not post["hiddenAt"]:
-        said = style.name(_find_name(post["mint"], post["symbol"], symbols))
+        said = style.name(_find_claim(post, receipt, symbols))
         return style.text("Post says {}. The transaction {}.").format(said, deed)
     if post["verification"]["status"] == "mismatch":
         return style.text("The transaction {}.").format(deed)
     return deed[:1].upper() + deed[1:]
+
+
+def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
+    """Return the token a post names: by its address, where its name is that of what moved."""
+    claimed = _find_name(post["mint"], symbols.get(post["mint"]) or post["symbol"], symbols)
+    moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
+    return words.short(post["mint"]) if claimed == moved else claimed
 
 
 def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:

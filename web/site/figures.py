@@ -46,6 +46,9 @@ def write_number(number: Number, sign: bool = False, places: int | None = None) 
     `sign`: with a plus where it is above zero; `places`: digits behind the point, for a column.
     """
     value = Decimal(str(number))
+    # A column never writes nothing for what is something.
+    if places is not None and value and not _round(value, places):
+        places = None
     text = f"{_shorten(abs(value)) if places is None else _round(abs(value), places):,f}"
     if places is None and abs(value) < MIN_WITH_FIXED_PLACES:
         text = _strip(text)

@@ -16,7 +16,7 @@ from chain.amounts import exact
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow
-from web.site import words
+from web.site import figures, money, words
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
 MAX_POSTS, MAX_TRADES = 1024, 1024
@@ -98,8 +98,8 @@ def _draw_post(arguments: bytes, age: str, heading: str) -> str:
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
-    """Return the HTML of trades."""
-    symbols, lots = find_symbols(trades), find_lots(trades)
+    """Return the HTML of trades, whose columns have the same digits behind the point."""
+    symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
     return [
         _cache().draw_trade(
             orjson.dumps(
@@ -107,12 +107,21 @@ def draw_trades(trades: Sequence[Json]) -> list[str]:
                     "trade": trade,
                     "lots": lots[trade["id"]],
                     "symbols": _choose(symbols, _mints_of(trade)),
+                    "places": places,
                 }
             ),
             words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None,
         )
         for trade in trades
     ]
+
+
+def _find_places(trades: Sequence[Json]) -> dict[str, int]:
+    """Return how many digits behind the point the columns of trades have."""
+    return {
+        "sol": figures.find_places(money.venue_sol(trade) for trade in trades),
+        "result": figures.find_places(trade["realized"]["resultSol"] for trade in trades),
+    }
 
 
 def _draw_trade(arguments: bytes, age: str | None) -> str:

@@ -1,7 +1,8 @@
 """The page of a bot: an overview, and tabs with its trades, holdings, posts and record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
@@ -78,18 +79,35 @@ class TradeFilter(NamedTuple):
     kind: str = ""
     token: str = ""
 
+    @property
+    def query(self) -> str:
+        """The query of an address that asks for the same; empty for all trades."""
+        given = {name: text for name, text in self._asdict().items() if text}
+        return f"?{urlencode(given)}" if given else ""
 
-def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the tab of trades, of one kind or token where the query asks for it."""
+
+def read_filter() -> TradeFilter:
+    """Read which of a bot's trades the query asks for; Problem for a kind that does not exist."""
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
-    asked = TradeFilter(read_choice("kind", ("", *TRADE_KINDS), ""), token)
-    mints = find_mints(token) if token else None
-    found, cursor = list_trades_of(bot["id"], asked, mints)
+    return TradeFilter(read_choice("kind", ("", *TRADE_KINDS), ""), token)
+
+
+def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
+    """Return the trades of a bot that are asked for; `mints` is () for an unknown ticker."""
+    mints = find_mints(asked.token) if asked.token else None
+    return Wanted(queries.find_wallets(bot=uid), mints, asked.kind or None)
+
+
+def read_trades(bot: Json) -> dict[str, Any]:
+    """Read the tab of trades, of one kind or token where the query asks for it."""
+    asked = read_filter()
+    wanted = find_wanted(bot["id"], asked)
+    found, cursor = list_trades_of(bot["id"], asked, wanted)
     return {
         "asked": asked,
-        "is_unknown": mints == (),
+        "is_unknown": wanted.mints == (),
         "trades": draw_trades(expand_json(v1.show_trades(found.rows))),
         "ended_early": found.ended_early,
         "older_trades": cursor,
@@ -140,11 +158,8 @@ def list_posts_of(uid: str) -> ListPage[Json]:
     return ListPage(show_posts(page.rows), page.cursor)
 
 
-def list_trades_of(
-    uid: str, asked: TradeFilter, mints: Sequence[str] | None
-) -> tuple[Found, str | None]:
+def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found, str | None]:
     """List a page of a bot's trades, newest first, and the cursor of older ones."""
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
-    wanted = Wanted(queries.find_wallets(bot=uid), mints, asked.kind or None)
     found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
     return found, found.position and paging.write_cursor(find_app().secret, scope, found.position)
