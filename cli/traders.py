@@ -4,6 +4,7 @@ from argparse import Namespace
 from typing import NamedTuple
 
 from cli import Commands, add_command, add_group, now_ms, print_result
+from cli.backtests import add_backtest
 from cli.people import with_database
 from config import Config
 
@@ -55,6 +56,8 @@ def add_commands(commands: Commands) -> None:
     )
     reset.add_argument("trader", metavar="TRADER")
     reset.add_argument("--reason", required=True)
+
+    add_backtest(trader)
 
     review = add_group(commands, "review", "questions about a trader's record")
     for name, action in REVIEW_ACTIONS.items():

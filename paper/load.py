@@ -115,10 +115,12 @@ def find_memories() -> dict[str, Memory]:
     return memories
 
 
-def find_tokens(faults: Faults) -> dict[int, Token]:
-    """Read the tokens that are tracked or held, by row id; without those that cannot be read."""
+def find_tokens(faults: Faults, statement: str = rows.TOKENS) -> dict[int, Token]:
+    """Read the tokens that are tracked or held, or those of another statement, by row id; without
+    those that cannot be read.
+    """
     tokens = {}
-    for row in select(rows.TokenRow, rows.TOKENS):
+    for row in select(rows.TokenRow, statement):
         with faults.isolate():
             faults.mint = row.mint
             tokens[row.id] = Token(

@@ -139,6 +139,10 @@ class TokenRow(NamedTuple):
 TOKENS = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token WHERE tracked_at IS NOT NULL OR held"""
+# Those that stored snapshots are of.
+RECORDED_TOKENS = """
+SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
+FROM token WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):

@@ -1,0 +1,110 @@
+"""Backtests: what is asked for, checked; and the playing of it. `now` is UTC milliseconds."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import product
+
+from accounts.problem import Problem, invalid
+from accounts.traders import START_MODES, check_choice
+from config import Config
+from paper import backtests, recordings
+from paper.backtest_report import Json, show_backtest, write_csv
+from paper.recordings import MAX_SPAN_MS, Span
+from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
+
+# Sets of settings that one backtest plays.
+MAX_CANDIDATES = 24
+# The scout's interval where the scout is switched off.
+DEFAULT_INTERVAL_MS = 60_000
+SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?\d{1,12}(?:,-?\d{1,12}){0,23})")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
+
+
+@dataclass(frozen=True)
+class BacktestRequest:
+    """What is to be played: the recorded time `span`, with each of the candidates."""
+
+    family: str
+    candidates: tuple[Strategy, ...]
+    start_mode: str
+    span: Span
+
+
+def check_request(
+    family: str,
+    settings: Sequence[str],
+    since: str = "",
+    until: str = "",
+    start_mode: str = "standard",
+) -> BacktestRequest:
+    """Check what was typed: settings as `riseBps=600` or `riseBps=400,600`, times as EXAMPLE; an
+    empty time is the end of what is recorded. Problem names the field.
+    """
+    check_choice("family", family, tuple(FAMILIES))
+    check_choice("start", start_mode, START_MODES)
+    return BacktestRequest(
+        family, find_candidates(family, settings), start_mode, find_span(since, until)
+    )
+
+
+def find_candidates(family: str, settings: Sequence[str]) -> tuple[Strategy, ...]:
+    """Return a strategy for each combination of what is given, at most MAX_CANDIDATES."""
+    choices: dict[str, list[int]] = {}
+    for text in settings:
+        found = SETTING.fullmatch(text.strip())
+        if not found:
+            raise invalid("set", "must look like riseBps=600, or riseBps=400,600 to try several")
+        choices[found[1]] = [int(value) for value in found[2].split(",")]
+    combinations = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
+    if len(combinations) > MAX_CANDIDATES:
+        raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")
+    try:
+        return tuple(parse_settings(family, one) for one in combinations)
+    except BadSetting as error:
+        raise invalid("set", f"{error.field} {error}") from None
+
+
+def find_span(since: str, until: str) -> Span:
+    """Return the recorded time between two that were typed."""
+    recorded = recordings.find_recorded()
+    if recorded is None:
+        raise Problem("not_found", "nothing is recorded yet: the scout has stored no prices")
+    start = max(recorded.start, parse_time("from", since, recorded.start))
+    end = min(recorded.end, parse_time("to", until, recorded.end))
+    if start >= end:
+        raise invalid("to", "must be later than the beginning, and some of it recorded")
+    return Span(max(start, end - MAX_SPAN_MS), end)
+
+
+def parse_time(field: str, text: str, default: int) -> int:
+    """Return a time in ms; a day alone is its first moment, UTC."""
+    text = text.strip()
+    if not text:
+        return default
+    try:
+        whole = f"{text}T00:00:00Z" if DAY.fullmatch(text) else text
+        read = datetime.fromisoformat(whole)
+        return int(read.replace(tzinfo=read.tzinfo or UTC).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise invalid(field, f"must be a day or a time, {EXAMPLE}") from None
+
+
+def run_backtest(
+    config: Config, asked: BacktestRequest, now: int, note: backtests.Note = lambda percent: None
+) -> Json:
+    """Play what was asked for, with the engine and the fills of paper traders; return the report.
+
+    Stores nothing. `note` is told how much is done, in percent.
+    """
+    interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
+    recording = recordings.read_recording(asked.span, interval_ms, now)
+    tested = backtests.run_backtest(recording, asked.candidates, asked.start_mode, note)
+    return show_backtest(tested, asked.family, asked.start_mode)
+
+
+def write_table(report: Json) -> str:
+    """Return the closes of a report as CSV."""
+    return write_csv(report["closes"])

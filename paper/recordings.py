@@ -1,0 +1,116 @@
+"""Read what the scout has stored, for backtests: no provider is asked, no transaction is long."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from paper import flows, rows
+from paper.backtests import Recording
+from paper.faults import Faults
+from paper.guard import DAY_MS, HOUR_MS
+from paper.load import find_tokens, read_snapshot
+from paper.market import Snapshot, Token
+
+MINUTE_MS = 60_000
+# How old snapshots are that are kept at this distance (market.rules.keep_until).
+KEPT = ((2 * HOUR_MS, 0), (DAY_MS, 5 * MINUTE_MS))
+MAX_SPAN_MS = 31 * DAY_MS
+PAGE = 5_000
+
+
+class EndsRow(NamedTuple):
+    """The first and the last id of all snapshots, None without any."""
+
+    first: int | None
+    last: int | None
+
+
+ENDS = "SELECT MIN(id) AS first, MAX(id) AS last FROM snapshot"
+
+
+class TakenRow(NamedTuple):
+    """When a snapshot was taken, in ms."""
+
+    taken_at: int
+
+
+FIRST_AFTER = "SELECT taken_at FROM snapshot WHERE id >= ? ORDER BY id LIMIT 1"
+PAGE_OF_SNAPSHOTS = f"{rows.NAMED_SNAPSHOT} WHERE s.id >= ? ORDER BY s.id LIMIT {PAGE}"
+
+
+class Span(NamedTuple):
+    """A time of the recording, from `start` to before `end` (ms)."""
+
+    start: int
+    end: int
+
+
+def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
+    """Return the recording of a time, at the distance at which all of it is kept.
+
+    `interval_ms`: the scout's. Tokens are what is known of them now.
+    """
+    grain = find_grain(span.start, interval_ms, now)
+    found = find_tokens(Faults(), rows.RECORDED_TOKENS)
+    tokens = {token.mint: token for token in found.values()}
+    known = flows.list_flows(span.start - DAY_MS, span.end)
+    return Recording(
+        grain, span.start, span.end, tokens, known, _thin(_list_snapshots(span, tokens), grain)
+    )
+
+
+def find_grain(start: int, interval_ms: int, now: int) -> int:
+    """Return the distance (ms) at which every snapshot since `start` is still kept."""
+    kept = (distance for age, distance in KEPT if start >= now - age)
+    return max(interval_ms, next(kept, HOUR_MS))
+
+
+def find_recorded() -> Span | None:
+    """Return the time from the first stored snapshot to after the last one; None without any."""
+    (ends,) = rows.select(EndsRow, ENDS)
+    if ends.first is None or ends.last is None:
+        return None
+    return Span(_taken_at(ends.first) or 0, (_taken_at(ends.last) or 0) + 1)
+
+
+def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
+    """Yield the first snapshot of each token in each `grain` (ms), so that all are as far apart."""
+    newest: dict[str, int] = {}
+    for one in snapshots:
+        if newest.get(one.mint) != one.at // grain:
+            newest[one.mint] = one.at // grain
+            yield one
+
+
+def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
+    """Yield the snapshots of a time, oldest first, a page at a time."""
+    ident = _find_first_id(span.start)
+    while True:
+        page = rows.select(rows.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+        for row in page:
+            if row.taken_at >= span.end:
+                return
+            if row.mint in tokens:
+                yield read_snapshot(row, row.mint)
+        if len(page) < PAGE:
+            return
+        ident = page[-1].id + 1
+
+
+def _find_first_id(at: int) -> int:
+    """Return the id of the first snapshot taken at `at` or later. Ids rise with time."""
+    (ends,) = rows.select(EndsRow, ENDS)
+    low, high = ends.first or 1, (ends.last or 0) + 1
+    while low < high:
+        middle = (low + high) // 2
+        taken_at = _taken_at(middle)
+        if taken_at is None or taken_at >= at:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _taken_at(ident: int) -> int | None:
+    """Return when the first snapshot with this id or a higher one was taken."""
+    found = rows.select(TakenRow, FIRST_AFTER, (ident,))
+    return found[0].taken_at if found else None

@@ -1,0 +1,213 @@
+"""Backtests: the recording that is played, what comes of it, and what looks ahead."""
+
+import csv
+import io
+from dataclasses import dataclass, replace
+
+import pytest
+from tape import MINUTE, START, Told, quote, token
+from test_cli import cli  # noqa: F401  (a fixture)
+from test_papertrade import RISE, Stage
+
+from accounts import backtests as asked
+from accounts.problem import Problem
+from market.tables import Snapshot
+from paper import backtests, recordings
+from paper.backtest_report import COLUMNS, show_backtest, write_csv
+from paper.backtests import Recording
+from paper.market import Flow, View
+from paper.recent import Market
+from paper.strategies import Enter, Momentum
+from paper.tables import PaperFill, PaperOrder, Position
+
+
+@pytest.fixture(autouse=True)
+def lucky(monkeypatch):
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+
+
+def recording_of(prices, **more):
+    snapshots = [
+        quote(number, price=price, volume=str(50_000 + number * 100))
+        for number, price in enumerate(prices)
+    ]
+    end = START + len(prices) * MINUTE
+    return Recording(MINUTE, START, end, {"A": token()}, {}, snapshots, **more)
+
+
+# ---- the engine, the fills -----------------------------------------------------------------------
+def test_a_backtest_does_what_the_job_did(db, settings):
+    """Same engine, same fills: to the lamport what the trader of the job has in its tables."""
+    stage = Stage(settings).list_token()
+    stage.trader(start="standard")
+    stage.play(RISE)
+    span = recordings.find_recorded()
+    assert span == (START, START + 21 * MINUTE + 1)
+    recording = recordings.read_recording(span, MINUTE, stage.now)
+    trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
+    orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
+    assert len(orders) == 2 and orders == [
+        (one.number, one.side, one.decided_on) for one in trader.journal.orders.values()
+    ]
+    # What the network takes is drawn by the handle, which differs.
+    stored = [(row.snapshot, row.raw, row.mid, row.pool_fee) for row in PaperFill.select()][:1]
+    played = [
+        (fill.snapshot, str(fill.raw), fill.mid, fill.pool_fee) for fill, _ in trader.journal.fills
+    ][:1]
+    assert stored == played
+    (stored,) = Position.select()
+    (played,) = trader.journal.positions.values()
+    assert (stored.closed_at, stored.reason) == (played.closed_at, played.reason)
+
+
+def test_a_backtest_stores_nothing(db, settings):
+    stage = Stage(settings).list_token()
+    for price in RISE:
+        stage.snapshot(price=price)
+        stage.round += 1
+    request = asked.check_request("momentum", [])
+    report = asked.run_backtest(settings, request, stage.now)
+    assert report["closeCount"] == 1 and report["simulated"] is True
+    assert not PaperOrder.select().exists() and not Position.select().exists()
+
+
+def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings):
+    hour = 60 * MINUTE
+    assert recordings.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
+    assert recordings.find_grain(START, MINUTE, START + 2 * hour + 1) == 5 * MINUTE
+    assert recordings.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
+    assert recordings.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
+    stage = Stage(settings).list_token().list_token("MintB")
+    # Ids have gaps where snapshots were thinned.
+    for _ in range(40):
+        stage.snapshot()
+        stage.snapshot("MintB")
+        stage.round += 1
+    Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 40])).execute()
+    span = recordings.Span(START + 7 * MINUTE, START + 31 * MINUTE)
+    found = list(recordings.read_recording(span, MINUTE, START + 3 * hour).snapshots)
+    assert [(one.mint[-1], (one.at - START) // MINUTE) for one in found] == [
+        *(("A", 7), ("B", 7), ("A", 10), ("B", 10), ("A", 15), ("B", 15), ("A", 20), ("B", 20)),
+        *(("A", 25), ("B", 25), ("A", 30), ("B", 30)),
+    ]
+
+
+# ---- looking ahead -------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Peeking(Told):
+    """Buys what somebody will buy."""
+
+    def enter(self, view):
+        ahead = any(flow.at > view.last.at for flow in view.flows)
+        return Enter("told", "somebody will buy it") if ahead else None
+
+
+def test_a_strategy_that_knows_what_comes_is_found_out(monkeypatch):
+    bought = {"A": (Flow(1, "wallet", "buy", START + 35 * MINUTE),)}
+    recording = replace(recording_of(["0.001", "0.00101"] * 20), flows=bought)
+    honest = backtests.run_backtest(recording, [Told(enter_at=(3, 30), leave_at=(8, 35))])
+    assert honest.difference is None and len(honest.shown.list_closes()) == 2
+    # No view tells of later.
+    assert backtests.run_backtest(recording, [Peeking()]).difference is None
+
+    monkeypatch.setattr(
+        Market,
+        "view",
+        lambda self, mint: View(self.tokens[mint], self.windows[mint], self.flows[mint]),
+    )
+    found = backtests.run_backtest(recording, [Peeking()])
+    assert found.difference is not None and found.difference.cut == found.cuts[0]
+    told = show_backtest(found, "told", "standard")["lookAhead"]
+    assert told["same"] is False and "somebody will buy it" in told["difference"]["whole"]["text"]
+    assert told["difference"]["ended"] is None
+
+
+# ---- settings, folds -----------------------------------------------------------------------------
+def closes_at(*rounds):
+    """Told to enter at these rounds and leave three later."""
+    return Told(enter_at=rounds, leave_at=tuple(one + 3 for one in rounds))
+
+
+def test_settings_are_chosen_on_what_came_before():
+    """Rising in the first half of each ten minutes, falling in the second."""
+    prices, level = [], 1_000_000
+    for number in range(80):
+        level = level * (1015 if number % 10 < 5 else 985) // 1000
+        prices.append(f"0.00{level:07}")
+    rising = closes_at(*range(0, 80, 10))
+    falling = closes_at(*range(5, 80, 10))
+    found = backtests.run_backtest(recording_of(prices), [falling, rising])
+    # Nothing is known before the first; in the second two closes are too few to choose by.
+    assert [fold.chosen for fold in found.folds] == [0, 0, 1, 1]
+    assert [len(fold.within) for fold in found.folds] == [2, 2, 2, 2]
+    assert found.shown is found.players[1]
+    means = [backtests.find_mean(player.list_closes()) for player in found.players]
+    assert means[0] < 0 < means[1]
+    report = show_backtest(found, "told", "standard")
+    assert (
+        len(report["candidates"]) == 2 and report["walkForward"][3]["before"]["eligibleCloses"] > 2
+    )
+    assert report["equity"][0]["sol"] == "10" and report["maxDrawdownPct"] > 0
+
+
+def test_combinations_are_candidates_and_bad_ones_are_refused(db):
+    found = asked.find_candidates("momentum", ["riseBps=400,600", "timeStop=9,10"])
+    assert [(one.rise_bps, one.time_stop) for one in found] == [
+        *((400, 9), (400, 10), (600, 9), (600, 10)),
+    ]
+    for bad in ("riseBps", "riseBps=x", "riseBps=1", "nothing=7", "riseBps=1,", "a=1;b"):
+        with pytest.raises(Problem) as refused:
+            asked.find_candidates("momentum", [bad])
+        assert refused.value.errors[0]["field"] == "set"
+    with pytest.raises(Problem):
+        asked.find_candidates("momentum", ["riseBps=100,200,300,400,500", "timeStop=5,6,7,8,9"])
+    with pytest.raises(Problem, match="nothing is recorded"):
+        asked.check_request("momentum", [])
+
+
+@pytest.mark.parametrize(
+    "text, ms",
+    [
+        ("2026-11-01", 1_793_491_200_000),
+        ("2026-11-01T01:00:00Z", 1_793_494_800_000),
+        ("2026-11-01T01:00:00+01:00", 1_793_491_200_000),
+        ("", 7),
+    ],
+)
+def test_times_are_days_or_moments(text, ms):
+    assert asked.parse_time("from", text, 7) == ms
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "99999-01-01"])
+def test_other_times_are_refused(text):
+    with pytest.raises(Problem):
+        asked.parse_time("from", text, 7)
+
+
+def test_a_table_of_closes_is_csv_and_harmless():
+    found = backtests.run_backtest(recording_of(["0.001"] * 12), [closes_at(0, 6)])
+    closes = show_backtest(found, "told", "standard")["closes"]
+    closes[0]["symbol"] = "=cmd|' /C calc'!A0"
+    table = list(csv.DictReader(io.StringIO(write_csv(closes))))
+    assert tuple(table[0]) == COLUMNS and len(table) == 2
+    assert (
+        table[0]["symbol"].startswith("'=") and table[1]["netLamports"] == closes[1]["netLamports"]
+    )
+
+
+# ---- the command ---------------------------------------------------------------------------------
+def test_the_command_plays_what_is_recorded(cli, settings):  # noqa: F811
+    code, _, err = cli("trader", "backtest", "--family", "momentum")
+    assert code == 1 and "nothing is recorded" in err
+    stage = Stage(settings).list_token()
+    for price in RISE:
+        stage.snapshot(price=price)
+        stage.round += 1
+    code, out, err = cli("trader", "backtest", "--family", "momentum", "--json")
+    assert code == 0 and '"closeCount": 1' in out and "100 %" in err
+    code, out, _ = cli("trader", "backtest", "--family", "momentum", "--set", "riseBps=600,900")
+    assert code == 0 and "SIMULATED" in out and "same decisions" in out
+    code, out, _ = cli("trader", "backtest", "--family", "momentum", "--csv", "-")
+    assert code == 0 and out.startswith("closedAt,") and out.count("\n") == 2
+    assert cli("trader", "backtest", "--family", "astrology")[0] == 1
+    assert cli("trader", "backtest", "--family", "momentum", "--from", "2099-01-01")[0] == 1
