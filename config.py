@@ -31,6 +31,13 @@ MAX_PROGRAMS_BYTES = 256_000
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
+# Nothing posts to a social network: the schemes by which Apprise would.
+SOCIAL = frozenset(
+    "bluesky bsky humhub humhubs mastodon mastodons misskey misskeys nostr reddit toot toots tweet"
+    " twitter x".split()
+)
+
+
 class BadSetting(ValueError):
     """A setting that cannot be used.
 
@@ -93,6 +100,26 @@ def _is_base_url(value: str) -> bool:
     parts = urlsplit(value)
     plain = re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?", parts.path)
     return not parts.username and plain is not None
+
+
+def _split_apprise(value: object) -> object:
+    """The addresses of a text, between commas or blanks: an address may hold commas itself."""
+    if not isinstance(value, str):
+        return value
+    return tuple(re.split(r"[\s,]+(?=[a-z0-9]+://)", value.strip(" \t\r\n,"), flags=re.I))
+
+
+def _is_apprise_url(value: str) -> bool:
+    """Does this look like an address of Apprise, and of no social network? Apprise itself, which is
+    large, says whether it understands it once there is something to say.
+    """
+    scheme = re.match(r"([a-z0-9]+)://\S", value, re.I)
+    if not scheme or scheme[1].lower() in SOCIAL:
+        return False
+    try:
+        return bool(urlsplit(value).scheme)
+    except ValueError:
+        return False
 
 
 def _is_redis_url(value: str) -> bool:
@@ -261,6 +288,22 @@ class Config(BaseSettings):
     # Servers of ntfy that hooks of owners may use beside ntfy.sh.
     ntfy_hosts: Hosts = Field(
         (), description="must be host names without port, separated by commas"
+    )
+    # Whom the operator has told what all bots do, by Apprise (notify.apprising).
+    apprise_urls: Annotated[
+        tuple[Annotated[str, _fulfills(_is_apprise_url)], ...], BeforeValidator(_split_apprise)
+    ] = Field(
+        (),
+        repr=False,
+        description="must be addresses as Apprise has them (kind://...), separated by commas or"
+        " blanks, none of a social network",
+    )
+    apprise_events: Annotated[
+        tuple[Literal["post", "trade", "verification", "coverage"], ...], BeforeValidator(_split)
+    ] = Field(
+        ("post",),
+        min_length=1,
+        description="must be one or more of: post, trade, verification, coverage",
     )
     # On: /metrics, for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")

@@ -26,6 +26,7 @@ ACTS = {
     "switch_off_hook": "switched a hook off",
     "switch_on_hook": "switched a hook on",
     "remove_hook": "removed a hook",
+    "ping_hook": "tested a hook",
     "begin_backup": "asked for a backup",
     "make_backup": "made a backup",
     "fail_backup": "could not make a backup",
@@ -89,6 +90,16 @@ def switch_hook(uid: str, on: bool, who: str, reason: str, now: int) -> bool:
         if not hooks.switch_hook(hooks.find_hook(uid), on, now):
             return False
         store_act("switch_on_hook" if on else "switch_off_hook", who, now, uid, reason)
+    return True
+
+
+def ping_hook(uid: str, who: str, reason: str, now: int) -> bool:
+    """Ask for a ping of a hook; return whether it can be sent one."""
+    with writing():
+        if hooks.find_hook(uid).state == hooks.OFF:
+            return False
+        hooks.ask_for_ping(uid, now)
+        store_act("ping_hook", who, now, uid, reason)
     return True
 
 

@@ -9,9 +9,11 @@ import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import orjson
+from peewee import JOIN
 
 from accounts import quotas
 from accounts.problem import invalid, refuse_full, refuse_unknown
@@ -29,6 +31,8 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
+# Kinds that only the operator's settings make.
+APPRISE, WEBSUB = "apprise", "websub"
 # The state of a hook that the operator switched off.
 OFF = "off"
 MAX_URL = 500
@@ -44,6 +48,14 @@ class NewHook:
 
     hook: Hook
     secret: str | None
+
+
+class OperatorHook(NamedTuple):
+    """What the operator's settings ask for: whom to tell of which events of all bots."""
+
+    kind: str
+    url: str
+    events: tuple[str, ...]
 
 
 def add_hook(
@@ -140,15 +152,45 @@ def find_hook(uid: str) -> Hook:
 
 def list_hooks(owner: Owner | None = None) -> list[Hook]:
     """List the hooks of an owner, or all, with their owners, the oldest first."""
-    hooks = Hook.select(Hook, Owner).join(Owner).order_by(Hook.id)
+    hooks = Hook.select(Hook, Owner).join(Owner, JOIN.LEFT_OUTER).order_by(Hook.id)
     return list(hooks.where(Hook.owner == owner) if owner else hooks)
 
 
 def remove_hook(uid: str) -> None:
-    """Forget a hook: nothing more is sent to it, and address and secret are gone."""
+    """Forget a hook: nothing more is sent to it, and address and secret are gone.
+
+    Problem where it comes from the operator's settings: it would be back at the next start.
+    """
     with writing():
+        if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
+            raise invalid("hook", "comes from APPRISE_URLS or WEBSUB_HUB: take it out there")
         if not Hook.delete().where(Hook.uid == uid).execute():
             refuse_unknown("hook")
+
+
+def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
+    """Make the hooks without an owner those that are wanted: new ones are told what happens from
+    now on, those that stay go on where they are, others are forgotten.
+    """
+    kept = {(hook.kind, hook.url): hook for hook in Hook.select().where(Hook.owner.is_null())}
+    with writing():
+        for one in wanted:
+            events = _write_list(one.events)
+            hook = kept.pop((one.kind, one.url), None)
+            if hook is None:
+                Hook.create(
+                    uid=new_uid("hook"),
+                    kind=one.kind,
+                    url=one.url,
+                    events=events,
+                    state="active",
+                    delivered=find_newest_arrival(),
+                    created_at=now,
+                )
+            elif hook.events != events:
+                Hook.update(events=events).where(Hook.id == hook.id).execute()
+        for hook in kept.values():
+            Hook.delete().where(Hook.id == hook.id).execute()
 
 
 def ask_for_ping(uid: str, now: int) -> None:

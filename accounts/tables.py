@@ -13,19 +13,20 @@ from models import Base, Owner
 
 
 class Hook(Base):
-    """An address that is told what the bots of an owner do. What remains to be told stands in
-    Arrival: a hook keeps the last one that was delivered to it, so nothing is stored twice.
+    """An address that is told what the bots of an owner do, or of all owners where it has none: it
+    comes from the operator's settings. What remains to be told stands in Arrival: a hook keeps the
+    last one that was delivered to it, so nothing is stored twice.
 
-    `kind`: webhook | discord | slack | telegram | ntfy; `url` and `secret` (of a webhook alone) are
-    shown once. `events`: words of accounts.hooks.EVENTS, `bots`: uids, or empty for all of the
-    owner's; both JSON lists. `state`: waiting (for the answer to a first ping) | active | paused |
-    off (by the operator).
+    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise | websub;
+    `url` (of apprise a digest) and `secret` (of a webhook alone) are shown once. `events`: words of
+    accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
+    waiting (for the answer to a first ping) | active | paused | off (by the operator).
     """
 
     id = AutoField()
     uid = TextField(unique=True)
-    owner = ForeignKeyField(Owner, backref="hooks")
-    owner_id: int
+    owner = ForeignKeyField(Owner, null=True, backref="hooks")
+    owner_id: int | None
     kind = TextField()
     url = TextField()
     secret = TextField(null=True)

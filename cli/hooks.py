@@ -78,7 +78,8 @@ def run_hook_list(config: Config, args: Namespace) -> None:
         args,
         {"data": rows},
         "\n".join(
-            f"{row['hookId']}  {row['ownerId']}  {row['kind']:8}  {row['url']}  {row['state']}"
+            f"{row['hookId']}  {row['ownerId'] or 'operator'}  {row['kind']:8}  {row['url']}"
+            f"  {row['state']}"
             f"{'  ' + str(row['lastError']) if row['lastError'] else ''}"
             for row in rows
         ),
@@ -91,7 +92,7 @@ def show_hook(hook: "Hook") -> dict[str, object]:
 
     return {
         "hookId": hook.uid,
-        "ownerId": hook.owner.uid,
+        "ownerId": hook.owner.uid if hook.owner else None,
         "kind": hook.kind,
         "url": mask_url(hook.url),
         "events": read_list(hook.events),

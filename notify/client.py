@@ -4,11 +4,14 @@ is followed, no proxy of the environment used, and what a receiver says is not k
 """
 
 import contextlib
+import email.utils
 import http.client
 import ipaddress
+import math
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -18,17 +21,21 @@ from config import VERSION
 from notify.messages import Message
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
+# After so long a hook that fails is paused anyway.
+MAX_WAIT_SECONDS = 86_400
 # Public by themselves, these lead to IPv4 addresses that may not be: NAT64, 6to4.
 TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2002::/16"))
 
 
 class Answer(NamedTuple):
     """How a POST ended: `error` is one of a few sentences of ours, None where it was accepted.
-    `status`: of HTTP, None without an answer.
+    `status`: of HTTP, None without an answer; `wait_seconds`: how long the receiver asks to be left
+    alone.
     """
 
     status: int | None
     error: str | None
+    wait_seconds: int = 0
 
 
 class _Refused(Exception):
@@ -40,7 +47,7 @@ def post(message: Message, private: bool = False) -> Answer:
     network are allowed.
     """
     try:
-        status = _send(message, private)
+        status, wait = _send(message, private)
     except _Refused:
         return Answer(None, "leads to a private address, or to none")
     except TimeoutError:
@@ -51,10 +58,25 @@ def post(message: Message, private: bool = False) -> Answer:
         return Answer(None, "could not be reached, or broke off")
     if 200 <= status < 300:
         return Answer(status, None)
-    return Answer(status, f"answered HTTP {status}")
+    return Answer(status, f"answered HTTP {status}", read_wait(wait, time.time()))
 
 
-def _send(message: Message, private: bool) -> int:
+def read_wait(text: str | None, now: float) -> int:
+    """Return the seconds that a Retry-After header asks for, whole ones or a date; 0 for none, or
+    where it says neither.
+    """
+    try:
+        seconds = float(text or 0)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(text or "").timestamp() - now
+        except (ValueError, OverflowError):
+            return 0
+    return math.ceil(min(max(seconds, 0), MAX_WAIT_SECONDS)) if seconds == seconds else 0
+
+
+def _send(message: Message, private: bool) -> tuple[int, str | None]:
+    """Send a message; return the status of the answer and its Retry-After."""
     parts = urlsplit(message.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = find_address(parts.hostname or "", port, private)
@@ -93,8 +115,8 @@ def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
         raw.close()
 
 
-def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> int:
-    """Send the request over an open connection; return the status."""
+def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> tuple[int, str | None]:
+    """Send the request over an open connection; return the status and the Retry-After."""
     raw.settimeout(ANSWER_SECONDS)
     host = parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port)
@@ -104,7 +126,8 @@ def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> int:
     headers = {"User-Agent": f"candor/{VERSION}", "Connection": "close", "Host": parts.netloc}
     try:
         connection.request("POST", target, message.body, {**headers, **message.headers})
-        return connection.getresponse().status
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Retry-After")
     finally:
         connection.close()
 

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import orjson
 
@@ -17,6 +17,7 @@ import orjson
 MAX_TEXT = 1_800
 LABELS = {
     "verified": "Verified by a finalized transaction",
+    "claimed": "Verified by a finalized transaction of a wallet that is claimed, not proven",
     "mismatch": "Does not match its transaction",
     "pending": "Waiting for its transaction",
     "not_found": "Transaction not found",
@@ -57,6 +58,8 @@ def write_message(to: Receiver, event: Event | None, now: int, base_url: str) ->
     """Write what a receiver is sent of an event, or a ping without one; `now` in ms."""
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
+    if to.kind == "websub":
+        return _write_websub(to, event, base_url)
     text = write_text(event, base_url) if event else "Candor can reach you: this is a test."
     return WRITERS[to.kind](to.url, text)
 
@@ -90,6 +93,17 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
+def _write_websub(to: Receiver, event: Event | None, base_url: str) -> Message:
+    """Tell a WebSub hub which feeds have changed, in the words that hubs have in common."""
+    folders = [base_url]
+    if event and event.shown:
+        folders.append(f"{base_url}/bots/{event.shown['botId']}")
+    feeds = [f"{folder}/feed.{kind}" for folder in folders for kind in ("atom", "json")]
+    form = urlencode([("hub.mode", "publish"), *(("hub.url", feed) for feed in feeds)])
+    kind = "application/x-www-form-urlencoded"
+    return Message(to.url, {"Content-Type": kind}, form.encode())
+
+
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str) -> str:
     """Write an event as a few lines of plain text: the words of a post before its label, and what
@@ -103,12 +117,18 @@ def write_text(event: Event, base_url: str) -> str:
 
 def _write_post(post: Mapping[str, Any], fact: str, base_url: str) -> str:
     words = post["body"] or "(these words were taken down)"
-    label = LABELS[post["verification"]["status"]]
+    label = LABELS[_find_label(post)]
     head, link = f"{post['botName']}: ", f"{base_url}/posts/{post['id']}"
     beside = "\n".join(filter(None, (label, fact, link)))
     room = MAX_TEXT - len(head) - len(beside) - 1
     cut = words if len(words) <= room else words[: room - 1] + "…"
     return f"{head}{cut}\n{beside}"
+
+
+def _find_label(post: Mapping[str, Any]) -> str:
+    status: str = post["verification"]["status"]
+    proven = post["provenance"]["ownership"] == "proven"
+    return "claimed" if status == "verified" and not proven else status
 
 
 def _for_discord(url: str, text: str) -> Message:
@@ -134,6 +154,12 @@ def _for_ntfy(url: str, text: str) -> Message:
     return Message(url, {"Content-Type": "text/plain; charset=utf-8"}, text.encode())
 
 
+def _for_apprise(url: str, text: str) -> Message:
+    # As for Discord, whatever the service: no word begins with the sign that calls somebody.
+    plain = text.replace("@", "@\u200b").replace("<!", "<\u200b!")
+    return Message(url, {}, plain.encode())
+
+
 def _json(url: str, value: Mapping[str, Any]) -> Message:
     return Message(url, {"Content-Type": "application/json"}, orjson.dumps(value))
 
@@ -143,4 +169,5 @@ WRITERS = {
     "slack": _for_slack,
     "telegram": _for_telegram,
     "ntfy": _for_ntfy,
+    "apprise": _for_apprise,
 }

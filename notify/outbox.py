@@ -9,20 +9,21 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
+from accounts import hooks
 from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
 from models import Bot
-from notify import client, plan
+from notify import apprising, client, plan
 from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
-from storage import database, writing
+from storage import database, key_files, writing
 
 # Messages under way; hooks that failed last time send at most half of them, so no other waits.
 MAX_BUSY, MAX_FAILING = 16, 8
@@ -44,12 +45,14 @@ Send = Callable[[Message, bool], client.Answer]
 
 
 class Target(NamedTuple):
-    """A hook as it is stored, but for its progress."""
+    """A hook as it is stored, but for its progress. `bots`: None for all there are, which only the
+    operator's are told of.
+    """
 
     row_id: int
     receiver: Receiver
     events: frozenset[str]
-    bots: frozenset[str]
+    bots: frozenset[str] | None
     created_at: int
 
 
@@ -66,6 +69,9 @@ class Outbox:
 
     def __init__(self, config: Config, read_events: Reader, send: Send = client.post) -> None:
         self.config, self._read_events, self._send = config, read_events, send
+        self._speakers = apprising.Speakers(config.base_url)
+        # The addresses of APPRISE_URLS by what the database knows of them; None: not looked at yet.
+        self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._targets: dict[int, Target] = {}
@@ -84,17 +90,22 @@ class Outbox:
 
     def run_tick(self, now: int) -> tuple[str | None, str | None]:
         """Deliver for PASS_SECONDS; return (None, details for health)."""
+        if self._urls is None:
+            self._urls = keep_operator_hooks(self.config, now)
         end, store_at = time.monotonic() + PASS_SECONDS, 0.0
         while time.monotonic() < end and not self._stopping.is_set():
             if time.monotonic() >= store_at:
                 self._store()
                 self._load()
+                self._speakers.rest()
                 store_at = time.monotonic() + STORE_SECONDS
             self._take_answers()
             self._seen = database.data_version() if self._targets else None
             self._dispatch(time.time_ns() // 1_000_000)
             self._wait()
         self._store(everything=True)
+        if self._stopping.is_set():
+            self._speakers.end()
         return None, orjson.dumps(self._count()).decode()
 
     def _wait(self) -> None:
@@ -114,13 +125,17 @@ class Outbox:
         if version == self._version:
             return
         self._version = version
-        rows = list(Hook.select())
-        bots: dict[int, set[str]] = {}
+        urls = self._urls or {}
+        # Those of other settings are not ours to send.
+        rows = [row for row in Hook.select() if row.kind != hooks.APPRISE or row.url in urls]
+        bots: dict[int | None, set[str]] = {}
         for bot in Bot.select(Bot.owner, Bot.uid).where(
             Bot.owner.in_({row.owner_id for row in rows})
         ):
             bots.setdefault(bot.owner_id, set()).add(bot.uid)
-        self._targets = {row.id: _read_target(row, bots.get(row.owner_id, set())) for row in rows}
+        self._targets = {
+            row.id: _read_target(row, bots.get(row.owner_id, set()), urls) for row in rows
+        }
         for row in rows:
             self._merge(row.id, _read_progress(row))
         for gone in self._progress.keys() - self._targets.keys():
@@ -147,10 +162,12 @@ class Outbox:
             return
         with writing():
             for row_id, progress in changed.items():
-                # What the operator switched off meanwhile stays off.
-                Hook.update(**progress._asdict()).where(
-                    Hook.id == row_id, Hook.state != OFF
-                ).execute()
+                before = self._stored[row_id]._asdict()
+                news = {
+                    name: one for name, one in progress._asdict().items() if one != before[name]
+                }
+                # What the operator switched off meanwhile stays off, a ping asked for stays asked.
+                Hook.update(**news).where(Hook.id == row_id, Hook.state != OFF).execute()
         self._stored.update(changed)
 
     # ---- messages --------------------------------------------------------------------------------
@@ -208,7 +225,10 @@ class Outbox:
         for.
         """
         message = write_message(target.receiver, event, now, self.config.base_url)
-        private = self.config.hooks_private == "on"
+        # Where the operator's own settings lead is the operator's decision.
+        private = self.config.hooks_private == "on" or target.bots is None
+        is_apprise = target.receiver.kind == hooks.APPRISE
+        post = self._speakers.send if is_apprise else self._send
         self._busy.add(target.row_id)
         self._host_free_at[host_of(target)] = time.monotonic() + HOST_SECONDS
         arrival = event.arrival if event else None
@@ -217,7 +237,7 @@ class Outbox:
             # A fault of ours ends the thread, and must not keep the hook waiting for ever.
             answer = client.Answer(None, "could not be sent")
             try:
-                answer = self._send(message, private)
+                answer = post(message, private)
             finally:
                 self._answers.put(Sent(target.row_id, arrival, answer))
 
@@ -238,7 +258,9 @@ class Outbox:
         self._progress[sent.row_id] = (
             plan.after_success(progress, now, sent.arrival)
             if sent.answer.error is None
-            else plan.after_failure(progress, now, sent.answer.status, sent.answer.error)
+            else plan.after_failure(
+                progress, now, sent.answer.status, sent.answer.error, sent.answer.wait_seconds
+            )
         )
 
     def _count(self) -> dict[str, int]:
@@ -251,14 +273,29 @@ class Outbox:
         }
 
 
-def _read_target(row: Hook, own: set[str]) -> Target:
-    """Read a hook; `own`: the uids of its owner's bots."""
+def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
+    """Make hooks of what the settings name; return the addresses of APPRISE_URLS by what the
+    database knows of them. `now` in ms.
+    """
+    secret = key_files.secret_key(config) if config.apprise_urls else ""
+    urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
+    wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
+    if config.websub_hub:
+        feeds = ("post", "verification")
+        wanted.append(hooks.OperatorHook(hooks.WEBSUB, config.websub_hub, feeds))
+    hooks.keep_operator_hooks(wanted, now)
+    return urls
+
+
+def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target:
+    """Read a hook; `own`: the uids of its owner's bots; `urls`: as keep_operator_hooks has them."""
     chosen = set(orjson.loads(row.bots))
+    bots = None if row.owner_id is None else frozenset(chosen & own if chosen else own)
     return Target(
         row.id,
-        Receiver(row.uid, row.kind, row.url, row.secret),
+        Receiver(row.uid, row.kind, urls.get(row.url, row.url), row.secret),
         frozenset(orjson.loads(row.events)),
-        frozenset(chosen & own if chosen else own),
+        bots,
         row.created_at,
     )
 
@@ -278,7 +315,9 @@ def concerns(target: Target, event: Event) -> bool:
     history may still be arriving.
     """
     shown = event.shown
-    if shown is None or event.kind not in target.events or shown["botId"] not in target.bots:
+    if shown is None or event.kind not in target.events:
+        return False
+    if target.bots is not None and shown["botId"] not in target.bots:
         return False
     seconds = shown.get("blockTime")
     return event.kind != "trade" or (seconds is not None and seconds * 1000 >= target.created_at)

@@ -35,9 +35,11 @@ def after_success(progress: Progress, now: int, arrival: int | None) -> Progress
     )
 
 
-def after_failure(progress: Progress, now: int, status: int | None, error: str) -> Progress:
+def after_failure(
+    progress: Progress, now: int, status: int | None, error: str, wait_seconds: int = 0
+) -> Progress:
     """Note a refused message: it is tried again later, and no more after a day, or at once where
-    the receiver says that it is gone.
+    the receiver says that it is gone. `wait_seconds`: it asked to be left alone for so long.
 
     A ping that fails is not repeated: who asked for it sees why.
     """
@@ -48,4 +50,4 @@ def after_failure(progress: Progress, now: int, status: int | None, error: str) 
     if status == GONE or now - since >= DAY_MS:
         return noted._replace(state="paused")
     wait = WAITS_SECONDS[min(progress.failures, len(WAITS_SECONDS) - 1)]
-    return noted._replace(due_at=now + wait * SECOND_MS)
+    return noted._replace(due_at=now + max(wait, wait_seconds) * SECOND_MS)

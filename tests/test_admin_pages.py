@@ -17,6 +17,7 @@ from accounts.admin_tables import AdminAct, AdminLogin, AdminSession
 from accounts.keys import hash_secret
 from accounts.tables import Hook
 from models import Bot, Key, Post
+from notify import outbox
 from web.site.admin import lists, queries
 
 PATHS = ("", *(f"/{name}" for name in queries.LISTINGS), "/backups")
@@ -320,6 +321,19 @@ def test_a_hook_that_is_off_stays_off_until_the_operator_wants_it(service, opera
     assert answer.status_code == 302
     assert (Hook.get().state, Hook.get().ping) == ("waiting", True)
     assert [what for what, _, _ in list_done()] == ["switch_off_hook", "switch_on_hook"]
+
+
+def test_the_operator_tests_a_hook_of_his_settings(service, operator):
+    config = ground.change(service.config, apprise_urls=("json://user:pAsSwOrD@h.example/x",))
+    outbox.keep_operator_hooks(config, NOW)
+    hook = Hook.get()
+    page = operator.get("/admin/hooks").text
+    assert "json://APPRISE_URLS/…" in page and "the operator" in page and "pAsSwOrD" not in page
+    answer = operator.send(f"/admin/hooks/{hook.uid}/test", page="/admin", reason="does it work?")
+    assert answer.status_code == 302 and Hook.get().ping
+    assert [what for what, _, _ in list_done()] == ["ping_hook"]
+    for act in ("switch", "test"):
+        assert operator.get(f"/admin/hooks/{hook.uid}/{act}").status_code == 200
 
 
 def test_a_reason_that_looks_like_a_secret_is_refused_and_not_shown_again(service, operator):

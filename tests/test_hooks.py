@@ -35,6 +35,7 @@ POST = {
     "body": "Took profit.",
     "createdAt": "2026-11-05T12:00:00Z",
     "verification": {"status": "verified"},
+    "provenance": {"ownership": "proven"},
 }
 
 
@@ -389,6 +390,36 @@ def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
     assert len(waits) == 5 + 24 + 1 and seen.delivered == 7
 
 
+def test_a_receiver_that_asks_for_a_pause_is_left_alone_so_long(receivers):
+    (busy,) = receivers()
+    busy.behave(receiver.answer(429, **{"Retry-After": "90"}))
+    answered = client.post(Message(busy.url, {}, b"x"), private=True)
+    assert answered == client.Answer(429, "answered HTTP 429", 90)
+    # Not sooner than it asks, and not sooner than we would by ourselves: 5 s, then 15 s.
+    once = plan.after_failure(progress(), 0, *answered)
+    assert once.due_at == 90_000
+    assert plan.after_failure(once, 0, 429, "answered HTTP 429", 1).due_at == 15_000
+
+
+@pytest.mark.parametrize(
+    "text, seconds",
+    [
+        (None, 0),
+        ("7", 7),
+        ("1.2", 2),
+        ("-3", 0),
+        ("1e999", 86_400),
+        ("nan", 0),
+        ("Thu, 05 Nov 2026 12:01:00 GMT", 60),
+        ("Thu, 05 Nov 2026 11:00:00 GMT", 0),
+        ("soon", 0),
+    ],
+)
+def test_the_pause_that_a_receiver_asks_for(text, seconds):
+    # 2026-11-05T12:00:00Z
+    assert client.read_wait(text, 1_793_880_000) == seconds
+
+
 def test_success_forgets_failures():
     failed = plan.after_failure(progress(), 10, None, "did not answer in time")
     assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
@@ -537,6 +568,10 @@ def test_an_account_has_so_many_hooks(service):
 def test_people_are_told_the_words_and_their_label():
     assert messages.write_text(Event(1, "post", POST), "https://c.example") == (
         "Nell: Took profit.\nVerified by a finalized transaction\nhttps://c.example/posts/post_1"
+    )
+    claimed = {**POST, "provenance": {"ownership": "claimed"}}
+    assert messages.write_text(Event(1, "post", claimed), "https://c.example").splitlines()[1] == (
+        "Verified by a finalized transaction of a wallet that is claimed, not proven"
     )
 
 

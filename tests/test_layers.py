@@ -72,6 +72,8 @@ MAY_IMPORT = {
     },
     "notify": {"notify", "config"},
     "notify.messages": {"orjson"},
+    "notify.apprising": {"orjson"},
+    "notify.apprise_child": {"apprise"},
     "notify.outbox": {"accounts", *BELOW, "orjson"},
     "agents": {"agents", "config", "mcp", "mcp_types", "orjson", "pydantic"},
     "agents.remote": {"requests"},

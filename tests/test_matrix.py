@@ -22,7 +22,7 @@ A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator":
 NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
 OPERATORS_FORMS = (
     *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
-    "/admin/hooks/{hook}/switch",
+    *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
 )
 DONE = {"its creator": 302}
 # path -> what each caller's GET is answered.

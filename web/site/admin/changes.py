@@ -1,5 +1,5 @@
 """What the operator changes, each once it is confirmed and with a reason: hide a post, retire a
-bot, revoke a key, switch a hook off or on.
+bot, revoke a key, test a hook, switch it off or on.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts import acts, api_keys, hooks, influencers
 from accounts.problem import Problem, refuse_unknown
+from accounts.tables import Hook
 from models import Post
 from web.site.admin.entry import blueprint, find_session
 from web.site.forms import first_error, without_secrets
@@ -113,10 +114,31 @@ def change_hook(uid: str) -> ResponseReturnValue:
         f"Switch the hook {'on' if on else 'off'}?",
         f"{url} is sent a ping, and told what happens once it answers."
         if on
-        else f"{url} is told nothing from now on. Its owner sees that you switched it off, and"
-        " cannot switch it on.",
+        else f"{url} is told nothing from now on. Its owner, if it has one, sees that you switched"
+        " it off, and cannot switch it on.",
         f"Yes, switch it {'on' if on else 'off'}",
-        url_for("admin.show_owner", uid=hook.owner.uid),
+        find_page_of(hook),
         lambda reason: acts.switch_hook(uid, on, who, reason, g.now),
         switch_on=on,
     )
+
+
+@blueprint.route("/hooks/<uid>/test", methods=["GET", "POST"])
+def ping_hook(uid: str) -> ResponseReturnValue:
+    """Send a hook a ping, once confirmed."""
+    hook, who = hooks.find_hook(uid), find_session().uid
+    return confirm(
+        "Send a test?",
+        f"{hooks.mask_url(hook.url)} is sent a ping within seconds; the list of hooks shows what"
+        " came of it.",
+        "Yes, send it",
+        find_page_of(hook),
+        lambda reason: acts.ping_hook(uid, who, reason, g.now),
+    )
+
+
+def find_page_of(hook: Hook) -> str:
+    """Return the address of a page that lists a hook."""
+    if hook.owner is None:
+        return url_for("admin.list_hooks")
+    return url_for("admin.show_owner", uid=hook.owner.uid)

@@ -76,7 +76,9 @@ class KeyRow(NamedTuple):
 
 
 class HookRow(NamedTuple):
-    """A hook, without its secret; `url` is to be masked before it is shown."""
+    """A hook, without its secret; `url` is to be masked before it is shown. `owner_uid`: None where
+    it comes from the operator's settings.
+    """
 
     id: int
     uid: str
@@ -87,7 +89,7 @@ class HookRow(NamedTuple):
     delivered_at: int | None
     last_error: str | None
     created_at: int
-    owner_uid: str
+    owner_uid: str | None
 
 
 class PostRow(NamedTuple):
@@ -173,7 +175,7 @@ FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_i
         HookRow,
         """SELECT h.id, h.uid, h.kind, h.url, h.state, h.failures, h.delivered_at, h.last_error,
        h.created_at, o.uid AS owner_uid
-FROM hook h JOIN owner o ON o.id = h.owner_id {where}""",
+FROM hook h LEFT JOIN owner o ON o.id = h.owner_id {where}""",
         "h.id",
         {"owner": OF_OWNER.format("h.owner_id")},
     ),

@@ -1,0 +1,159 @@
+"""What the operator is told by APPRISE_URLS, over whatever Apprise speaks: a child process for each
+address, begun with its first message and ended when it is no longer needed.
+
+An address holds passwords and tokens. It is given to its child alone, by standard input; the
+database knows it by a keyed digest.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import orjson
+
+from notify.client import Answer
+from notify.messages import Message
+
+# A message is given so long, its child's start included; Apprise itself gives up after some 8 s.
+ANSWER_SECONDS = 30.0
+# A child ends after so long without a message: it holds about 50 MB.
+IDLE_SECONDS = 60.0
+# What is under way when the process ends is given so long.
+END_SECONDS = 1.0
+MISSING = "needs Apprise, which is not installed here"
+TOO_LATE = "did not answer in time"
+BROKEN = "could not be sent"
+# The words of a child.
+ERRORS = {
+    b"ok": None,
+    b"refused": "did not take it, or could not be reached",
+    b"unknown": "is no address that Apprise understands",
+}
+# What a child is given of the environment: no secrets of ours.
+ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
+PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+
+
+def name_url(url: str, secret: str) -> str:
+    """Return what the database knows of an address: its kind, and a digest keyed by `secret`."""
+    digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
+    return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
+
+
+class Speaker:
+    """Sends to one address, one message at a time."""
+
+    def __init__(self, url: str, site: str) -> None:
+        self._begin = orjson.dumps({"url": url, "site": site}) + b"\n"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._used_at = 0.0
+
+    def say(self, text: str) -> Answer:
+        """Send a text; wait for what came of it, at most ANSWER_SECONDS."""
+        with self._lock:
+            if self._child is None:
+                self._child = start_child()
+                first = self._begin
+            else:
+                first = b""
+            answer = _ask(self._child, first + orjson.dumps(text) + b"\n")
+            if answer.error in (TOO_LATE, BROKEN):
+                self._end()
+            self._used_at = time.monotonic()
+            return answer
+
+    def rest(self, idle_seconds: float, wait_seconds: float = 0.0) -> None:
+        """End the child unless it was at work less than so many seconds ago, or still is after
+        `wait_seconds`; then its message is broken off, if any wait was allowed.
+        """
+        if not self._lock.acquire(timeout=wait_seconds):
+            if wait_seconds and self._child is not None:
+                self._child.kill()
+            return
+        try:
+            if self._child is not None and time.monotonic() - self._used_at >= idle_seconds:
+                self._end()
+        finally:
+            self._lock.release()
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            # Closes its pipes and waits for it; what is left in them has no reader.
+            with contextlib.suppress(OSError), child:
+                pass
+
+
+def start_child() -> "subprocess.Popen[bytes]":
+    """Start a child that finds modules where this process does."""
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ENVIRONMENT or name.upper() in PROXIES
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "notify.apprise_child"],
+        env={**known, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _ask(child: "subprocess.Popen[bytes]", lines: bytes) -> Answer:
+    """Give a child its lines; return what its next word means."""
+    assert child.stdin is not None and child.stdout is not None
+    expired = threading.Event()
+
+    def give_up() -> None:
+        expired.set()
+        child.kill()
+
+    timer = threading.Timer(ANSWER_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()
+    word = b""
+    try:
+        child.stdin.write(lines)
+        child.stdin.flush()
+        word = child.stdout.readline()
+    except OSError:
+        # It has ended; the empty word says so.
+        pass
+    finally:
+        timer.cancel()
+    return Answer(None, ERRORS.get(word.strip(), TOO_LATE if expired.is_set() else BROKEN))
+
+
+class Speakers:
+    """The children of all addresses; `site`: the address of this instance."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        self._speakers: dict[str, Speaker] = {}
+
+    def send(self, message: Message, private: bool = True) -> Answer:
+        """Send a message that messages.write_message wrote for an Apprise address."""
+        if importlib.util.find_spec("apprise") is None:
+            return Answer(None, MISSING)
+        new = Speaker(message.url, self._site)
+        return self._speakers.setdefault(message.url, new).say(message.body.decode())
+
+    def rest(self) -> None:
+        """End the children that had nothing to do for a while."""
+        for speaker in list(self._speakers.values()):
+            speaker.rest(IDLE_SECONDS)
+
+    def end(self) -> None:
+        """End all children; those at work are given END_SECONDS in all."""
+        end = time.monotonic() + END_SECONDS
+        for speaker in list(self._speakers.values()):
+            speaker.rest(0, max(0.01, end - time.monotonic()))

@@ -1,0 +1,236 @@
+"""APPRISE_URLS and WEBSUB_HUB: what the operator's settings send, by the outbox of the hooks."""
+
+import importlib.util
+import json
+import urllib.parse
+import warnings
+
+import ground
+import pytest
+from receiver import answer
+from service import NOW
+from test_hooks import delivering, private, receivers, say, until  # noqa: F401  fixtures
+
+import config as settings
+import storage
+from accounts import hooks
+from accounts.problem import Problem
+from accounts.tables import Hook
+from cli.hooks import show_hook
+from notify import apprising, messages, outbox, plan
+from notify.client import Answer
+
+SECRET = "pAsSwOrD"
+
+
+def change(service, **named):
+    """Other settings from now on; those of hooks stay."""
+    service.config = ground.change(service.config, **named)
+
+
+def rows():
+    with storage.database.connection_context():
+        return hooks.list_hooks()
+
+
+def apprise_url(one, scheme="json"):
+    """The address by which Apprise posts JSON to a receiver."""
+    return f"{scheme}://user:{SECRET}@{urllib.parse.urlsplit(one.url).netloc}/hook"
+
+
+def read(one):
+    return [json.loads(body)["message"] for _, body in one.got]
+
+
+# ---- delivering ----------------------------------------------------------------------------------
+def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
+    private,  # noqa: F811
+    delivering,  # noqa: F811
+    receivers,  # noqa: F811
+    caplog,
+):
+    good, _ = receivers(2)
+    change(private, apprise_urls=(apprise_url(good),), hooks_private="off")
+    ada, otto = private.make_bot("Ada"), private.make_bot("Otto")
+    say(private, ada, "before")
+    delivering()
+    until(rows)
+    say(private, ada, "one")
+    say(private, otto, "two @everyone")
+    until(lambda: len(good.got) == 2)
+    first, second = read(good)
+    assert first.startswith("Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/")
+    # Nobody is called by words that somebody else chose.
+    assert second.startswith("Otto: words of two @\u200beveryone\n")
+    assert good.got[0][0]["authorization"].startswith("Basic ")
+    # Another pass goes on where this one was: what happened meanwhile is not lost.
+    delivering.stop()
+    say(private, ada, "three")
+    delivering()
+    until(lambda: len(good.got) == 3)
+    until(lambda: rows()[0].delivered_at)
+    (row,) = rows()
+    assert (row.kind, row.owner, row.state, row.last_error) == ("apprise", None, "active", None)
+    assert SECRET not in caplog.text + row.url + json.dumps(show_hook(row))
+    # The test button.
+    with storage.database.connection_context():
+        hooks.ask_for_ping(row.uid, 0)
+    until(lambda: read(good)[3:] == ["Candor can reach you: this is a test."])
+
+
+def test_what_was_refused_is_tried_again_and_is_not_overtaken(
+    private,  # noqa: F811
+    delivering,  # noqa: F811
+    receivers,  # noqa: F811
+    monkeypatch,
+):
+    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
+    bad, good = receivers(2)
+    bad.behave(answer(500, b"the words of a stranger"))
+    change(private, apprise_urls=(apprise_url(bad), apprise_url(good)))
+    ada = private.make_bot("Ada")
+    delivering()
+    until(rows)
+    say(private, ada, "one", "two")
+    until(lambda: len(good.got) == 2)
+    until(lambda: any(row.last_error for row in rows()))
+    told = {row.last_error for row in rows()}
+    assert told == {None, "did not take it, or could not be reached"}
+    bad.behave(answer(204))
+    until(lambda: any("two" in text for text in read(bad)))
+    assert "one" in read(bad)[-2] and "two" in read(bad)[-1]
+
+
+def test_a_child_that_hangs_is_ended_and_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr(apprising, "ANSWER_SECONDS", 0.05)
+    speakers = apprising.Speakers("https://candor.example")
+    hanging = messages.Message("json://127.0.0.1:9/", {}, b"x")
+    # An interpreter alone takes longer to begin.
+    assert speakers.send(hanging) == Answer(None, "did not answer in time")
+
+
+def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_with_time(
+    monkeypatch,
+):
+    speakers = apprising.Speakers("https://candor.example")
+    unknown = messages.Message("nosuchkind://x", {}, b"x")
+    assert speakers.send(unknown) == Answer(None, "is no address that Apprise understands")
+    (speaker,) = speakers._speakers.values()
+    child = speaker._child
+    speakers.rest()
+    assert child.poll() is None
+    speakers.end()
+    assert child.returncode is not None and speaker._child is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert speakers.send(unknown) == Answer(None, "needs Apprise, which is not installed here")
+
+
+def test_a_child_is_told_no_secret_of_ours(monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", SECRET)
+    seen = {}
+    monkeypatch.setattr(
+        apprising.subprocess, "Popen", lambda words, env, **_: seen.update(env=env, words=words)
+    )
+    apprising.start_child()
+    assert "SECRET_KEY" not in seen["env"] and not any("://" in word for word in seen["words"])
+
+
+# ---- the hooks that settings make ----------------------------------------------------------------
+def test_an_address_that_is_no_longer_named_is_forgotten(service):
+    change(service, apprise_urls=("json://one.example", "ntfy://two.example"))
+    with storage.database.connection_context():
+        outbox.keep_operator_hooks(service.config, NOW)
+        Hook.update(delivered=7).execute()
+        change(service, apprise_urls=("ntfy://two.example",), apprise_events=("trade",))
+        outbox.keep_operator_hooks(service.config, NOW + 1)
+        (row,) = hooks.list_hooks()
+        assert hooks.mask_url(row.url) == "ntfy://APPRISE_URLS/…" and row.events == '["trade"]'
+        assert (row.delivered, row.created_at) == (7, NOW)
+        with pytest.raises(Problem, match="APPRISE_URLS"):
+            hooks.remove_hook(row.uid)
+        change(service, apprise_urls=())
+        outbox.keep_operator_hooks(service.config, NOW + 2)
+        assert hooks.list_hooks() == []
+
+
+def test_an_owner_cannot_have_the_kinds_of_the_operator(service):
+    owner = service.make_bot("Ada").owner
+    for kind in ("apprise", "websub"):
+        with pytest.raises(Problem) as refused:
+            hooks.add_hook(service.config, owner, "https://x.example", NOW, kind)
+        assert refused.value.errors[0]["field"] == "kind"
+
+
+@pytest.mark.parametrize(
+    "text, urls",
+    [
+        ("json://h/a", ("json://h/a",)),
+        (
+            "mailto://a:b@x.example?to=c@x.example,d@x.example, tgram://1:t/2 ntfy://t",
+            ("mailto://a:b@x.example?to=c@x.example,d@x.example", "tgram://1:t/2", "ntfy://t"),
+        ),
+        ("", ()),
+    ],
+)
+def test_addresses_are_between_commas_or_blanks(text, urls):
+    assert settings.load({"APPRISE_URLS": text}, dotenv=None).apprise_urls == urls
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("APPRISE_URLS", f"x://{SECRET}/a/b/c"),
+        ("APPRISE_URLS", f"json://h, mastodon://{SECRET}@h"),
+        ("APPRISE_URLS", SECRET),
+        ("APPRISE_URLS", f"json://[{SECRET}"),
+        ("APPRISE_EVENTS", "posts"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_without_being_repeated(name, text):
+    with pytest.raises(settings.BadSetting, match=name) as refused:
+        settings.load({name: text}, dotenv=None)
+    assert SECRET not in str(refused.value)
+
+
+def test_social_networks_that_apprise_speaks_are_refused():
+    """Those of the installed version, by the words with which it names itself."""
+    from apprise.manager_plugins import NotificationManager
+
+    # Its plugins are imported at this; some use modules that are going.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        known, plugins = set(NotificationManager().schemas()), NotificationManager().plugins()
+    assert known >= settings.SOCIAL
+    names = ("bluesky", "humhub", "mastodon", "misskey", "nostr", "reddit", "twitter")
+    social = [one for one in plugins if any(name in one.__name__.lower() for name in names)]
+    assert len(social) == len(names)
+    for plugin in social:
+        for attribute in ("protocol", "secure_protocol"):
+            given = getattr(plugin, attribute) or ()
+            assert {given} if isinstance(given, str) else set(given) <= settings.SOCIAL
+
+
+# ---- WebSub --------------------------------------------------------------------------------------
+def test_a_hub_is_told_which_feeds_changed(private, delivering, receivers):  # noqa: F811
+    (hub,) = receivers()
+    change(private, websub_hub=hub.url, hooks_private="off")
+    ada = private.make_bot("Ada")
+    delivering()
+    until(rows)
+    say(private, ada, "one")
+    until(lambda: hub.got)
+    headers, body = hub.got[0]
+    assert headers["content-type"] == "application/x-www-form-urlencoded"
+    root = "http://127.0.0.1:8000"
+    assert urllib.parse.parse_qs(body.decode(), strict_parsing=True) == {
+        "hub.mode": ["publish"],
+        "hub.url": [
+            f"{root}/feed.atom",
+            f"{root}/feed.json",
+            f"{root}/bots/{ada.bot.uid}/feed.atom",
+            f"{root}/bots/{ada.bot.uid}/feed.json",
+        ],
+    }
+    # What a hub is told to fetch is there.
+    for url in urllib.parse.parse_qs(body.decode())["hub.url"]:
+        assert private.get(url.removeprefix(root)).status_code == 200
