@@ -65,11 +65,17 @@ class Answering:
             found = self._fetch(wallet, announced.signature, now)
             if found is not None:
                 bell.note_end(announced.endpoint, fruitful=found)
+                self._note_told(wallet, found)
             elif bell.try_again(wallet.id, announced, self._state.clock()):
                 late += 1
         for changed in ring.changed.values() if late else ():
             bell.note_change(wallet.id, changed, self._state.clock())
         return not late
+
+    def _note_told(self, wallet: Wallet, found: bool) -> None:
+        """What was told was new and true: its own list may rest longer."""
+        if found:
+            self._state.watches[wallet.id].told_at = self._state.clock()
 
     def _fetch(self, wallet: Wallet, signature: str, now: int) -> bool | None:
         try:

@@ -22,6 +22,9 @@ ACCOUNTS_A_CALL = 100
 # One call asks for the balances of so many wallets: up to that number none sleeps.
 MAX_AWAKE = 100
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
+# How many times longer a head rests of which nodes tell all the time. Once they fall silent it is
+# listed as soon as ever: what is lost from then on shows after two polls.
+MAX_TOLD_RESTS = 4
 # How long the decimals of a mint that no node knows are not asked for again; doubled each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 
@@ -57,9 +60,16 @@ class Balances:
         )
 
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Whether its own head is to be listed: in every poll, or rarely where nothing moves."""
-        listed_at = self._state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
-        return self._state.begun_at - listed_at >= self._find_rest(wallet, self._state.now)
+        """Whether its own head is to be listed: in every poll, or rarely where nothing moves, or
+        where nodes have told of its transactions since the poll before.
+        """
+        state, watch = self._state, self._state.watches[wallet.id]
+        listed_at = watch.listed_at.get(wallet.address, -math.inf)
+        rest = self._find_rest(wallet, state.now)
+        told = state.begun_at - watch.told_at < state.config.observer_interval_seconds
+        if told and state.bell.hears(wallet.id, state.clock()):
+            rest *= MAX_TOLD_RESTS
+        return state.begun_at - listed_at >= rest
 
     def _find_rest(self, wallet: Wallet, now: int) -> float:
         """Seconds for which its own head need not be listed: 0 where it trades or a post waits,

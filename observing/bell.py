@@ -22,8 +22,9 @@ MAX_WAITING = 100
 MAX_TRIES = 3
 # Notices of an endpoint, in a row, that led to nothing: then it is not listened to for a while.
 MAX_FRUITLESS = 50
-# A wallet of which a poll found what no notice told of is polled as if nobody listened.
-DISTRUST_SECONDS = 600.0
+# A wallet of which a poll found what no notice told of is polled as if nobody listened; but a
+# notice may be on its way.
+DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
 class Audible(NamedTuple):
@@ -85,6 +86,13 @@ class Changed(NamedTuple):
     tries: int = 0
 
 
+class Found(NamedTuple):
+    """Where and when a poll found a transaction that no notice had told of."""
+
+    address: str
+    at: float
+
+
 @dataclass
 class Ring:
     """What was told of a wallet since the last look at it."""
@@ -104,7 +112,9 @@ class Bell:
         self._news = threading.Condition()
         self._rings: dict[int, Ring] = {}
         self._looked_at: dict[int, float] = {}
-        self._missed_at: dict[int, float] = {}
+        # By wallet, what polls found and no notice told of yet: by signature, the address that
+        # listed it, and when.
+        self._unheard: dict[int, dict[str, Found]] = {}
         self._heard: dict[str, set[int]] = {}
         self._fruitless: dict[str, int] = {}
         # What is to be listened for, the same for every endpoint.
@@ -114,6 +124,7 @@ class Bell:
     def announce(self, wallet_id: int, announced: Announced, now: float) -> None:
         """Ring for a wallet that a transaction names."""
         with self._news:
+            self._forgive(wallet_id, now, announced.signature)
             ring = self._find_ring(wallet_id, now)
             if len(ring.announced) < MAX_WAITING or announced.signature in ring.announced:
                 ring.announced.setdefault(announced.signature, announced)
@@ -123,6 +134,7 @@ class Bell:
     def note_change(self, wallet_id: int, changed: Changed, now: float) -> None:
         """Ring for a wallet of which a token account changed."""
         with self._news:
+            self._forgive(wallet_id, now, changed.address)
             ring = self._find_ring(wallet_id, now)
             if len(ring.changed) < MAX_WAITING or changed.address in ring.changed:
                 known = ring.changed.get(changed.address)
@@ -130,6 +142,13 @@ class Bell:
                     ring.changed[changed.address] = changed
             else:
                 ring.overflown = True
+
+    def _forgive(self, wallet_id: int, now: float, told: str) -> None:
+        """A poll was ahead of this notice, of a signature or an account."""
+        unheard = self._unheard.get(wallet_id, {})
+        for signature, found in list(unheard.items()):
+            if told in (signature, found.address) and now - found.at < GRACE_SECONDS:
+                del unheard[signature]
 
     def _find_ring(self, wallet_id: int, now: float) -> Ring:
         if wallet_id not in self._rings:
@@ -214,19 +233,28 @@ class Bell:
             before = self._fruitless.get(endpoint, 0)
             self._fruitless[endpoint] = 0 if fruitful else before + 1
 
-    def note_missed(self, wallet_id: int, now: float) -> None:
-        """Note that a poll found what nobody had told of; it may have been just before the look."""
+    def note_found(self, wallet_id: int, address: str, signature: str, now: float) -> None:
+        """Note what a poll found in the list of an address. Where nobody told of it, nor does
+        within some seconds, who listens is not relied on for a while.
+        """
         with self._news:
             looked_at = self._looked_at.get(wallet_id, -math.inf)
-            if wallet_id not in self._rings and now - looked_at >= 2 * MIN_PAUSE_SECONDS:
-                self._missed_at[wallet_id] = now
+            # Where the wallet rings, or was looked at just before, it may have been told of.
+            if wallet_id in self._rings or now - looked_at < 2 * MIN_PAUSE_SECONDS:
+                return
+            known = self._unheard.get(wallet_id, {})
+            young = {s: one for s, one in known.items() if now - one.at < DISTRUST_SECONDS}
+            # One is enough to be caught: few are kept.
+            if len(young) < MAX_WAITING:
+                young[signature] = Found(address, now)
+            self._unheard[wallet_id] = young
 
     def hears(self, wallet_id: int, now: float) -> bool:
         """Whether an endpoint tells everything of a wallet, and none was caught leaving out."""
         with self._news:
-            missed_at = self._missed_at.get(wallet_id, -math.inf)
-            heard = any(wallet_id in ids for ids in self._heard.values())
-            return heard and now - missed_at >= DISTRUST_SECONDS
+            unheard = self._unheard.get(wallet_id, {}).values()
+            caught = any(GRACE_SECONDS <= now - one.at < DISTRUST_SECONDS for one in unheard)
+            return not caught and any(wallet_id in ids for ids in self._heard.values())
 
     def count_heard(self) -> int:
         """How many wallets an endpoint tells everything of."""
@@ -238,7 +266,7 @@ class Bell:
         ids = {one.wallet_id for one in wallets}
         with self._news:
             self.wanted = tuple(wallets)
-            for known in (self._rings, self._looked_at, self._missed_at):
+            for known in (self._rings, self._looked_at, self._unheard):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]  # type: ignore[attr-defined]
 

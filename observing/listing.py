@@ -86,8 +86,9 @@ class Listing:
             if before is None and row.address == wallet.address:
                 self._state.watches[wallet.id].answered_at = self._state.clock()
             new = self.store_new(wallet, page, now, head=True)
-            if new and row.head_slot:
-                self._state.bell.note_missed(wallet.id, self._state.clock())
+            for one in new if row.head_slot else ():
+                now_seconds = self._state.clock()
+                self._state.bell.note_found(wallet.id, row.address, one.signature, now_seconds)
             top = max([top, *(one.slot for one in page)])
             if not page:
                 break

@@ -70,6 +70,8 @@ class Watch:
     # By address, when its balance was last asked for, and when its head was last listed.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
+    # When a notice last named a transaction of it that nobody had listed.
+    told_at: float = -math.inf
     # When a slice of its full scans and its backfill was last worked on.
     worked_at: float = -math.inf
     # By name, the steps that failed.

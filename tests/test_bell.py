@@ -10,8 +10,10 @@ from story import ADA, Story, account_of, address, market
 
 from chain.answers import Holding
 from models import Address, Receipt, Trade, Wallet
+from observing.balances import MAX_TOLD_RESTS
 from observing.bell import (
     DISTRUST_SECONDS,
+    GRACE_SECONDS,
     MAX_FRUITLESS,
     MAX_TRIES,
     MAX_WAITING,
@@ -120,9 +122,20 @@ def test_who_was_caught_leaving_out_is_not_relied_on_for_a_while():
     bell = Bell()
     bell.note_heard("endpoint 1", {7, 8})
     assert bell.hears(7, 0.0) and bell.count_heard() == 2
-    bell.note_missed(7, 0.0)
+    bell.note_found(7, "seven", "s", 0.0)
     assert not bell.hears(7, DISTRUST_SECONDS - 1) and bell.hears(8, 1.0)
     assert bell.hears(7, DISTRUST_SECONDS)
+
+
+@pytest.mark.parametrize("after, heard", [(GRACE_SECONDS - 1, True), (GRACE_SECONDS, False)])
+def test_a_notice_that_comes_just_after_a_poll_left_nothing_out(after, heard):
+    bell = Bell()
+    bell.note_heard("endpoint 1", {7, 8})
+    bell.note_found(7, "seven", "s", 0.0)
+    bell.note_found(8, "an account", "t", 0.0)
+    bell.announce(7, Announced("s", "endpoint 1"), after)
+    bell.note_change(8, Changed("an account", Holding(1, 2, 3), "endpoint 1"), after)
+    assert [bell.hears(one, GRACE_SECONDS) for one in (7, 8)] == [heard, heard]
 
 
 # ---- what a look does ----------------------------------------------------------------------------
@@ -387,6 +400,26 @@ def test_with_every_notice_lost_polls_find_all(look):
     street.bell.note_heard("endpoint 1", {1})
     street.seen.clock.sleep(DISTRUST_SECONDS)
     street.seen.look(3)
+    silent = street.go_on("mention", "ada")
+    street.seen.look(2)
+    assert street.seen.trades()[-1].signature == silent.signature
+
+
+def test_a_list_rests_while_notices_come_true_and_no_longer(look):
+    """A sale is told of before each poll: of thirty polls, each sixth lists the wallet. From then
+    on every notice is lost: what moves nothing shows in the second poll.
+    """
+    street = Street(look)
+    street.bell.note_heard("endpoint 1", {street.ids[ADA]})
+    street.seen.look(3)
+    before = street.node.calls.copy()
+    for _ in range(30):
+        street.seen.clock.sleep(13.0)
+        street.ring(street.go_on("sell", "ada", "CAT", 1, 1_000))
+        street.answer(2.0)
+        street.seen.observer.run_tick(street.seen.now)
+    listed = (street.node.calls - before)["getSignaturesForAddress"]
+    assert 0 < listed <= 30 / (1.5 * MAX_TOLD_RESTS)
     silent = street.go_on("mention", "ada")
     street.seen.look(2)
     assert street.seen.trades()[-1].signature == silent.signature
