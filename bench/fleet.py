@@ -29,6 +29,8 @@ def main(arguments):
     parser.add_argument("--wallets", type=int, default=50)
     parser.add_argument("--minutes", type=int, default=30)
     parser.add_argument("--busy", type=int, default=5)
+    # Seconds until a transaction is final: 13 before Alpenglow.
+    parser.add_argument("--finality", type=int, default=13)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         settings = config.load({"DATA_DIR": folder}, dotenv=None)
@@ -47,7 +49,7 @@ def measure(settings, given):
     from observer import Observer
 
     class Public(FakeNode):
-        """Final is what is 13 seconds old; it takes its time and counts."""
+        """Final is what is as old as finality takes; it takes its time and counts."""
 
         def __init__(self, chain, clock):
             super().__init__(chain)
@@ -57,7 +59,7 @@ def measure(settings, given):
             from chain import rpc
 
             now = self.clock()
-            self.tip = FIRST_SLOT + int(now - start) - 13
+            self.tip = FIRST_SLOT + int(now - start) - given.finality
             while self.hits and self.hits[0][0] <= now - WINDOW:
                 self.hits.popleft()
             same = sum(m == method for _, m in self.hits)
@@ -141,8 +143,8 @@ def measure(settings, given):
     )
     print(
         f"a transaction was shown {statistics.median(lags):.0f} s (median), {max(lags):.0f} s"
-        f" (worst) after it happened, 13 s of which it was not final; {len(lags)} of"
-        f" {len(happened)} seen"
+        f" (worst) after it happened, {given.finality} s of which it was not final;"
+        f" {len(lags)} of {len(happened)} seen"
     )
     print(
         f"the wallet looked at longest ago: {max(looked):.0f} s; one look takes at least"
