@@ -16,7 +16,7 @@ import orjson
 from peewee import OperationalError
 
 from config import Config
-from paper import adaptive, diary, engine, flows, load, rows, store
+from paper import adaptive, diary, engine, flows, load, rows, store, twin_store
 from paper.account import public_id
 from paper.faults import FaultKey, Faults
 from paper.guard import DAY_MS
@@ -141,6 +141,7 @@ class PaperJob:
             faults,
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
         )
+        twin_store.load_twins(loaded, now, faults)
         for one in loaded:
             with faults.isolate(one.trader.id):
                 self._begin(one.trader, now)
@@ -169,6 +170,8 @@ class PaperJob:
                 )
         if self.fresh:
             drop_orders(trader, now)
+            if trader.twin:
+                drop_orders(trader.twin.player, now)
         adaptive.check_account(trader, now)
         adaptive.run_heartbeat(trader, now)
 

@@ -7,6 +7,7 @@ from chain import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import tables as paper_tables
+from paper import twin_tables
 
 # In this order rows can be inserted: what a row names stands in a table before it.
 TABLES = (
@@ -17,4 +18,5 @@ TABLES = (
     *evidence_tables.TABLES,
     *market_tables.TABLES,
     *paper_tables.TABLES,
+    *twin_tables.TABLES,
 )

@@ -23,7 +23,8 @@ def record_close(trader: Trader, position: Position) -> None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
     if trader.adaptive != "off":
         add_pauses(trader, at)
-    for lesson in find_new_lessons(trader.closes, trader.lessons, at):
+    control = trader.twin.player.closes if trader.twin else None
+    for lesson in find_new_lessons(trader.closes, trader.lessons, at, control):
         trader.lessons[lesson.key] = lesson.expires_at
         trader.add_line(
             "lesson",

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 ENTRY_WINDOW_MS = 3_600_000
 # Draws of all clusters with replacement.
 DRAWS = 1_000
+# More clusters than this are drawn together with their neighbors in time, so that an interval of
+# thousands takes hundredths of a second, too.
+MAX_DRAWN = 200
 LEVEL = "95 %, clustered"
 # Fewer clusters have no interval: of five, one in ten misses the truth (bench coverage).
 MIN_CLUSTERS = 8
@@ -39,6 +42,7 @@ class Entered(Protocol):
 
 
 Close = TypeVar("Close", bound=Entered)
+Cluster = TypeVar("Cluster")
 
 
 class Share(NamedTuple):
@@ -81,7 +85,16 @@ def find_interval(shares: Sequence[Share]) -> Interval | None:
     The percentiles are widened as Student's t is wider than the normal distribution (Hesterberg
     2015): plain ones are too narrow where clusters are few.
     """
-    return _find_interval(tuple(shares)) if len(shares) >= MIN_CLUSTERS else None
+    if len(shares) < MIN_CLUSTERS:
+        return None
+    joined = [Share(*map(sum, zip(*part, strict=True))) for part in _join(shares)]
+    return _find_interval(tuple(joined))
+
+
+def _join(clusters: Sequence[Cluster]) -> list[Sequence[Cluster]]:
+    """Return clusters with their neighbors, in MAX_DRAWN parts at most."""
+    size = -(-len(clusters) // MAX_DRAWN)
+    return [clusters[first : first + size] for first in range(0, len(clusters), size)]
 
 
 @lru_cache(maxsize=1_024)
@@ -130,7 +143,9 @@ def find_drawdown_interval(moves: Sequence[int], start: int) -> Interval | None:
 
     moves: what each cluster won or lost, in lamports.
     """
-    return _find_drawdowns(tuple(moves), start) if len(moves) >= MIN_CLUSTERS else None
+    if len(moves) < MIN_CLUSTERS:
+        return None
+    return _find_drawdowns(tuple(sum(part) for part in _join(moves)), start)
 
 
 @lru_cache(maxsize=1_024)

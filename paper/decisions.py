@@ -252,15 +252,17 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
 
 
 def size_entry(trader: Trader, view: View, at: int) -> int:
-    """Return the lamports for an entry: the allowed share of the equity, at most the free cash and
-    a share of the pool.
+    """Return the lamports for an entry: the allowed share of the equity, capped."""
+    mint = view.token.mint
+    share = guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+    return cap_entry(trader, view, trader.account.equity * share // ONE)
+
+
+def cap_entry(trader: Trader, view: View, wanted: int) -> int:
+    """Return at most the lamports `wanted` for an entry: what the free cash and a share of the pool
+    allow.
     """
-    mint, token = view.token.mint, view.token
+    token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
-    wanted = (
-        trader.account.equity
-        * guard.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
-        // ONE
-    )
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
     return min(wanted, most, trader.account.free_cash - ENTRY_COSTS - RESERVED_CASH)

@@ -15,6 +15,7 @@ from paper.orders import expire_orders, settle_orders
 from paper.positions import update_positions
 from paper.recent import Market
 from paper.trader import Trader
+from paper.twins import play_twin
 
 
 def play(
@@ -48,6 +49,7 @@ def play(
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             check_drawdown(trader, at)
+            play_twin(trader, market, seen, at, now, faults)
 
 
 def check_snapshots(

@@ -2,6 +2,7 @@
 done to its pools. Pure.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
 
 from paper.fills import RECORDED_COSTS, Fill, remember
@@ -66,6 +67,12 @@ class Market:
         other.memories, other.costs = dict(self.memories), self.costs
         other.quoted_at = dict(self.quoted_at)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
+        return other
+
+    def beside(self, memories: dict[str, Memory]) -> "Market":
+        """Return the same market with other memories, for trades that move nobody else's pool."""
+        other = copy.copy(self)
+        other.memories = memories
         return other
 
     def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:

@@ -24,6 +24,8 @@ from paper.tables import (
 )
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader
+from paper.twin_store import list_held, show_twins
+from paper.twin_tables import TwinClose, TwinFill, TwinState
 
 # What a column holds at most.
 MAX_INTEGER = 2**63 - 1
@@ -93,7 +95,7 @@ def store_round(
             _store_trader(one)
         _store_journals(journals)
         _insert(DiaryEntry, lines)
-        _pin_snapshots([one.trader for one in loaded])
+        _pin_snapshots([one.trader for one in loaded], _store_twins(loaded))
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
         ).execute()
@@ -119,6 +121,15 @@ def _store_journals(journals: Sequence[PeriodJournal]) -> None:
             ]
     _insert(PaperFill, fills)
     _insert(Position, positions, ("period", "number"))
+
+
+def _store_twins(loaded: Sequence[LoadedTrader]) -> set[int]:
+    """Store what the twins did; return the snapshots that they name."""
+    written = show_twins(loaded)
+    _insert(TwinState, written.states, ("period",))
+    _insert(TwinFill, written.fills)
+    _insert(TwinClose, written.closes)
+    return written.named
 
 
 def _store_trader(one: LoadedTrader) -> None:
@@ -216,16 +227,18 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
         )
 
 
-def _pin_snapshots(traders: Iterable[Trader]) -> None:
+def _pin_snapshots(traders: Iterable[Trader], twins_named: set[int]) -> None:
     """Keep the snapshots that a decision or a fill names, and keep tokens tracked that are held or
-    on order.
+    on order, by twins, too.
     """
-    named = {order.decided_on for one in traders for order in one.journal.orders.values()}
+    named = twins_named | {
+        order.decided_on for one in traders for order in one.journal.orders.values()
+    }
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
     # Read from the tables, since traders that are not played hold tokens, too.
-    market_store.replace_held({row.mint for row in select(rows.MintRow, rows.HELD)})
+    market_store.replace_held({row.mint for row in select(rows.MintRow, rows.HELD)} | list_held())
 
 
 def list_unposted(limit: int) -> list[rows.UnpostedRow]:

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paper import guard
 from paper.account import STARTING_CASH, Account, Close, Position
 from paper.fills import Fill, Order
 from paper.market import Token
 from paper.strategies import Refusal, Strategy
+
+if TYPE_CHECKING:
+    from paper.twins import Twin
 
 # A refusal is noted once in this time,
 REFUSAL_MS = guard.HOUR_MS
@@ -108,6 +111,8 @@ class Trader:
     # Mints that are not traded for now, because of an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
+    # What enters at random beside it; None where nothing is compared.
+    twin: "Twin | None" = None
 
     @property
     def held(self) -> list[Position]:

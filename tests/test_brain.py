@@ -208,6 +208,42 @@ def test_a_lesson_counts_the_closes_it_names():
     )
 
 
+def spread(*nets, apart=2 * HOUR_MS):
+    """Closes of one kind, each a cluster of its own, the newest now."""
+    return [
+        replace(one, opened_at=one.opened_at - n * apart, closed_at=one.closed_at - n * apart)
+        for n, one in enumerate(closes(*nets, reason="time_stop"))
+    ]
+
+
+def test_nothing_is_learned_that_random_entries_show_too():
+    """Twelve closes of 2 % each beside a twin's of -1 %: a lesson; beside a twin's of 2 %: none."""
+    good, bad = spread(*[SOL // 50] * 12), spread(*[-SOL // 100] * 12)
+    key = "reason time_stop"
+    told = {one.key: one for one in brain.find_lessons(good, START, bad)}
+    assert not told[key].is_pattern
+    assert told[key].evidence["randomEntry"]["meanReturnPct"] == -1.0
+    assert [one.key for one in brain.find_new_lessons(good, {}, START, bad)] == [key, "token A"]
+    assert brain.find_new_lessons(good, {}, START, good) == []
+    # Of nothing to compare with, and of fewer than eight, nothing follows.
+    assert brain.find_new_lessons(good, {}, START, []) == []
+    assert brain.find_new_lessons(good, {}, START, bad[:7]) == []
+
+
+def test_a_lesson_of_one_hour_is_a_pattern():
+    together, bad = closes(*[SOL // 50] * 12), spread(*[-SOL // 100] * 12)
+    assert all(one.is_pattern for one in brain.find_lessons(together, START, bad))
+
+
+def test_a_token_the_twin_never_had_is_compared_with_all_of_its_closes():
+    elsewhere = [replace(one, mint="B") for one in spread(*[SOL // 50] * 12)]
+    bad = [replace(one, reason="stop") for one in spread(*[-SOL // 100] * 9)]
+    found = {
+        one.key: one.evidence["randomEntry"] for one in brain.find_lessons(elsewhere, START, bad)
+    }
+    assert found["token B"]["of"] == "all" and found["token B"]["eligibleCloses"] == 9
+
+
 def test_ineligible_and_old_closes_teach_nothing():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
     assert (

@@ -87,3 +87,13 @@ def test_the_interval_of_a_drawdown_holds_that_of_worlds_drawn_from_the_same_tra
     ]
     assert sum(found.low <= fall <= found.high for fall in falls) >= 90
     assert clusters.find_drawdown([], 5) == 0 == clusters.find_drawdown([1, 2], 5)
+
+
+def test_thousands_of_clusters_are_drawn_by_their_neighbors_and_give_nearly_the_same():
+    """Of 5,000 coins a rate lies within 1.96 * 0.5 / sqrt(5000) = 1.4 % of a half."""
+    chance = random.Random(3)
+    shares = [Share(chance.random() < 0.5, 1) for _ in range(5_000)]
+    rate = sum(one.part for one in shares) / 5_000
+    low, high = clusters.find_interval(shares)
+    assert len(clusters._join(shares)) == 200
+    assert rate - 0.018 < low < rate - 0.010 and rate + 0.010 < high < rate + 0.018

@@ -42,6 +42,7 @@ from paper.tables import (
     Trader,
 )
 from paper.trader import Trader as Player
+from paper.twin_tables import TwinClose, TwinFill, TwinState
 from web.api import paper
 
 MINUTE = 60_000
@@ -256,7 +257,11 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
         order.decided_on for order in PaperOrder.select()
     }
     pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
-    assert pinned == named and len(named) == 4 and not Token.get(Token.mint == "MintA").held
+    # Its twin has just ordered, too.
+    state = orjson.loads(TwinState.get().state)
+    random = {order["decided_on"] for order in state["orders"]}
+    assert pinned == named | random and len(named) == 4 and len(random) == 1
+    assert Token.get(Token.mint == "MintA").held and TwinState.get().mints == '["MintA"]'
 
 
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
@@ -278,6 +283,36 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     stage.tick()
     # The same snapshot, played anew.
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
+
+
+def test_a_twin_lives_in_the_tables_and_what_it_closed_is_never_changed(stage):
+    """Random entries of the same sizes, in the interface beside the trader's own results."""
+    made = stage.list_token("MintB").trader()
+    for price in (*RISE, *["0.0011"] * 70):
+        stage.snapshot("MintB", "0.002")
+        stage.play([price])
+    bought, done = TwinFill.get(TwinFill.side == "buy"), TwinClose.get()
+    order = PaperOrder.get(PaperOrder.side == "buy")
+    assert bought.mid + bought.slippage + bought.pool_fee == int(order.amount)
+    assert bought.model == MODEL and done.spent == int(order.amount) + bought.network_fee
+    state = TwinState.get()
+    assert state.cash == STARTING_CASH + done.net and state.worth == 0
+    shown = paper.find_trader(made.uid, stage.now)["controls"]
+    random = shown["randomEntry"]
+    assert random["eligibleCloses"] == random["closes"] == 1
+    assert random["meanReturnPct"] == round(100 * done.net / done.spent, 2)
+    assert random["returnPct"] == round(100 * done.net / STARTING_CASH, 2)
+    assert random["intervalReason"] == "too few clusters: 1 of the 8 an interval needs"
+    assert (
+        shown["holdingSol"]["returnPct"] == 0
+        and [(one["fired"], one["firedOnTwin"]) for one in shown["rules"]] == [(0, 0)] * 4
+    )
+    momentum, *_ = paper.compare_families(stage.now)["families"]
+    assert momentum["controls"]["randomEntry"]["eligibleCloses"] == 1
+    # What a tick plays again after a restart is stored once.
+    stage.job = papertrade.PaperJob(stage.config)
+    stage.play(["0.0011"] * 3)
+    assert TwinClose.select().count() == 1 == TwinState.select().count()
 
 
 def test_a_restart_drops_what_was_on_its_way(stage):

@@ -12,6 +12,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
+from paper import results
 from paper import tables as paper_tables
 from web.api import openapi
 
@@ -207,6 +208,10 @@ def add_paper(period, now):
             "windowMs": 86_400_000,
             "closeIds": ["close_1"],
             "expiresAt": until,
+            "evidence": {
+                **results.describe_rates([]),
+                "randomEntry": {"of": "all", **results.describe_rates([])},
+            },
         },
     }
     for kind, said in facts.items():

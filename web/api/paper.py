@@ -14,6 +14,12 @@ from paper.fills import MODEL
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
 from web.api.paper_brain import show_brain, show_line
+from web.api.paper_controls import (
+    list_compared,
+    list_twin_closes,
+    show_controls,
+    show_family_controls,
+)
 from web.api.paper_records import (
     SUSPECT,
     find_percentage,
@@ -107,12 +113,14 @@ def find_trader(uid: str, now: int) -> Json | None:
         ),
         "posts": show_each(select(PaperPostRow, of_trader, (row.id, MAX_POSTS)), show_post),
         "evidence": show_evidence(row),
+        "controls": show_controls(row.period_id, row.starting_cash, withheld=row.state in SUSPECT),
         "brain": show_brain(
             row.id,
             [
                 read_close(public_id(row.handle, "close", one.number), one)
                 for one in reversed(closes)
             ],
+            list_twin_closes(row.period_id),
             now,
         ),
     }
@@ -342,7 +350,9 @@ def compare_families(now: int) -> Json:
 
 def _compare(now: int) -> Json:
     closes: dict[str, list[Close]] = defaultdict(list)
-    for close in select(ComparedRow, COMPARED, (now - results.COMPARED_DAYS * guard.DAY_MS,)):
+    since = now - results.COMPARED_DAYS * guard.DAY_MS
+    random = list_compared(since)
+    for close in select(ComparedRow, COMPARED, (since,)):
         closes[close.family].append(read_close(str(close.trader_id), close))
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
@@ -353,6 +363,7 @@ def _compare(now: int) -> Json:
             "traders": number[family],
             "tradersUnderReview": reviewed[family],
             **results.compare(closes[family], _count_accounts(closes[family]) * STARTING_CASH),
+            "controls": show_family_controls(random.get(family, [])),
             "simulated": True,
         }
         for family in FAMILIES

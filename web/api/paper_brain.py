@@ -48,9 +48,9 @@ def _show_facts(facts: Json) -> Json:
     }
 
 
-def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
+def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Json:
     """Make the Brain: what the trader's own closes (oldest first) and diary hold, derived anew each
-    time.
+    time. control: closes of its twin.
     """
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
@@ -58,6 +58,8 @@ def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
     shown_pauses = show_each(open_pauses, lambda note: (note.facts["id"], _show_pause(note)))
     # Patterns are as old as the newest close: they change with closes, not with the clock.
     newest = closes[-1].closed_at if closes else 0
+    shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
+    in_force = {note.facts.get("key") for note in shown}
     patterns = [
         _show_lesson(
             one.text,
@@ -68,17 +70,15 @@ def show_brain(trader_id: int, closes: list[Close], now: int) -> Json:
             one.expires_at,
             one.evidence,
         )
-        for one in brain.find_lessons(closes, newest)
-        if one.is_pattern
+        for one in brain.find_lessons(closes, newest, control)
+        if one.is_pattern and one.key not in in_force
     ]
     return {
         "asOf": show_time(now),
         "reviewed": {**brain.review_results(closes), "simulated": True},
         "patterns": patterns,
         "pauses": [pause for ident, pause in shown_pauses if ident not in ended],
-        "lessons": show_each(
-            [note for note in lessons if note.facts.get("expiresAt", 0) > now], _show_noted_lesson
-        ),
+        "lessons": show_each(shown, _show_noted_lesson),
         "simulated": True,
     }
 

@@ -254,6 +254,18 @@ class Rates(Shape):
     winRateInterval: list[float] | None = described("low, high; see interval")
 
 
+class RandomRates(Rates):
+    """What the twin's closes show in the time of a lesson."""
+
+    of: Literal["the same kind", "all"] = described("all where too few are of the lesson's kind")
+
+
+class LessonRates(Rates):
+    """The rates of a lesson, and those of random entries in the same time."""
+
+    randomEntry: RandomRates = absent("of lessons noted before there were any")
+
+
 class Described(Rates):
     """What closes add up to."""
 
@@ -266,6 +278,47 @@ class Described(Rates):
 
 class Evidence(Described, Simulated):
     """What the eligible closes of a trader's open account add up to."""
+
+
+class HoldingSol(Shape):
+    """What holding SOL did: in SOL nothing, by definition."""
+
+    returnPct: float | None = described("0; null while the headline is withheld")
+    usdChangePct: float | None = absent("of an account: what a SOL did in USD since it began")
+
+
+class RandomEntry(Described):
+    """What a twin earned that enters at random: as often, as large, by the same exits and costs."""
+
+    since: Time = absent("of an account: when its twin began")
+    equitySol: Exact = absent("of an account")
+    returnPct: float = absent("of an account")
+    closes: int = absent("of an account: those that do not count included")
+    lessons: int = absent("of an account: how many it would have learned")
+
+
+class FiredRule(Shape):
+    """How often an adaptive rule found reason for a pause."""
+
+    rule: str
+    fired: int
+    firedOnTwin: int
+
+
+class FamilyControls(Shape):
+    """What a family is compared with."""
+
+    holdingSol: HoldingSol
+    randomEntry: RandomEntry
+
+
+class Controls(Simulated):
+    """What an account is compared with. What they show, too, is nothing that was learned."""
+
+    holdingSol: HoldingSol
+    randomEntry: RandomEntry | None = described("null before its first round or while withheld")
+    rules: list[FiredRule]
+    note: str
 
 
 class Reviewed(Simulated):
@@ -287,7 +340,7 @@ class Lesson(Simulated):
     closeIds: list[str]
     createdAt: Time
     expiresAt: Time
-    evidence: Rates | None = described("null: noted before intervals were")
+    evidence: LessonRates | None = described("null: noted before intervals were")
 
 
 class Pause(Simulated):
@@ -357,6 +410,7 @@ class TraderDetail(Trader):
     posts: list[PaperPost]
     brain: Brain
     evidence: Evidence | None = described("null while the headline is withheld")
+    controls: Controls
 
 
 class TraderList(Simulated):
@@ -391,6 +445,7 @@ class Family(Described, Simulated):
     excluded: dict[str, int] = described("how many, by reason")
     traders: int
     tradersUnderReview: int
+    controls: FamilyControls
     daysCovered: int
     medianReturnPct: float | None
     worstCloseReturnPct: float | None

@@ -1,0 +1,164 @@
+"""The controls: a twin that enters at random beside each trader."""
+
+from dataclasses import asdict
+
+import pytest
+from tape import MINUTE, START, Tape, Told, adds_up, trader
+
+from paper import twin_store, twins
+from paper.account import Account
+from paper.faults import Faults
+from paper.load import LoadedTrader
+from paper.trader import Trader
+from paper.twins import Twin
+
+# Two entries, each left five rounds later.
+PLAN = {"enter_at": (2, 20), "leave_at": (60,), "mints": ("A",), "time_stop": 5}
+MINTS = "ABCDEFGH"
+
+
+@pytest.fixture(autouse=True)
+def lucky(monkeypatch):
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+
+
+class Patient(Told):
+    """Told when to enter; leaves by its time stop."""
+
+    def leave(self, view, position):
+        return super().leave(view, position) or self.leave_late(view, position)
+
+
+def with_twin(ident=1, **settings):
+    one = trader(ident, Patient(**{**PLAN, **settings}))
+    own = Trader(ident, twins.name_twin(one.handle), one.strategy, Account())
+    one.twin = Twin(own)
+    return one
+
+
+def play(one, rounds=61):
+    return Tape([one], MINTS).play(rounds)
+
+
+def entries(player):
+    return [order for order in player.journal.orders.values() if order.side == "buy"]
+
+
+def test_a_twin_buys_as_often_as_large_and_at_a_seeded_moment_of_its_own():
+    one = with_twin()
+    play(one)
+    ordered, drawn = entries(one), entries(one.twin.player)
+    assert [order.amount for order in drawn] == [order.amount for order in ordered]
+    assert {order.mint for order in ordered} == {"A"}
+    for real, random in zip(ordered, drawn, strict=True):
+        assert 0 <= random.decided_at - real.decided_at <= 14 * MINUTE
+    assert all(order.state == "filled" for order in drawn)
+
+
+def test_tokens_and_moments_differ_from_trader_to_trader_and_all_come_up():
+    """Of 40 traders' 80 entries in eight tokens each token is drawn; that one is not would happen
+    once in 5,000 times (8 x (7/8)**80), and the mean delay of 0 to 14 rounds is 7, give or take 3
+    x 4.3 / sqrt(80).
+    """
+    delays, drawn = [], set()
+    for ident in range(1, 41):
+        one = with_twin(ident)
+        play(one, 40)
+        drawn |= {order.mint for order in entries(one.twin.player)}
+        delays += [twins.draw_delay(one.twin.player.handle, n) for n in (1, 3)]
+    assert drawn == set(MINTS)
+    assert 7 - 1.5 < sum(delays) / len(delays) < 7 + 1.5 and set(delays) <= set(range(15))
+
+
+def test_a_twin_leaves_by_the_exits_of_its_trader_and_pays_by_the_same_model():
+    one = with_twin()
+    play(one)
+    own = one.twin.player
+    closed = [done for done in own.journal.positions.values() if done.closed_at is not None]
+    assert [done.reason for done in closed] == ["time_stop"] * 2
+    assert all(done.fees > 0 and done.cash < done.gross for done in closed)
+    # Raydium takes 25 basis points of what goes in and of what comes out.
+    assert all(
+        abs(fill.pool_fee - (fill.mid + fill.slippage) * 25 // 9_975) <= 2
+        for fill, _ in own.journal.fills
+        if fill.side == "buy"
+    )
+    assert adds_up(own) and adds_up(one)
+
+
+def test_nobody_feels_a_twin():
+    alone, beside = with_twin(), with_twin()
+    alone.twin = None
+    first, second = play(alone), play(beside)
+    assert alone.journal == beside.journal and alone.account.cash == beside.account.cash
+    assert first.market.memories == second.market.memories
+
+
+def test_the_same_snapshots_give_the_same_twin():
+    one, other = with_twin(), with_twin()
+    play(one)
+    play(other)
+    assert one.twin.player.journal == other.twin.player.journal
+    assert twin_store.show_state(one.twin) == twin_store.show_state(other.twin)
+
+
+def test_a_twin_is_read_as_it_was_stored():
+    one = with_twin()
+    play(one, 24)
+    twin, text = one.twin, twin_store.show_state(one.twin)
+    row = twin_store.StateRow(
+        7, text, '{"cool_down":2}', 3, twin.sol_cents_first, twin.sol_cents_last, START
+    )
+    found = twin_store.read_twin(one, row)
+    assert found.fired == {"cool_down": 2} and found.lessons == 3 and found.started_at == START
+    assert twin_store.show_state(found) == text and not found.is_news(text)
+    kept = found.player.account
+    assert [asdict(one) for one in kept.positions.values()] == [
+        asdict(one) for one in twin.player.account.positions.values()
+    ]
+    assert found.tickets == twin.tickets and found.memories == twin.memories
+
+
+def test_a_ticket_that_finds_no_room_is_void():
+    """Four positions are the limit; tickets wait 28 intervals and no longer."""
+    one = with_twin(enter_at=tuple(range(2, 30)), mints=tuple(MINTS), leave_at=(), time_stop=2_000)
+    tape = play(one, 60)
+    own = one.twin.player
+    assert len(own.account.positions) == 4 == len(one.account.positions)
+    tape.play(30)
+    assert one.twin.tickets == [] and len(own.account.positions) == 4
+
+
+def test_a_position_that_a_review_would_ask_about_does_not_count():
+    """A price that jumps thirty times: what the twin earned by it is no evidence."""
+    one = with_twin(mints=("A",), enter_at=(2,), time_stop=12)
+    tape = Tape([one], "A").play(18)
+    assert list(one.twin.player.account.positions) == ["A"]
+    tape.play(A={"price": "0.03", "pool": "30000"})
+    tape.play(20, A={"price": "0.03", "pool": "30000"})
+    assert one.twin.doubted == {1} and not one.twin.player.reviewed
+    done = one.twin.player.journal.positions[1]
+    columns = twin_store.show_close(one.twin, done, 7)
+    assert columns["marks"] == '["under_review"]' and done.closed_at is not None
+
+
+def test_rows_of_twins_name_their_snapshots():
+    one = with_twin()
+    play(one)
+    written = twin_store.show_twins([LoadedTrader(one, FakeRow(7))])
+    assert [row["position"] for row in written.fills] == [1, 1, 2, 2]
+    assert {row["snapshot"] for row in written.fills} < written.named
+    assert [row["number"] for row in written.closes] == [1, 2] and len(written.states) == 1
+    assert sum(row["net"] for row in written.closes) == one.twin.player.account.cash - 10 * 10**9
+
+
+class FakeRow:
+    def __init__(self, period):
+        self.period = period
+
+
+def test_a_trader_without_a_stored_twin_gets_one_that_begins_now(db):
+    one = trader(strategy=Patient(**PLAN))
+    one.account.next_order = 9
+    twin_store.load_twins([LoadedTrader(one, FakeRow(1))], START, Faults(raising=True))
+    assert one.twin.next_order == 9 and one.twin.player.account.cash == one.starting_cash
