@@ -102,6 +102,7 @@ def _list_pages() -> list[ModuleType]:
     """List the modules whose blueprints are the site."""
     from web.site import (
         admin,
+        backtest_pages,
         board,
         browsers,
         docs_search,
@@ -139,6 +140,7 @@ def _list_pages() -> list[ModuleType]:
         front,
         pages,
         paper_pages,
+        backtest_pages,
         search,
         profiles,
         board,

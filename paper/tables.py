@@ -259,6 +259,28 @@ class Review(Base):
         indexes = ((("period", "id"), False),)
 
 
+class Backtest(Base):
+    """A backtest that an owner asked for, and what came of it."""
+
+    id = AutoField()
+    uid = TextField(unique=True)
+    owner = ForeignKeyField(Owner, index=False)
+    # JSON {family, set, from, to, start}, as typed.
+    asked = TextField()
+    # running | done | failed
+    state = TextField()
+    # In percent.
+    progress = IntegerField(default=0)
+    # JSON; see paper.backtest_report.
+    result = TextField(null=True)
+    # A sentence, where it failed.
+    error = TextField(null=True)
+    created_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("owner", "id"), False),)
+
+
 class SeenFlow(Base):
     """What an observed wallet bought or sold, as paper mode came to know it: `first_snapshot` is
     the id from which on decisions could see it. Never changed, whatever becomes of the trade.
@@ -301,5 +323,6 @@ TABLES = (
     PaperPost,
     Review,
     SeenFlow,
+    Backtest,
     EngineState,
 )

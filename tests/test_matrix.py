@@ -12,7 +12,7 @@ from accounts import api_keys, hooks, traders
 from accounts.admin_tables import AdminAct
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
-from paper.tables import Trader
+from paper.tables import Backtest, Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
@@ -93,6 +93,9 @@ READ = {
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
+    "/backtests": A_CREATOR,
+    "/backtests/{backtest}": ITS_KEY,
+    **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
     # Of the operator: tests/test_admin_pages.py.
     "/admin/login": EVERYBODY,
     **dict.fromkeys(
@@ -109,6 +112,11 @@ READ = {
 }
 # path -> (form, what each caller's POST is answered, with the token of a page).
 WRITE = {
+    # Nothing is recorded.
+    "/backtests": (
+        {"family": "momentum"},
+        {**A_CREATOR, "another creator": 422, "its creator": 422},
+    ),
     "/connect": ({"name": "New"}, EVERYBODY),
     "/connect/keys": ({"label": "l"}, A_CREATOR),
     "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
@@ -163,6 +171,14 @@ def place(service):
     hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
     # Nothing but a ping differs once it was asked for.
     Hook.update(ping=False).execute()
+    Backtest.create(
+        uid="backtest_1",
+        owner=stored.owner,
+        asked="{}",
+        state="failed",
+        result='{"closes": []}',
+        created_at=NOW,
+    )
     keyed = Browser(service)
     keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
     callers = {
@@ -178,6 +194,7 @@ def place(service):
         "mint": address("mint"),
         "key": Key.get(Key.bot == stored).uid,
         "hook": hook.uid,
+        "backtest": "backtest_1",
         "owner": stored.owner.uid,
         "request": "listBots",
         "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],

@@ -1,0 +1,188 @@
+"""Backtests that owners ask for by the page: one at a time, in a process of its own that gives way
+to everything else, within limits of time and memory. `now` is UTC milliseconds.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import IO, Any
+
+import orjson
+
+from accounts.backtests import check_request
+from accounts.problem import Problem
+from config import Config
+from models import Owner
+from paper.tables import Backtest
+from storage import database, new_uid, writing
+
+log = logging.getLogger("candor.backtests")
+MAX_SECONDS = 600
+MAX_MEMORY_BYTES = 2**30
+MAX_RESULT_BYTES = 4_000_000
+# Kept of each owner.
+MAX_KEPT = 10
+MAX_AN_HOUR = 10
+HOUR_MS = 3_600_000
+FIELDS = ("family", "set", "from", "to", "start")
+# Runs a command of app.py with what this process may import, whatever it was started as.
+BOOT = (
+    "import json, os, resource, sys\n"
+    "sys.path[:] = json.loads(sys.argv.pop(1))\n"
+    "os.nice(19)\n"
+    f"resource.setrlimit(resource.RLIMIT_CPU, ({MAX_SECONDS}, {MAX_SECONDS}))\n"
+    f"resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY_BYTES}, {MAX_MEMORY_BYTES}))\n"
+    "from cli.parser import main\n"
+    "sys.exit(main(sys.argv[1:]))\n"
+)
+INTERRUPTED = "It was interrupted: the server was started again."
+FAILED = "It took too long or too much memory. Ask for less time or fewer combinations."
+
+
+def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
+    """Begin what an owner typed (FIELDS); it goes on while other requests are answered.
+
+    Problem where that cannot be played, where one is being played, or after MAX_AN_HOUR.
+    """
+    settings = typed["set"].split()
+    check_request(typed["family"], settings, typed["from"], typed["to"], typed["start"])
+    _check_pace(owner, now)
+    held = _lock(config)
+    try:
+        with writing():
+            run = Backtest.create(
+                uid=new_uid("backtest"),
+                owner=owner,
+                asked=orjson.dumps({name: typed[name] for name in FIELDS}).decode(),
+                state="running",
+                created_at=now,
+            )
+            _drop_old(owner)
+    except BaseException:
+        os.close(held)
+        raise
+    start(config, run.uid, dict(typed), held)
+    return run
+
+
+def start(*arguments: Any) -> None:
+    """Play a backtest in a thread of its own; see _play."""
+    threading.Thread(target=_play, args=arguments, name="backtest", daemon=True).start()
+
+
+def _check_pace(owner: Owner, now: int) -> None:
+    recent = Backtest.select().where(Backtest.owner == owner, Backtest.created_at > now - HOUR_MS)
+    if recent.count() >= MAX_AN_HOUR:
+        raise Problem(
+            "rate_limited",
+            f"this account began {MAX_AN_HOUR} backtests within the hour; try again later",
+            headers={"Retry-After": "600"},
+        )
+
+
+def _drop_old(owner: Owner) -> None:
+    kept = Backtest.select(Backtest.id).where(Backtest.owner == owner).order_by(Backtest.id.desc())
+    ids = [row.id for row in kept.limit(MAX_KEPT)]
+    Backtest.delete().where(Backtest.owner == owner, Backtest.id.not_in(ids)).execute()
+
+
+def _lock(config: Config) -> int:
+    """Take the lock of the one backtest that is played; Problem `busy` where another one is."""
+    held = os.open(config.data_dir / "backtest.lock", os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise Problem(
+            "busy", "another backtest is being played: try again in some minutes"
+        ) from None
+    return held
+
+
+def list_backtests(owner: Owner) -> list[Backtest]:
+    """List an owner's backtests, newest first, without their results."""
+    columns = (Backtest.uid, Backtest.asked, Backtest.state, Backtest.progress)
+    runs = Backtest.select(*columns, Backtest.error, Backtest.created_at)
+    return list(runs.where(Backtest.owner == owner).order_by(Backtest.id.desc()))
+
+
+def find_backtest(owner: Owner, uid: str, now: int) -> Backtest:
+    """Return a backtest of an owner; Problem `not_found` for that of another one."""
+    run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
+    if run is None:
+        raise Problem("not_found", "there is no such backtest in your account")
+    found: Backtest = run
+    if found.state == "running" and found.created_at < now - 2 * MAX_SECONDS * 1000:
+        found.state, found.error = "failed", INTERRUPTED
+    return found
+
+
+# ---- the process ---------------------------------------------------------------------------------
+def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None:
+    """Play a backtest and store what came of it."""
+    problem: str | None = FAILED
+    result = None
+    try:
+        with tempfile.TemporaryFile() as out:
+            result = _read_result(out) if _run(config, uid, typed, out) == 0 else None
+            problem = None if result else FAILED
+    except OSError as error:
+        log.error("a backtest could not be played", exc_info=error)
+    finally:
+        os.close(held)
+        state = "failed" if problem else "done"
+        _update(uid, state=state, result=result, error=problem, progress=100)
+
+
+def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> int:
+    """Run the command line, store its progress, and return its exit code."""
+    arguments = [f"--set={one}" for one in typed["set"].split()]
+    arguments += [f"--{name}={typed[name]}" for name in ("family", "from", "to", "start")]
+    child = subprocess.Popen(
+        [
+            *(sys.executable, "-c", BOOT, json.dumps(sys.path)),
+            *("trader", "backtest", "--json", *arguments),
+        ],
+        env={**os.environ, **_show_environment(config)},
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    limit = threading.Timer(MAX_SECONDS, child.kill)
+    limit.start()
+    try:
+        with child:
+            for line in child.stderr or ():
+                done = line.removesuffix(" %\n")
+                if done.isdigit():
+                    _update(uid, progress=int(done))
+        return child.returncode
+    finally:
+        limit.cancel()
+
+
+def _show_environment(config: Config) -> dict[str, str]:
+    return {
+        "DATA_DIR": str(config.data_dir),
+        "DATABASE_URL": config.database_url,
+        "SCOUT_INTERVAL_SECONDS": f"{config.scout_interval_seconds:g}",
+    }
+
+
+def _read_result(out: IO[bytes]) -> str | None:
+    out.seek(0)
+    text = out.read(MAX_RESULT_BYTES + 1)
+    return text.decode() if len(text) <= MAX_RESULT_BYTES else None
+
+
+def _update(uid: str, **columns: Any) -> None:
+    with database.connection_context(), writing():
+        Backtest.update(**columns).where(Backtest.uid == uid).execute()

@@ -1,0 +1,127 @@
+"""The pages of backtests: who may play what, how much, and what they show."""
+
+import csv
+import io
+import threading
+
+import orjson
+import pytest
+from test_papertrade import RISE, Stage
+from test_studio import Browser
+
+from accounts import backtest_runs
+from accounts.backtest_runs import FIELDS, begin_backtest
+from accounts.problem import Problem
+from models import Owner
+from paper.tables import Backtest
+from storage import database
+
+TYPED = {**dict.fromkeys(FIELDS, ""), "family": "momentum", "start": "standard"}
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """What is begun has ended when the answer comes."""
+
+    def play(*arguments):
+        thread = threading.Thread(target=backtest_runs._play, args=arguments)
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr(backtest_runs, "start", play)
+
+
+def record(settings):
+    stage = Stage(settings).list_token()
+    for price in RISE:
+        stage.snapshot(price=price)
+        stage.round += 1
+
+
+def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
+    """Once with the real process: all others stand in for it."""
+    with database.connection_context():
+        record(service.config)
+    browser = Browser(service)
+    browser.create("Nell")
+    assert b"riseBps=600" in browser.get("/backtests").data
+    sent = browser.send("/backtests", family="momentum", set="riseBps=600,900")
+    assert sent.status_code == 302
+    shown = browser.get(sent.headers["Location"]).text
+    assert "simulated" in shown and "riseBps 600" in shown and "<svg" in shown
+    assert "it decides the same" in shown
+    result = orjson.loads(browser.get(sent.headers["Location"] + ".json").data)
+    assert result["closeCount"] == 1 and result["simulated"] is True
+    table = list(csv.DictReader(io.StringIO(browser.get(sent.headers["Location"] + ".csv").text)))
+    assert [row["reason"] for row in table] == ["trailing_stop"]
+    assert "done" in browser.get("/backtests").text
+
+
+def test_what_cannot_be_played_is_said_beside_its_field(service):
+    browser = Browser(service)
+    browser.create("Nell")
+    refused = browser.send("/backtests", family="momentum")
+    assert refused.status_code == 422 and "is recorded yet" in refused.text
+    with database.connection_context():
+        record(service.config)
+    for typed, said in (
+        ({"set": "riseBps=1"}, "ust be a whole number"),
+        ({"set": "own=1"}, "is no setting"),
+        ({"from": "soon"}, "ust be a day or a time"),
+        ({"family": "own:mine"}, "ust be one of"),
+    ):
+        refused = browser.send("/backtests", **{"family": "momentum", **typed})
+        assert refused.status_code == 422 and said in refused.text, typed
+    with database.connection_context():
+        assert not Backtest.select().exists()
+
+
+@pytest.fixture
+def owner(db):
+    return Owner.create(uid="owner_1", created_at=0)
+
+
+@pytest.fixture
+def no_process(monkeypatch, db, settings):
+    """Backtests that are begun and go on for ever."""
+    record(settings)
+    held = []
+    monkeypatch.setattr(backtest_runs, "start", lambda *arguments: held.append(arguments[-1]))
+    return held
+
+
+def test_one_is_played_at_a_time(settings, owner, no_process):
+    run = begin_backtest(settings, owner, TYPED, 10**12)
+    assert run.state == "running" and len(no_process) == 1
+    with pytest.raises(Problem) as refused:
+        begin_backtest(settings, owner, TYPED, 10**12)
+    assert refused.value.code == "busy" and Backtest.select().count() == 1
+    # Its process is gone.
+    late = backtest_runs.find_backtest(owner, run.uid, 10**12 + 2 * 600_000 + 1)
+    assert late.state == "failed" and "interrupted" in late.error
+
+
+def test_ten_an_hour_are_enough_and_ten_are_kept(settings, owner, no_process):
+    def begin(now):
+        begin_backtest(settings, owner, TYPED, now)
+        backtest_runs.os.close(no_process.pop())
+
+    hour = 3_600_000
+    for number in range(10):
+        begin(number)
+    with pytest.raises(Problem) as refused:
+        begin(hour - 1)
+    assert refused.value.status == 429 and refused.value.headers["Retry-After"]
+    first = Backtest.get().id
+    for number in range(3):
+        begin(hour + number)
+    kept = [run.id for run in Backtest.select().order_by(Backtest.id)]
+    assert kept == list(range(first + 3, first + 13))
+
+
+def test_a_process_that_ends_in_trouble_is_a_sentence(settings, owner, db, monkeypatch, waiting):
+    record(settings)
+    monkeypatch.setattr(backtest_runs, "BOOT", "import sys; sys.exit(9)")
+    run = begin_backtest(settings, owner, TYPED, 10**12)
+    run = Backtest.get_by_id(run.id)
+    assert (run.state, run.result, run.error) == ("failed", None, backtest_runs.FAILED)

@@ -1,0 +1,120 @@
+"""Backtests of an owner: a form, and what came of each, with a table and a picture."""
+
+from decimal import Decimal
+from typing import Any
+
+import orjson
+from flask import Blueprint, Response, g, redirect, render_template, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts import backtest_runs, backtests
+from accounts.problem import Problem
+from paper.strategies import FAMILIES, Strategy, show_settings
+from web.api.paper import EquityPoint
+from web.server import sessions
+from web.server.gate import settings
+from web.site import charts
+from web.site.creator import forbid_caching, require_owner
+from web.site.forms import Texts, list_errors, read_texts, without_secrets
+from web.site.new_trader import FAMILIES as FAMILY_TEXTS
+from web.site.pictures import parse_time
+
+blueprint = Blueprint("backtests", __name__)
+blueprint.before_request(sessions.check_sender)
+blueprint.after_request(forbid_caching)
+SOL = 10**9
+
+
+@blueprint.get("/backtests")
+def show_backtests() -> ResponseReturnValue:
+    """Show the form of a backtest and the owner's last ones."""
+    require_owner()
+    return render_form({})
+
+
+def render_form(
+    typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
+) -> ResponseReturnValue:
+    """Render the form with what was typed and its errors."""
+    runs = backtest_runs.list_backtests(require_owner())
+    page = render_template(
+        "backtests.html",
+        typed=without_secrets(typed),
+        errors=errors or {},
+        families=FAMILY_TEXTS,
+        settings={family: list_settings(kind()) for family, kind in FAMILIES.items()},
+        runs=[(run, orjson.loads(run.asked)) for run in runs],
+    )
+    return page, status, headers or {}
+
+
+def list_settings(strategy: Strategy) -> str:
+    """List a family's settings with their defaults, as the form takes them."""
+    return " ".join(f"{name}={value}" for name, value in show_settings(strategy).items())
+
+
+@blueprint.post("/backtests")
+def begin_backtest() -> ResponseReturnValue:
+    """Begin a backtest; its page shows how far it is."""
+    owner, typed = require_owner(), read_texts(*backtest_runs.FIELDS)
+    try:
+        run = backtest_runs.begin_backtest(settings(), owner, {**typed, "start": "standard"}, g.now)
+    except Problem as problem:
+        found = list_errors(problem)
+        status = 422 if problem.code == "not_found" else problem.status
+        return render_form(typed, found, status, problem.headers)
+    return redirect(url_for("backtests.show_backtest", uid=run.uid))
+
+
+@blueprint.get("/backtests/<uid>")
+def show_backtest(uid: str) -> ResponseReturnValue:
+    """Show how far a backtest is, or what came of it."""
+    run = backtest_runs.find_backtest(require_owner(), uid, g.now)
+    report = orjson.loads(run.result or "{}") if run.state == "done" else None
+    return render_template(
+        "backtest.html",
+        run=run,
+        asked=orjson.loads(run.asked),
+        report=report,
+        equity=draw(report) if report else None,
+        candidates=[
+            (name_candidate(one["settings"], report), one["comparison"])
+            for one in (report or {}).get("candidates", ())
+        ],
+    )
+
+
+def draw(report: dict[str, Any]) -> charts.Curve | None:
+    """Draw the equity of a report."""
+    points = [
+        EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
+        for one in report["equity"]
+    ]
+    return charts.draw_equity(points, parse_time(report["to"]) * 1000)
+
+
+def name_candidate(shown: dict[str, int], report: Any) -> str:
+    """Name a set of settings by those that the candidates differ in."""
+    others = [one["settings"] for one in report["candidates"]]
+    differing = [name for name in shown if len({one[name] for one in others}) > 1]
+    return ", ".join(f"{name} {shown[name]}" for name in differing) or "As asked"
+
+
+@blueprint.get("/backtests/<uid>.json")
+def show_json(uid: str) -> ResponseReturnValue:
+    """Serve a finished backtest as JSON."""
+    return Response(find_result(uid), mimetype="application/json")
+
+
+@blueprint.get("/backtests/<uid>.csv")
+def show_csv(uid: str) -> ResponseReturnValue:
+    """Serve the closes of a finished backtest as CSV."""
+    return Response(backtests.write_table(orjson.loads(find_result(uid))), mimetype="text/csv")
+
+
+def find_result(uid: str) -> str:
+    """Return the JSON of a finished backtest of the owner; Problem `not_found` otherwise."""
+    result = backtest_runs.find_backtest(require_owner(), uid, g.now).result
+    if result is None:
+        raise Problem("not_found", "this backtest has no result")
+    return str(result)
