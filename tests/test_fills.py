@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape import MINUTE, START, quote
 
-from paper import fills, pools, venues
+from paper import fills, fingerprint, pools
 from paper.fills import (
     RENT,
     NetworkCosts,
@@ -275,24 +275,8 @@ def test_changing_a_constant_without_a_new_id_fails():
     """All that decides what a fill pays, beside the model's id. A change needs a new id, and the
     digest of that.
     """
-    names = (
-        *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
-        *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),
-    )
-    told = [(name, getattr(fills, name)) for name in names]
-    told += [("costs", tuple(fills.RECORDED_COSTS)), ("failing", FAILURE_BPS)]
-    told += [
-        (name, getattr(pools, name))
-        for name in ("CURVE", "CURVE_VIRTUAL_SOL", "CURVE_KEPT_RAW", "CURVE_DECIMALS")
-    ]
-    table = {**venues.VENUES, "": venues.UNCALIBRATED}
-    told += [(name, one.kind, [tuple(step) for step in one.steps]) for name, one in table.items()]
-    digest = hashlib.sha256(repr(told).encode()).hexdigest()
-    assert (fills.MODEL, digest[:16]) == ("amm-cp/2", "d7e6e4073d1d96b7")
-
-
-# Before any test makes all attempts succeed.
-FAILURE_BPS = fills.FAILURE_BPS
+    assert (fills.MODEL, fingerprint.MODEL_HASH) == ("amm-cp/2", "d7e6e4073d1d96b7")
+    assert ("RENT", 2_039_280) in fingerprint.list_constants()
 
 
 # ---- what is held --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ put into it.
 import pytest
 from service import NOW, address
 from test_gate import V1
+from test_legacy import closed
 from test_studio import Browser
 
 import models
@@ -12,6 +13,7 @@ from accounts import api_keys, hooks, traders
 from accounts.admin_tables import AdminAct
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
+from paper.account import public_id
 from paper.tables import Backtest, Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
@@ -65,6 +67,7 @@ READ = {
             "/log/{log}/tile/{level}/{tile}",
             "/tokens/{mint}",
             "/traders/{trader}",
+            "/traders/{trader}/closes/{close}",
             "/feed.json",
             "/feed.atom",
             "/bots/{bot}/feed.json",
@@ -167,6 +170,8 @@ def place(service):
     other.create("Otto")
     post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
     trader = traders.create_trader("Penny", "momentum", NOW).trader
+    closed(trader, 1, 5)
+    Trader.update(next_position=2).execute()
     stored = Bot.get(Bot.uid == bot)
     hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
     # Nothing but a ping differs once it was asked for.
@@ -191,6 +196,7 @@ def place(service):
         "bot": bot,
         "post": post,
         "trader": trader.uid,
+        "close": public_id(trader.handle, "close", 1),
         "mint": address("mint"),
         "key": Key.get(Key.bot == stored).uid,
         "hook": hook.uid,

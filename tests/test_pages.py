@@ -484,6 +484,7 @@ def test_every_page_is_whole_on_an_empty_instance(service, path):
         "/bots/bot_none",
         "/posts/post_none",
         "/traders/trader_none",
+        "/traders/trader_none/closes/close_none",
         "/tokens/short",
         "/docs/fields/none",
         "/bots/bot_none/feed.json",

@@ -16,6 +16,7 @@ from web.api import (
     health,
     market,
     metrics,
+    paper_closes,
     paper_controls,
     paper_statements,
     posting,
@@ -35,6 +36,7 @@ MODULES = (
     health,
     market,
     metrics,
+    paper_closes,
     paper_controls,
     paper_statements,
     posting,
@@ -80,12 +82,18 @@ def read_everything(show):  # noqa: F811
     key = show.keys.read_key
     bots = show.get("/api/v1/bots?limit=9", key).json["data"]
     traders = show.get("/api/traders").json["data"]
+    details = [show.get(f"/api/traders/{trader['id']}").json for trader in traders]
     mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
     for path in (
         *("/", "/leaderboard?window=7d", "/docs", f"/tokens/{mint}", "/market", "/status"),
         "/traders",
         *(f"/bots/{bot['id']}{tab}" for bot in bots for tab in ("", "?tab=trades", "?tab=record")),
         *(f"/traders/{trader['id']}" for trader in traders),
+        *(
+            f"/traders/{one['id']}/closes/{close['id']}"
+            for one in details
+            for close in one["closes"]
+        ),
     ):
         assert show.get(path).status_code == 200, path
     for _ in list_answers(show):

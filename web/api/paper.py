@@ -13,7 +13,7 @@ from paper.account import PIPELINE, STARTING_CASH, Close, public_id
 from paper.fills import MODEL
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
-from web.api.paper_brain import show_brain, show_line
+from web.api.paper_brain import find_close_id, show_brain, show_line
 from web.api.paper_controls import (
     list_compared,
     list_twin_closes,
@@ -311,6 +311,7 @@ def show_post(row: PaperPostRow) -> Json:
         "signature": None,
         "reason": None,
         "kind": row.kind,
+        "closeId": find_close_id(row.handle, row.closed),
         "source": "paper",
         "simulated": True,
         "verified": False,

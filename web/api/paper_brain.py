@@ -36,8 +36,14 @@ def show_line(handle: str, row: DiaryRow) -> Json:
         "text": diary.format_line(row.kind, facts),
         "facts": _show_facts(facts),
         "period": row.period,
+        "closeId": find_close_id(handle, row.closed),
         "simulated": True,
     }
+
+
+def find_close_id(handle: str, number: int | None) -> str | None:
+    """Return the public id of a trader's close; None without one."""
+    return None if number is None else public_id(handle, "close", number)
 
 
 def _show_facts(facts: Json) -> Json:

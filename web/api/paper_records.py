@@ -7,9 +7,11 @@ from typing import Any
 from chain.amounts import exact
 from paper import guard
 from paper.account import Close, find_exclusion, public_id
-from paper.fills import ASSUMPTIONS
+from paper.fills import ASSUMPTIONS, MODEL
+from paper.fingerprint import MODEL_HASH
 from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
+from paper.results import COST_FACTORS
 from web.api.paper_statements import (
     FILLS,
     CloseRow,
@@ -147,8 +149,10 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "rentLamports": str(row.rent),
         "netLamports": str(row.net),
         "returnPct": find_percentage(row.net, row.spent),
+        "atCosts": show_at_costs(row),
         "latencyMs": row.latency_ms,
         "model": model,
+        "modelHash": MODEL_HASH if model == MODEL else None,
         "pipeline": row.pipeline,
         "assumptions": [*list_assumptions(model), *marks],
         "fills": fills,
@@ -157,6 +161,20 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "reviewOpenedAt": show_time(row.reviewed_at) if row.state in SUSPECT else None,
         "simulated": True,
     }
+
+
+def show_at_costs(row: CloseRow) -> list[Json]:
+    """Make the results a close had come to at multiples of its costs; prices move as they did."""
+    costs = row.gross - row.net
+    nets = {times: row.gross - times * costs for times in COST_FACTORS}
+    return [
+        {
+            "costs": times,
+            "netLamports": str(net),
+            "returnPct": find_percentage(net, row.spent),
+        }
+        for times, net in nets.items()
+    ]
 
 
 def find_percentage(part: int, whole: int) -> float | None:

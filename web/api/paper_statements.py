@@ -114,13 +114,15 @@ class CloseRow(NamedTuple):
     reviewed_at: int | None
 
 
-CLOSES = """
+CLOSE = """
 SELECT c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at, c.closed_at,
        c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent, c.cash AS net,
        c.spent, c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at AS reviewed_at
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
-WHERE p.trader_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
+WHERE p.trader_id = ? AND c.closed_at IS NOT NULL"""
+CLOSES = f"{CLOSE} ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"
+ONE_CLOSE = f"{CLOSE} AND c.number = ?"
 
 
 class FillRow(NamedTuple):
@@ -143,12 +145,17 @@ class FillRow(NamedTuple):
     model: str
 
 
-FILLS = """
+OF_POSITIONS = """
 SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.order_id = o.id))
        AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
        f.pool_fee, f.network_fee, f.rent, f.failed, o.reason, f.model
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
-WHERE p.trader_id = ? AND o.decided_at >= ? ORDER BY f.id"""
+WHERE p.trader_id = ?"""
+FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
+# Of one position, the failed attempts of its orders included.
+FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
+    SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
+    WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
 
 
 class OrderRow(NamedTuple):
@@ -171,8 +178,17 @@ FROM paper_order o JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND o.state = 'open' ORDER BY o.id"""
 
 
+# The number of the closed position that a line of a diary is about.
+CLOSE_OF_LINE = """
+(SELECT c.number FROM position c WHERE c.period_id = d.period_id AND c.closed_at IS NOT NULL
+ AND c.number = (SELECT MAX(f.position) FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
+                 WHERE o.period_id = d.period_id AND o.number = d.order_number))"""
+
+
 class DiaryRow(NamedTuple):
-    """A line of a diary. `facts` is JSON; `period` its number."""
+    """A line of a diary. `facts` is JSON; `period` its number; `closed`: that of the closed
+    position it is about.
+    """
 
     id: int
     at: int
@@ -180,14 +196,17 @@ class DiaryRow(NamedTuple):
     mint: str | None
     facts: str
     period: int
+    closed: int | None
 
 
-DIARY = """
-SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period
-FROM diary_entry d JOIN period p ON p.id = d.period_id
-WHERE p.trader_id = ? ORDER BY d.id DESC LIMIT ?"""
+LINE = f"""
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
+FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ?"""
+DIARY = f"{LINE} ORDER BY d.id DESC LIMIT ?"
+# What was decided at these moments; {{}}: their marks.
+DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
 PAUSES_AND_LESSONS = """
-SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period
+SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE p.trader_id = ? AND d.kind IN ('pause', 'lesson') AND d.at >= ? ORDER BY d.id"""
 
@@ -209,7 +228,9 @@ FROM period WHERE trader_id = ? ORDER BY number"""
 
 
 class PaperPostRow(NamedTuple):
-    """A post of a paper trader. `state`: of the last review of the trader's open period."""
+    """A post of a paper trader. `state`: of the last review of the trader's open period; `closed`:
+    the number of the closed position it is about.
+    """
 
     id: int
     uid: str
@@ -223,13 +244,16 @@ class PaperPostRow(NamedTuple):
     created_at: int
     kind: str
     state: str | None
+    handle: str
+    closed: int | None
 
 
-PAPER_POSTS = """
+PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
        o.created_at, d.kind,
        (SELECT r.state FROM review r JOIN period p ON p.id = r.period_id
-        WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state
+        WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state,
+       t.handle, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
 
 

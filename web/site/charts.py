@@ -15,9 +15,10 @@ from web.site.figures import write_tokens
 # Curves stay between these heights: above is air, below stand the dates.
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_DATES = 4, 5
-HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
+MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
 # Seconds between two dates of an axis.
 DATE_STEPS = (
+    *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
     *(DAY_SECONDS * days for days in (1, 2, 3, 7, 14, 30, 60, 120, 365, 730)),
 )
@@ -218,7 +219,7 @@ def _find_size(height: int) -> int:
 
 
 def list_dates(axis: Axis) -> list[Tick]:
-    """List full hours or days on an axis, at most MAX_DATES."""
+    """List full minutes, hours or days on an axis, at most MAX_DATES and one."""
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
     first = -(-axis.begins // size) * size

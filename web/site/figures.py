@@ -98,8 +98,8 @@ TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b|%)?")
 
 
 def told(text: str) -> str:
-    """Write a sentence with its numbers as they are written elsewhere: true signs, SOL in four
-    significant digits, percent with one place.
+    """Write a sentence with its numbers as they are written elsewhere: true signs, SOL and long
+    amounts in four significant digits, percent with one place.
     """
     return TOLD.sub(_write_told, text)
 
@@ -111,6 +111,8 @@ def _write_told(match: re.Match[str]) -> str:
         return f"{mark}{write_number(digits)}{unit}"
     if unit == "%" and "." in digits:
         return f"{mark}{write_number(digits, places=1)}{unit}"
+    if not unit and len(digits) - 1 > SIGNIFICANT_DIGITS and "." in digits:
+        return mark + write_tokens(digits)
     return mark + digits + unit
 
 
@@ -253,5 +255,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "lamport_places": find_lamport_places,
     "exact_number": write_exact,
     "write_lamports": write_lamports,
+    "write_tokens": write_tokens,
     "told": told,
 }

@@ -314,6 +314,11 @@ def clock(at: Time) -> str:
     return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
 
 
+def moment(at: Time) -> str:
+    """Write a time to the second without its year, in UTC: `20 Nov 14:03:09`."""
+    return _parse_time(at).strftime("%-d %b %H:%M:%S")
+
+
 def brief(at: Time) -> str:
     """Write a time to the minute, in UTC: `20 Nov 16:44`."""
     return _parse_time(at).strftime("%-d %b %H:%M")
@@ -369,6 +374,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         ago,
         day,
         clock,
+        moment,
         brief,
         short,
         plain,

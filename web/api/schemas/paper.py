@@ -143,6 +143,14 @@ class PaperFill(Simulated):
     model: str
 
 
+class CloseAtCosts(Shape):
+    """What a close had earned had every cost been so many times what it was."""
+
+    costs: int
+    netLamports: Whole
+    returnPct: float | None
+
+
 class PaperClose(Simulated):
     """A position that was closed, with everything it cost."""
 
@@ -160,8 +168,10 @@ class PaperClose(Simulated):
     rentLamports: Whole
     netLamports: Whole
     returnPct: float | None = described("a percentage, no money; null where nothing was spent")
+    atCosts: list[CloseAtCosts]
     latencyMs: int
     model: str
+    modelHash: str | None = described("digest of the model's constants; null of an earlier model")
     pipeline: str
     assumptions: list[str]
     fills: list[PaperFill]
@@ -230,6 +240,7 @@ class DiaryLine(Simulated):
     text: str
     facts: dict[str, object] = described("the figures the line is made from; they differ by kind")
     period: int
+    closeId: str | None = described("the closed position it is about")
 
 
 class AtCosts(Shape):
@@ -386,6 +397,7 @@ class PaperPost(Simulated):
     signature: Signature | None = described("always null: there is no transaction")
     reason: str | None = described("always null")
     kind: str = described("what it is about")
+    closeId: str | None = described("the closed position it is about")
     source: Literal["paper"]
     verified: bool = described("always false: no chain has seen any of it")
     verification: Verification

@@ -1,0 +1,221 @@
+"""The page of a close: its decision, its fills on the price path, its costs; linked from the diary,
+the post and the trader.
+"""
+
+import re
+from decimal import Decimal
+
+import orjson
+import pytest
+from service import NOW
+from test_legacy import SOL, closed, make_trader
+
+from accounts import traders as accounts
+from market.tables import Snapshot, Token
+from paper.fingerprint import MODEL_HASH
+from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Trader
+from web.site import price_path
+from web.site.price_path import PricePoint
+
+MINUS = "\N{MINUS SIGN}"
+MINT = "MintA"
+OPENED, CLOSED = NOW - 600_000, NOW - 60_000
+
+
+def text_of(answer):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text)).replace("&#39;", "'")
+
+
+def order_of(position, number, side, decided, filled, at, **fill):
+    """An order of a position with its fill, decided 6 s before, and the line of its decision."""
+    order = PaperOrder.create(
+        period=position.period,
+        number=number,
+        mint=MINT,
+        symbol="AA",
+        decimals=6,
+        side=side,
+        amount="1",
+        reason="momentum" if side == "buy" else "stop",
+        decided_on=decided.id,
+        decided_at=at - 6_000,
+        due_at=at,
+        expires_at=at + 90_000,
+        state="filled",
+    )
+    detail = "the price rose 12% in 6 snapshots" if side == "buy" else "fell to its stop"
+    facts = {"what": side, "symbol": "AA", "sol": "1", "amount": "100", "detail": detail}
+    DiaryEntry.create(
+        period=position.period,
+        at=at - 6_000,
+        kind="decision",
+        mint=MINT,
+        order_number=number,
+        facts=orjson.dumps(facts).decode(),
+    )
+    PaperFill.create(
+        order=order,
+        position=position.number,
+        snapshot=filled.id,
+        at=at,
+        raw=str(100 * 10**6),
+        failed=False,
+        marks="[]",
+        model="amm-cp/2",
+        **fill,
+    )
+
+
+def price(token, at, sol):
+    return Snapshot.create(
+        token=token,
+        taken_at=at,
+        price_sol=sol,
+        venue="raydium",
+        pair="PairPairPair",
+        liquidity_usd="50000",
+        market_cap_usd="1000000",
+    )
+
+
+@pytest.fixture
+def close(service):
+    """A close that bought 100 AA at 0.0102 SOL where 0.01 was quoted, and sold at 0.0088."""
+    trader = make_trader(service, "Ada Paper")
+    token = Token.create(mint=MINT, symbol="AA", decimals=6)
+    ticks = [price(token, OPENED + n * 60_000, f"0.{100 - n:04d}"[:6]) for n in range(-1, 10)]
+    # Price move -0.1 SOL; slippage 0.04, fees 0.006: net -0.146 SOL of 1.02 spent.
+    position = closed(
+        trader,
+        1,
+        -146_000_000,
+        mint=MINT,
+        opened_at=OPENED,
+        closed_at=CLOSED,
+        mid_bought=SOL,
+        mid_sold=900_000_000,
+        slippage=40_000_000,
+        fees=6_000_000,
+        spent=1_020_000_000,
+    )
+    Trader.update(next_position=2).where(Trader.id == trader.id).execute()
+    costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
+    order_of(position, 1, "buy", ticks[0], ticks[1], OPENED, mid=SOL, **costs)
+    order_of(position, 2, "sell", ticks[8], ticks[9], CLOSED, mid=900_000_000, **costs)
+    shown = service.get(f"/api/traders/{trader.uid}").json
+    return trader, shown
+
+
+def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
+    trader, shown = close
+    ident = shown["closes"][0]["id"]
+    answer = service.get(f"/traders/{trader.uid}/closes/{ident}")
+    page = text_of(answer)
+    assert answer.status_code == 200 and "simulated" in page and answer.text.count("<h1") == 1
+    assert f"{MINUS}0.1460 SOL {MINUS}14.3% of what was spent" in page
+    assert "Decided to buy AA for 1.000 SOL: the price rose 12% in 6 snapshots." in page
+    assert "held AA for 9 min and left: stop." in page
+    # (1 + 0.02) SOL for 100 tokens, and (0.9 - 0.02) SOL for 100.
+    assert "0.0102" in page and "0.0088" in page
+    assert f"amm-cp/2, constants {MODEL_HASH}" in page
+    assert "raydium: constant product" in page and "PairPairPair" in page
+    # 2 x 0.0025 of 1.02 + 0.88 SOL.
+    assert re.search(r"Pool fee paid 0\.2632 ?%", page)
+    assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
+    assert "The same as a table" in page
+    assert "<script" not in re.sub(r'<script src="/static/[^"]+" defer></script>', "", answer.text)
+
+
+def test_costs_are_shown_once_twice_and_three_times(service, close):
+    trader, shown = close
+    row = shown["closes"][0]
+    # Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; of 1.02 SOL, cut toward zero.
+    assert row["atCosts"] == [
+        {"costs": 1, "netLamports": "-146000000", "returnPct": -14.31},
+        {"costs": 2, "netLamports": "-192000000", "returnPct": -18.82},
+        {"costs": 3, "netLamports": "-238000000", "returnPct": -23.33},
+    ]
+    assert row["modelHash"] == MODEL_HASH
+    page = text_of(service.get(f"/traders/{trader.uid}/closes/{row['id']}"))
+    assert f"Slippage {MINUS}0.0400 {MINUS}0.0800 {MINUS}0.1200 Fees" in page
+    assert f"Fees {MINUS}0.006 {MINUS}0.0120 {MINUS}0.0180 Rent" in page
+    assert f"Net {MINUS}0.1460 {MINUS}0.1920 {MINUS}0.2380" in page
+
+
+def test_diary_post_and_trader_link_to_it(service, close):
+    trader, shown = close
+    ident = shown["closes"][0]["id"]
+    line = DiaryEntry.select().order_by(DiaryEntry.id).first()
+    PaperPost.create(
+        uid="post_1",
+        entry=line,
+        trader=trader,
+        body="Bought.",
+        mint=MINT,
+        symbol="AA",
+        writer="built-in",
+        event_at=NOW,
+        created_at=NOW,
+    )
+    link = f'href="/traders/{trader.uid}/closes/{ident}"'
+    page = service.get(f"/traders/{trader.uid}").text
+    ledger, diary = page.index('class="ledger"'), page.index('class="diary"')
+    assert link in page[:ledger] and link in page[ledger:diary] and page[diary:].count(link) == 2
+    assert link in service.get("/posts/post_1").text
+    assert service.get("/api/feed").json["data"][0]["closeId"] == ident
+    assert {one["closeId"] for one in shown["diary"]} == {ident}
+
+
+def test_a_line_about_an_open_position_links_nowhere(service, close):
+    trader, _ = close
+    DiaryEntry.update(order_number=9).execute()
+    lines = service.get(f"/api/traders/{trader.uid}").json["diary"]
+    assert [one["closeId"] for one in lines] == [None, None]
+
+
+def test_a_doubted_record_says_so_on_the_page(service, close):
+    trader, shown = close
+    accounts.open_review(trader, "a jump", NOW)
+    page = service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}")
+    assert "counts nowhere" in page.text
+
+
+def test_unknown_closes_are_not_found(service, close):
+    trader, shown = close
+    ident = shown["closes"][0]["id"]
+    other = make_trader(service, "Bob Paper")
+    for path in (f"{trader.uid}/closes/close_none", f"trader_none/closes/{ident}"):
+        assert service.get(f"/traders/{path}").status_code == 404
+    assert service.get(f"/traders/{other.uid}/closes/{ident}").status_code == 404
+
+
+def test_a_close_whose_prices_are_gone_is_still_told(service, close):
+    trader, shown = close
+    Snapshot.delete().execute()
+    page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
+    assert "Too few of the prices" in page and f"Net {MINUS}0.1460" in page
+
+
+# ---- the picture ---------------------------------------------------------------------------------
+def test_a_path_holds_each_quote_until_the_next():
+    quotes = [PricePoint(0, Decimal(1)), PricePoint(50, Decimal(3)), PricePoint(100, Decimal(2))]
+    path = price_path.draw_path(quotes, [PricePoint(50, Decimal(3))], [PricePoint(100, Decimal(1))])
+    # From 5 at the top for 3 to 88 at the bottom for 1.
+    assert path.line == "M0 88H50V5H100V46.5"
+    assert path.marks == [(50.0, 5.0, "bought"), (100.0, 88.0, "sold")]
+    assert path.levels[0][:2] == (88.0, "1")
+    assert price_path.draw_path(quotes[:1], [], []) is None
+
+
+@pytest.mark.parametrize("exponent", [-15, -6, 0, 11])
+def test_prices_of_any_size_are_drawn(exponent):
+    quotes = [PricePoint(n, Decimal(n + 1).scaleb(exponent)) for n in range(1_000)]
+    path = price_path.draw_path(quotes, [], [])
+    assert len(path.drawn) <= price_path.MAX_DRAWN + 1 and path.drawn[-1] == quotes[-1]
+    assert 2 <= len(path.levels) <= 6
+    assert all(Decimal(one.label.replace(",", "")) <= quotes[-1].price for one in path.levels)
+
+
+def test_a_price_that_never_moved_is_drawn():
+    path = price_path.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [], [])
+    assert path.line == "M0 46.5H50V46.5H100V46.5"
