@@ -5,11 +5,13 @@ nothing here raises a limit above its base. Times are ms, money is lamports, sha
 points.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chain.amounts import sol
+from paper.clusters import cluster
 
 if TYPE_CHECKING:
     from paper.account import Close
@@ -30,10 +32,15 @@ DRAWDOWN_LOCK_BPS = 2_000
 # Rules look back no further, and no pause lasts longer.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
-# Of the last MIN_CLOSES.
-STOPS_NEEDED = 5
 # Eligible closes that a rule needs.
 MIN_CLOSES = 8
+# A fair coin may set each rule off in one account out of so many within thirty days. Rules look
+# once in six hours at most, so that each look may go wrong once in ACCOUNTS * LOOKS times.
+ACCOUNTS = 5
+LOOK_MS = 6 * HOUR_MS
+LOOKS = 30 * DAY_MS // LOOK_MS + 1
+# 2 * log(2 * ACCOUNTS * LOOKS) is 14.2.
+CHANCE_SQUARES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,48 +109,63 @@ class Rule:
     by_mint: bool = False
 
 
-def _losing_streak(closes: Sequence["Close"]) -> str | None:
-    lost = sum(close.net < 0 for close in closes)
-    return (
-        f"{lost} of {len(closes)} closes lost"
-        if closes[-1].net < 0 and lost * 10 >= len(closes) * 6
-        else None
+def is_rare(hits: int, of: int) -> bool:
+    """Tell whether a fair coin shows `hits` heads or more in `of` throws at most as often as a look
+    may go wrong: sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
+    """
+    tail = sum(math.comb(of, heads) for heads in range(hits, of + 1))
+    return tail * ACCOUNTS * LOOKS <= 1 << of
+
+
+def _count_losses(closes: Sequence["Close"], reasons: Container[str] | None = None) -> str | None:
+    """Count the clusters that lost, in words, where a fair coin would hardly lose as many.
+    reasons: of which a close must have one of these.
+    """
+    groups = cluster(closes)
+    lost = sum(
+        sum(close.net for close in group) < 0
+        and (reasons is None or any(close.reason in reasons for close in group))
+        for group in groups
     )
+    return f"{lost} of {len(groups)} separate closes lost" if is_rare(lost, len(groups)) else None
+
+
+def _losing_streak(closes: Sequence["Close"]) -> str | None:
+    return _count_losses(closes)
 
 
 def _stop_cluster(closes: Sequence["Close"]) -> str | None:
     """Count stops that lost; a trailing stop that won did what it is for."""
-    stops = sum(close.net < 0 and close.reason in STOPS for close in closes[-MIN_CLOSES:])
-    return (
-        f"{stops} of the last {MIN_CLOSES} closes were stops that lost"
-        if stops >= STOPS_NEEDED
-        else None
-    )
+    found = _count_losses(closes, STOPS)
+    return found and f"{found} by a stop"
 
 
 def _drawdown(closes: Sequence["Close"]) -> str | None:
     """Compare the fall of the running total from its highest point with what an average position
-    costs.
+    costs, and with what chance alone does.
+
+    Where each cluster wins or loses its amount by a fair coin, the fall reaches a with a chance of
+    2 * exp(-a**2 / (2 * the sum of the squared amounts)) at most (Levy's and Hoeffding's bounds):
+    with a**2 = CHANCE_SQUARES times that sum less than one look in ACCOUNTS * LOOKS goes wrong.
     """
-    total = top = 0
-    for close in closes:
-        total += close.net
+    total = top = squares = 0
+    for group in cluster(closes):
+        net = sum(close.net for close in group)
+        total += net
         top = max(top, total)
+        squares += net * net
     spent = sum(close.spent for close in closes) // len(closes)
+    fall = top - total
     return (
-        f"{sol(top - total)} SOL below the peak of {len(closes)} closes"
-        if (top - total) * 2 >= spent
+        f"{sol(fall)} SOL below the peak of {len(closes)} closes"
+        if fall * 2 >= spent and fall * fall >= CHANCE_SQUARES * squares > 0
         else None
     )
 
 
 def _poor_mint(closes: Sequence["Close"]) -> str | None:
-    won = sum(close.net > 0 for close in closes)
-    return (
-        f"{won} of {len(closes)} closes in this token won"
-        if sum(close.net for close in closes) < 0 and won * 10 < len(closes) * 3
-        else None
-    )
+    found = _count_losses(closes)
+    return found and f"{found} in this token"
 
 
 RULES = (
@@ -165,8 +187,13 @@ def find_pauses(
 ) -> list[Pause]:
     """Return the pauses that the newest of `closes` (oldest first) gives reason to, beside those in
     force. `ident(rule)` makes the id of a new one.
+
+    Rules look once in LOOK_MS, at the first close in it: whatever looks at each close finds its
+    reason by chance, sooner or later.
     """
-    newest, found = closes[-1], []
+    newest, found = closes[-1], list[Pause]()
+    if len(closes) > 1 and closes[-2].closed_at // LOOK_MS == newest.closed_at // LOOK_MS:
+        return found
     for rule in RULES:
         bucket = [
             close

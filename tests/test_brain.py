@@ -2,11 +2,13 @@
 test.
 """
 
+import math
 from dataclasses import replace
 
 import pytest
 from tape import START
 
+from bench import fair_coin
 from paper import brain, diary, guard, results
 from paper.account import Close
 from paper.guard import DAY_MS, HOUR_MS, Pause, Phase
@@ -35,49 +37,98 @@ def closes(*nets, **about):
     return [close(number, net, **about) for number, net in enumerate(nets)]
 
 
-def rules_of(history, pauses=(), at=START):
+def spread(*nets, apart=2 * HOUR_MS, reason="time_stop", at=START):
+    """Closes of one kind, each a cluster of its own, the newest first and now."""
+    return [
+        replace(one, opened_at=one.opened_at - n * apart, closed_at=one.closed_at - n * apart)
+        for n, one in enumerate(closes(*nets, reason=reason, at=at))
+    ]
+
+
+def rules_of(history, pauses=(), at=START - 2 * HOUR_MS):
     return [pause.rule for pause in guard.find_pauses(history, pauses, at, applied=True, ident=str)]
 
 
 # ---- pauses --------------------------------------------------------------------------------------
-def test_no_rule_speaks_below_eight_eligible_closes():
-    bad = closes(*[-SOL] * 7, reason="stop")
-    assert rules_of(bad) == []
-    assert rules_of([*bad, close(8, -SOL, reason="stop", excluded="stale_price")]) == []
-    assert rules_of([*bad, close(8, -SOL, reason="stop")]) == [
-        "cool_down",
-        "stop_cluster",
-        "drawdown",
-        "poor_mint",
-    ]
+# When rules look again.
+LOOK = START - START % guard.LOOK_MS
 
 
-def test_each_rule_counts_only_what_it_is_about():
-    # 5 of 8 lost is 62 %.
-    assert rules_of(closes(1, 1, 1, -1, -1, -1, -1, -1)) == ["cool_down"]
-    assert rules_of(closes(1, 1, 1, 1, -1, -1, -1, -1)) == []
-    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="trailing_stop")) == ["stop_cluster"]
-    # Half a position under the best.
-    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2)) == ["drawdown"]
-    assert rules_of(closes(SOL, *[1] * 6, -SOL // 2 + 7)) == []
-    others = [close(number, 1, mint="B") for number in range(20)]
-    # 1 of 8 in A won.
-    assert rules_of(others + closes(*[-1] * 6, 1, -1)) == ["poor_mint"]
+def apart(*nets, **about):
+    """Closes of a token each, so that each is separate; rules look at the last one."""
+    made = [close(n, net, at=LOOK - 1, mint=f"M{n}", **about) for n, net in enumerate(nets)]
+    return [*made[:-1], replace(made[-1], closed_at=LOOK)]
 
 
-def test_a_trailing_stop_that_won_is_no_stop():
-    assert rules_of(closes(*[1] * 8, reason="trailing_stop")) == []
+def test_a_rule_needs_what_a_coin_hardly_ever_shows():
+    """One look of 605 may go wrong: 5 accounts x (30 days x 4 looks + 1). Ten heads of ten come
+    once in 1,024 throws, nine of nine once in 512; 12 or more of 13 in 14 of 8,192 (once in 585),
+    13 or more of 14 in 15 of 16,384 (once in 1,092).
+    """
+    assert guard.is_rare(10, 10) and not guard.is_rare(9, 9) and not guard.is_rare(0, 0)
+    assert not guard.is_rare(12, 13) and guard.is_rare(13, 14)
+    assert rules_of(apart(*[-1] * 9)) == []
+    assert rules_of(apart(*[-1] * 10)) == ["cool_down"]
+    assert rules_of(apart(*[-1] * 12, 1)) == [] == rules_of(apart(*[-1] * 5, 1, 1, 1))
+    assert rules_of(apart(*[-1] * 13, 1)) == ["cool_down"]
+    uncounted = close(10, -1, at=LOOK, excluded="stale_price")
+    assert rules_of([*apart(*[-1] * 9)[:-1], uncounted]) == []
 
 
 @pytest.mark.parametrize("reason", ["stop", "trailing_stop", "liquidity_gone", "price_gone"])
-def test_five_lost_stops_of_the_last_eight_are_a_cluster(reason):
-    """Four are none; five are, and a time stop that lost is none of them; a ninth close pushes the
-    oldest out.
+def test_stops_are_counted_that_lost(reason):
+    assert rules_of(apart(*[-1] * 10, reason=reason)) == ["cool_down", "stop_cluster"]
+    assert rules_of(apart(*[1] * 10, reason=reason)) == []
+    mixed = apart(*[-1] * 10, reason=reason)
+    mixed[-1] = replace(mixed[-1], reason="time_stop")
+    assert rules_of(mixed) == ["cool_down"]
+
+
+def test_a_fall_is_one_that_chance_hardly_ever_makes():
+    """n equal losses fall by n; chance reaches the root of 15 n: 14 do not, 15 do. And a fall of
+    less than half a position is no matter.
     """
-    assert rules_of(closes(*[-1] * 4, *[1] * 4, reason=reason)) == []
-    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason=reason)) == ["stop_cluster"]
-    assert rules_of(closes(*[-1] * 5, *[1] * 4, reason=reason)) == []
-    assert rules_of(closes(*[-1] * 5, *[1] * 3, reason="time_stop")) == []
+    half = SOL // 20
+    assert "drawdown" not in rules_of(apart(*[-half] * 14))
+    assert "drawdown" in rules_of(apart(*[-half] * 15))
+    assert "drawdown" not in rules_of(apart(*[-SOL // 100] * 15))
+    # One loss of three positions among many small wins is chance: 9 < 15 x 9.
+    assert rules_of(apart(*[1] * 14, -3 * SOL)) == []
+    # 2 * exp(-15 / 2) is less than one in 605.
+    assert 2 * math.exp(-guard.CHANCE_SQUARES / 2) * guard.ACCOUNTS * guard.LOOKS < 1
+
+
+def test_a_poor_token_is_one_that_lost_at_many_times():
+    """Closes of one token entered within an hour are one; two hours apart they are ten."""
+    assert rules_of(closes(*[-1] * 30, at=LOOK)) == []
+    day_long = spread(*[-1] * 10, at=LOOK)[::-1]
+    assert rules_of(day_long) == ["cool_down", "poor_mint"]
+    assert rules_of([*apart(*[1] * 40), *day_long]) == ["poor_mint"]
+
+
+def test_rules_look_once_in_six_hours():
+    """At the first close of each six hours of the day, whatever came of it."""
+    bad = apart(*[-1] * 10)
+    later = LOOK + guard.LOOK_MS
+    assert rules_of(bad) == ["cool_down"]
+    assert rules_of([*bad, close(11, -1, mint="X", at=later - 1)], at=later - 1) == []
+    assert rules_of([*bad, close(11, -1, mint="X", at=later)], at=later) == ["cool_down"]
+
+
+def test_a_fair_coin_sets_a_rule_off_in_at_most_one_account_of_five():
+    """Twenty-four invented accounts of 30 days. Of a true rate of one in five, 12 of 24 or more
+    come once in a thousand times: the sum of C(24, i) 0.2**i 0.8**(24 - i) from 12 on.
+    """
+    tail = sum(math.comb(24, i) * 0.2**i * 0.8 ** (24 - i) for i in range(12, 25))
+    assert tail < 0.0012
+    now = fair_coin.measure(fair_coin.find_fired, 24, 12)
+    assert all(share < 12 / 24 for share in now.values()), now
+    # As the rules were, three of them fired in each.
+    before = fair_coin.measure(fair_coin.find_fired_before, 2, 12)
+    assert [before[rule] for rule in ("cool_down", "stop_cluster", "drawdown")] == [1, 1, 1]
+    # Whoever loses 17 of 20 is still noticed.
+    losing = fair_coin.measure(fair_coin.find_fired, 2, 12, 0.85)
+    assert set(losing.values()) == {1}
 
 
 def test_the_end_of_a_pause_says_no_more_than_was_counted():
@@ -113,22 +164,25 @@ def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
 
 
 def test_a_rule_looks_back_only_so_far_and_runs_once():
-    old = closes(*[-1] * 8, reason="stop", at=START - DAY_MS - 1)
-    assert "stop_cluster" not in rules_of(old) and "poor_mint" in rules_of(old)
-    running = Pause("p", "poor_mint", "pause_mint", "A", START - 1, START + 1, True, 8, DAY_MS, "")
-    assert "poor_mint" not in rules_of(old, [running])
-    assert "poor_mint" in rules_of(
-        old, [replace(running, until=START)]
-    ) and "poor_mint" in rules_of(old, [replace(running, mint="B")])
+    week_long = spread(*[-1] * 10, apart=DAY_MS // 2, at=LOOK)[::-1]
+    assert rules_of(week_long) == ["poor_mint"]
+    too_long = spread(*[-1] * 10, apart=DAY_MS, at=LOOK)[::-1]
+    assert rules_of(too_long) == []
+    old = week_long
+    running = Pause("p", "poor_mint", "pause_mint", "A", LOOK - 1, LOOK + 1, True, 8, DAY_MS, "")
+    assert rules_of(old, [running]) == []
+    assert rules_of(old, [replace(running, until=LOOK)]) == ["poor_mint"]
+    assert rules_of(old, [replace(running, mint="B")]) == ["poor_mint"]
 
 
 def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
-    for pause in guard.find_pauses(
-        closes(*[-SOL] * 8, reason="stop"), [], START, applied=False, ident=str
-    ):
+    history = spread(*[-SOL] * 15, apart=61 * 60_000, reason="stop", at=LOOK)[::-1]
+    found = guard.find_pauses(history, [], LOOK, applied=False, ident=str)
+    assert len(found) == 4
+    for pause in found:
         assert (
-            START < pause.until <= START + 7 * DAY_MS
-            and pause.n == 8
+            LOOK < pause.until <= LOOK + 7 * DAY_MS
+            and pause.n == 15
             and pause.window_ms <= 7 * DAY_MS
             and pause.numbers
             and not pause.applied
@@ -206,14 +260,6 @@ def test_a_lesson_counts_the_closes_it_names():
         and lesson.n == 8
         and lesson.expires_at == START + 7 * DAY_MS
     )
-
-
-def spread(*nets, apart=2 * HOUR_MS):
-    """Closes of one kind, each a cluster of its own, the newest now."""
-    return [
-        replace(one, opened_at=one.opened_at - n * apart, closed_at=one.closed_at - n * apart)
-        for n, one in enumerate(closes(*nets, reason="time_stop"))
-    ]
 
 
 def test_nothing_is_learned_that_random_entries_show_too():

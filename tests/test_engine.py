@@ -34,7 +34,7 @@ from paper.market import View, percent
 from paper.recent import Market
 from paper.strategies import FAMILIES, Exit, Momentum
 
-SOL = 10**9
+SOL, HOUR = 10**9, 3_600_000
 
 
 def told(*enter, leave=(), ident=1, phase="standard", **more):
@@ -596,18 +596,21 @@ def test_a_refusal_is_said_once_an_hour():
     assert [facts["reason"] for facts in said(one, "refusal")] == ["decimals_unknown"] * 3
 
 
-def losses(count, mint="A", at=START - MINUTE, reason="stop"):
+def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
+    """Closes that lost, oldest first, the newest at `at`."""
+    ends = [at - (count - 1 - n) * apart for n in range(count)]
     return [
-        Close(f"close {n}", mint, mint * 2, at - MINUTE, at, reason, -SOL // 100, -SOL // 100, SOL)
-        for n in range(count)
+        Close(f"{n}", mint, mint * 2, end - MINUTE, end, reason, -SOL // 100, -SOL // 100, SOL)
+        for n, end in enumerate(ends)
     ]
 
 
 @pytest.mark.parametrize("adaptive, entered", [("on", 0), ("observe", 1), ("off", 1)])
 def test_only_adaptive_on_stops_entries(adaptive, entered):
     one = told(0, 4, leave=(2,), adaptive=adaptive)
-    one.closes = losses(7)
-    # The eighth loss closes in round 3.
+    # The last one in other six hours than START.
+    one.closes = losses(13, at=START - 2 * HOUR - 1, apart=HOUR + 1)
+    # The fourteenth loss closes in round 3.
     tape = Tape([one]).play(6)
     assert len([fill for fill in fills(one) if fill.side == "buy"]) == 1 + entered
     begun = {"on": "begun", "observe": "observed"}.get(adaptive)
@@ -617,7 +620,7 @@ def test_only_adaptive_on_stops_entries(adaptive, entered):
             "cool_down",
             "stop_cluster",
             "poor_mint",
-        } and all(facts["n"] == 8 for facts in said(one, "pause"))
+        } and all(facts["n"] == 14 for facts in said(one, "pause"))
     assert tape and adds_up(one)
 
 
