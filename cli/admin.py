@@ -11,17 +11,21 @@ MAX_LISTED = 1000
 
 def add_commands(commands: Commands) -> None:
     """Add the commands of `admin`."""
-    admin = add_group(commands, "admin", "the operator's pages, below /admin")
+    admin = add_group(commands, "admin", "log in to the operator's pages at /admin")
     add_command(
         admin, "login", run_admin_login, "print a link that logs one browser in, for ten minutes"
     )
-    logout = add_command(admin, "logout", run_admin_logout, "end sessions of the operator")
+    logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
     which = logout.add_mutually_exclusive_group(required=True)
-    which.add_argument("--all", action="store_true", help="every session, and links not used yet")
-    which.add_argument("--session", metavar="ID", help="one, as /admin and `admin audit` name it")
-    audit = add_command(admin, "audit", run_admin_audit, "what the operator did, the newest first")
-    audit.add_argument("--limit", type=int, default=50, help="so many (50)")
-    audit.add_argument("--before", type=int, metavar="NUMBER", help="older than this one")
+    which.add_argument("--all", action="store_true", help="all sessions and unused links")
+    which.add_argument(
+        "--session", metavar="ID", help="one session, by its id in /admin or `admin audit`"
+    )
+    audit = add_command(admin, "audit", run_admin_audit, "list what the operator did, newest first")
+    audit.add_argument("--limit", type=int, default=50, help="how many to list (50)")
+    audit.add_argument(
+        "--before", type=int, metavar="NUMBER", help="only those older than this one"
+    )
 
 
 @with_database
@@ -46,10 +50,10 @@ def run_admin_logout(config: Config, args: Namespace) -> None:
 
     if args.all:
         ended = admin.end_all(acts.COMMAND_LINE, now_ms())
-        print_result(args, {"ended": ended}, f"{ended} sessions and unused links have ended")
+        print_result(args, {"ended": ended}, f"ended {ended} sessions and unused links")
         return
     admin.end_session(args.session, acts.COMMAND_LINE, now_ms())
-    print_result(args, {"ended": 1}, "it has ended")
+    print_result(args, {"ended": 1}, "session ended")
 
 
 @with_database

@@ -23,18 +23,17 @@ def add_commands(commands: Commands) -> None:
         commands,
         "audit",
         run_audit,
-        "compare all that an instance claims with what your own node says: exit 0 the same, 1"
-        " different, 3 cannot tell",
+        "check an instance's claims against your own node; exit 0 same, 1 different, 3 cannot tell",
     )
     audit.add_argument("url", metavar="URL", help="the instance: https://HOST")
     which = audit.add_mutually_exclusive_group()
-    which.add_argument("--bot", metavar="ID", help="this bot alone")
+    which.add_argument("--bot", metavar="ID", help="only this bot")
     which.add_argument("--all", action="store_true", help="all bots (the default)")
     audit.add_argument("--rpc", metavar="OWN_NODE", required=True, help="URL of your Solana node")
     audit.add_argument(
         "--accept-programs",
         action="store_true",
-        help="take the operator's word for venues that he added and markers that he set",
+        help="trust the venues and markers that the operator added",
     )
 
 
@@ -45,12 +44,12 @@ def run_audit(config: Config, args: Namespace) -> int:
     path = memory.find_path(args.url, args.rpc)
     kept = memory.open_memory(path)
     where = f"kept in {path}" if kept.path else "kept for this run only"
-    tell(f"what your node tells is {where}: an audit that is stopped goes on there")
+    tell(f"your node's answers are {where}: an interrupted audit continues from there")
     auditor = make_auditor(config, args, kept)
     try:
         reports, trouble = audit_bots(auditor, args.bot)
     except KeyboardInterrupt:
-        tell("stopped; run it again to go on")
+        tell("stopped; run it again to continue")
         return 130
     finally:
         kept.close()

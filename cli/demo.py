@@ -34,8 +34,8 @@ def add_commands(commands: Commands) -> None:
         commands,
         "demo",
         run_demo,
-        "everything to be seen, on a recorded chain and an invented market in ./data-demo; each"
-        " start begins anew",
+        "try everything on a recorded chain and a made-up market, in ./data-demo; each start begins"
+        " afresh",
     )
     # How the child is started.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)

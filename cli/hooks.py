@@ -14,23 +14,25 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add the commands of `hook`."""
-    hook = add_group(commands, "hook", "addresses that are told what bots do")
-    add = add_command(hook, "add", run_hook_add, "a hook; a webhook's secret is shown once")
+    hook = add_group(
+        commands, "hook", "webhooks and chat channels that are notified of what bots do"
+    )
+    add = add_command(hook, "add", run_hook_add, "add a hook; a webhook's secret is shown once")
     add.add_argument("owner", metavar="OWNER")
     add.add_argument("url", metavar="URL")
     add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
     add.add_argument(
         "--events", default="post", help="post,trade,verification,coverage (default: post)"
     )
-    add.add_argument("--bots", default="", metavar="BOT,BOT", help="default: all of the owner")
-    add_command(hook, "list", run_hook_list, "all hooks, without their secrets").add_argument(
+    add.add_argument("--bots", default="", metavar="BOT,BOT", help="default: all bots of the owner")
+    add_command(hook, "list", run_hook_list, "list all hooks, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
     for name, run, help in (
-        ("remove", run_hook_remove, "send nothing more to it"),
-        ("test", run_hook_test, "send it a ping soon; an answer ends a pause"),
-        ("off", run_hook_off, "send nothing to it; its owner cannot switch it on"),
-        ("on", run_hook_on, "end that: it is sent a ping, and told what happens once it answers"),
+        ("remove", run_hook_remove, "remove a hook"),
+        ("test", run_hook_test, "send a ping; an answer ends a pause"),
+        ("off", run_hook_off, "switch a hook off; its owner cannot switch it on again"),
+        ("on", run_hook_on, "switch a hook on again; it must answer a ping first"),
     ):
         command = add_command(hook, name, run, help)
         command.add_argument("hook", metavar="HOOK_ID")
@@ -144,5 +146,5 @@ def run_hook_test(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"hookId": args.hook, "asked": True},
-        "the running server sends a ping within seconds; see `hook list` for what came of it",
+        "the running server sends a ping within seconds; `hook list` shows the result",
     )

@@ -17,8 +17,8 @@ def add_commands(commands: Commands) -> None:
         commands,
         "mcp",
         run_mcp,
-        "serve tools to an agent on stdin and stdout; CANDOR_KEY is its key, CANDOR_URL another"
-        " instance than this one",
+        "serve tools to an AI agent over stdin and stdout; set CANDOR_KEY, and CANDOR_URL if the"
+        " instance is another one",
     )
 
 

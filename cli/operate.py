@@ -20,14 +20,14 @@ def add_commands(commands: Commands) -> None:
         commands,
         "backup",
         run_backup,
-        "a checked copy of the database in one file, while the server runs",
+        "write a verified copy of the database to one file, while the server runs",
     ).add_argument("file", metavar="FILE", type=Path)
     restore = add_command(
         commands, "restore", run_restore, "put a backup in place; no server may be running"
     )
     restore.add_argument("file", metavar="FILE", type=Path)
     restore.add_argument(
-        "--replace", action="store_true", help="even where DATA_DIR holds data, which is kept aside"
+        "--replace", action="store_true", help="replace existing data, which is kept aside"
     )
     copy = add_command(
         commands,
@@ -51,7 +51,7 @@ def add_doctor(commands: Commands) -> None:
         commands,
         "doctor",
         run_doctor,
-        "what is wrong with this instance and what to do; exit 1 where something is",
+        "report what is wrong with this instance and how to fix it; exit 1 if anything is",
     )
     doctor.add_argument(
         "--deep",
@@ -64,7 +64,7 @@ def add_doctor(commands: Commands) -> None:
     doctor.add_argument(
         "--online",
         action="store_true",
-        help="ask the Solana endpoints and the price providers, too",
+        help="also ask the Solana endpoints and price providers",
     )
 
 

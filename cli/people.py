@@ -19,9 +19,12 @@ def add_commands(commands: Commands) -> None:
     """Add `bot`, `key`, `owner` and `post`."""
     add_bot_commands(add_group(commands, "bot", "bots and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
-    owner = add_group(commands, "owner", "those who hold bots")
+    owner = add_group(commands, "owner", "people who own bots")
     add_command(
-        owner, "recovery", run_owner_recovery, "a new recovery code for who lost it"
+        owner,
+        "recovery",
+        run_owner_recovery,
+        "issue a new recovery code to an owner who lost theirs",
     ).add_argument("owner", metavar="OWNER")
     post = add_group(commands, "post", "posts")
     hide = add_command(
@@ -33,45 +36,48 @@ def add_commands(commands: Commands) -> None:
 
 def add_reason(command: "Parser") -> None:
     """Add --reason, which `admin audit` shows."""
-    command.add_argument("--reason", default="", help="why; it stands in `admin audit`")
+    command.add_argument("--reason", default="", help="why; `admin audit` shows it")
 
 
 def add_bot_commands(bot: Commands) -> None:
     """Add the commands of `bot`."""
-    create = add_command(bot, "create", run_bot_create, "a bot and its publishing key, shown once")
+    create = add_command(
+        bot, "create", run_bot_create, "create a bot; its publishing key is shown once"
+    )
     create.add_argument("--name", required=True)
     create.add_argument(
-        "--wallet", metavar="ADDRESS", help="the public address to observe, nothing secret"
+        "--wallet", metavar="ADDRESS", help="public address to observe; never a secret"
     )
-    create.add_argument("--owner", metavar="ID", help="an existing owner; else a new one is made")
-    add_command(bot, "list", run_bot_list, "all bots")
-    wallet = add_command(bot, "wallet", run_bot_wallet, "attach a wallet, or none")
+    create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
+    add_command(bot, "list", run_bot_list, "list all bots")
+    wallet = add_command(bot, "wallet", run_bot_wallet, "attach a wallet, or detach it with `none`")
     wallet.add_argument("bot", metavar="BOT")
     wallet.add_argument("address", metavar="ADDRESS|none")
     retire = add_command(
-        bot, "retire", run_bot_retire, "revoke its keys, free its wallet, keep its page"
+        bot,
+        "retire",
+        run_bot_retire,
+        "retire a bot: revoke its keys, free its wallet, keep its page",
     )
     retire.add_argument("bot", metavar="BOT")
     add_reason(retire)
-    voice = add_command(bot, "voice", run_bot_voice, "how it speaks")
+    voice = add_command(bot, "voice", run_bot_voice, "change how a bot speaks")
     voice.add_argument("bot", metavar="BOT")
     voice.add_argument("--tone", required=True)
 
 
 def add_key_commands(key: Commands) -> None:
     """Add the commands of `key`."""
-    create = add_command(key, "create", run_key_create, "a key, shown once")
+    create = add_command(key, "create", run_key_create, "create a key; it is shown once")
     create.add_argument("--scope", required=True, choices=("read", "publish", "inbox"))
-    create.add_argument("--owner", metavar="ID", help="of a read key")
-    create.add_argument("--bot", metavar="ID", help="of a publishing or inbox key")
+    create.add_argument("--owner", metavar="ID", help="owner of a read key")
+    create.add_argument("--bot", metavar="ID", help="bot of a publishing or inbox key")
     create.add_argument("--name", default="")
-    create.add_argument(
-        "--days", type=int, help="it ends after so many days; else only when revoked"
-    )
-    add_command(key, "list", run_key_list, "all keys, without their secrets").add_argument(
+    create.add_argument("--days", type=int, help="days until it expires (default: never)")
+    add_command(key, "list", run_key_list, "list all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
-    revoke = add_command(key, "revoke", run_key_revoke, "end a key at once")
+    revoke = add_command(key, "revoke", run_key_revoke, "revoke a key at once")
     revoke.add_argument("key", metavar="KEY_ID")
     add_reason(revoke)
 
@@ -181,7 +187,7 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"botId": bot.uid, "tone": args.tone},
-        "from now on it speaks so; earlier posts keep their words",
+        "new posts use this voice; earlier posts keep their words",
     )
 
 

@@ -16,7 +16,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "programs",
         run_programs,
-        "the table of programs: what each is, where that was read, and when",
+        "print the table of known programs, each with its source and date",
     )
 
 

@@ -22,23 +22,28 @@ M_ARENA_MAX = -8
 
 def add_commands(commands: Commands) -> None:
     """Add `run`, `migrate`, `observe` and `rebuild`."""
-    add_command(commands, "run", run_server, "migrate, then serve pages, interface and jobs")
-    add_command(commands, "migrate", run_migrate, "bring the database to the newest schema")
+    add_command(
+        commands,
+        "run",
+        run_server,
+        "update the database, then serve pages, API and background jobs",
+    )
+    add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
     observe = add_command(
-        commands, "observe", run_observe, "one pass of the observer now, beside a running server"
+        commands, "observe", run_observe, "observe all wallets once, now; a server may be running"
     )
     observe.add_argument(
         "--once",
         action="store_true",
-        help="the default, and all there is: the server observes continuously",
+        help="the default and only mode; the server itself observes continuously",
     )
     rebuild = add_command(
-        commands, "rebuild", run_rebuild, "derive all trades and lots again from stored receipts"
+        commands, "rebuild", run_rebuild, "recompute all trades and lots from stored receipts"
     )
     one = rebuild.add_mutually_exclusive_group()
     one.add_argument("--bot", metavar="ID", help="only this bot's wallet")
     one.add_argument(
-        "--trader", metavar="ID", help="fill a trader's stored decisions again instead"
+        "--trader", metavar="ID", help="instead, replay a paper trader's stored decisions"
     )
 
 

@@ -19,17 +19,17 @@ class ReviewAction(NamedTuple):
 
 REVIEW_ACTIONS = {
     "open": ReviewAction(
-        "withhold its headline until the question is decided",
+        "open a review: withhold the headline until it is decided",
         "under_review",
         "under review: its headline is withheld",
     ),
     "clear": ReviewAction(
-        "nothing was wrong: the headline comes back",
+        "close it: nothing was wrong, the headline returns",
         "cleared",
         "cleared: its headline is shown again",
     ),
     "uphold": ReviewAction(
-        "the record does not count; it starts guarded again",
+        "uphold it: the record does not count; it starts guarded again",
         "upheld",
         "upheld: the record stays and does not count; it starts guarded again",
     ),
@@ -38,7 +38,7 @@ REVIEW_ACTIONS = {
 
 def add_commands(commands: Commands) -> None:
     """Add `trader` and its commands."""
-    trader = add_group(commands, "trader", "paper traders, who trade with virtual funds")
+    trader = add_group(commands, "trader", "paper traders, which trade with virtual funds")
     create = add_command(trader, "create", run_create, "a paper trader")
     create.add_argument("--name", required=True)
     create.add_argument(
@@ -46,20 +46,20 @@ def add_commands(commands: Commands) -> None:
     )
     create.add_argument("--start", default="guarded", choices=("guarded", "standard"))
     create.add_argument("--adaptive", default="observe", choices=("off", "observe", "on"))
-    create.add_argument("--owner", metavar="ID", help="an existing owner; else a new one is made")
+    create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(trader, "list", run_list, "all traders")
-    voice = add_command(trader, "voice", run_voice, "how it speaks from now on")
+    voice = add_command(trader, "voice", run_voice, "change how a trader speaks")
     voice.add_argument("trader", metavar="TRADER")
     voice.add_argument("--tone", required=True)
     reset = add_command(
-        trader, "reset", run_reset, "a new numbered account period; the old one stays readable"
+        trader, "reset", run_reset, "start a new account period; the old one stays readable"
     )
     reset.add_argument("trader", metavar="TRADER")
     reset.add_argument("--reason", required=True)
 
     add_backtest(trader)
 
-    review = add_group(commands, "review", "questions about a trader's record")
+    review = add_group(commands, "review", "reviews of a paper trader's record")
     for name, action in REVIEW_ACTIONS.items():
         command = add_command(review, name, run_review, action.help)
         command.add_argument("trader", metavar="TRADER")
@@ -126,7 +126,7 @@ def run_voice(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"traderId": trader.uid, "tone": args.tone},
-        "from now on it speaks so; earlier posts keep their words",
+        "new posts use this voice; earlier posts keep their words",
     )
 
 

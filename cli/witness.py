@@ -17,12 +17,14 @@ def add_commands(commands: Commands) -> None:
         commands,
         "witness",
         run_witness,
-        "look at another instance's log and cosign what continues the last look: exit 0"
+        "check that another instance's log only grew since the last check, and cosign it; exit 0"
         " consistent, 1 fork or rollback, 3 cannot tell",
     )
     witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
-    witness.add_argument("--forget", action="store_true", help="forget what was seen of it")
-    log = add_command(commands, "log", run_log, "this instance's append-only log and its key")
+    witness.add_argument(
+        "--forget", action="store_true", help="forget what was seen of this log before"
+    )
+    log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
     log.add_argument(
         "--renew",
         action="store_true",

@@ -55,19 +55,19 @@ async function check(leaf) {
   const [, size, root] = note.split("\n");
   const path = shown("path").split("\n").filter(Boolean).map(fromBase64);
   const found = await followPath(await hash(Uint8Array.of(0), leaf), Number(shown("index")), Number(size), path);
-  if (found === null || !isSame(found, fromBase64(root))) return ["Not in the log:", "this leaf and the path do not lead to the signed root."];
+  if (found === null || !isSame(found, fromBase64(root))) return ["Not in the log:", "the path from this entry does not lead to the signed root."];
   const words = document.querySelector('[data-proof="words"]');
   if (words) {
     const logged = JSON.parse(new TextDecoder().decode(leaf)).words;
-    if (logged !== toHex(await hash(bytesOf(shown("words"))))) return ["Not what was logged:", "the hash in the leaf is not that of these words."];
+    if (logged !== toHex(await hash(bytesOf(shown("words"))))) return ["Not what was logged:", "the hash in the entry is not the hash of these words."];
   }
-  const steps = `the leaf leads in ${path.length} steps to the root of ${size} leaves${words ? ", and its hash is that of these words" : ""}`;
+  const steps = `${path.length} hashes lead from this entry to the root of ${size} entries${words ? ", and the entry holds the hash of these words" : ""}`;
   try {
-    if (!(await isSigned(note + "\n", shown("key")))) return ["Not signed:", "the checkpoint does not carry the log’s signature."];
+    if (!(await isSigned(note + "\n", shown("key")))) return ["Not signed:", "the checkpoint lacks the log’s signature."];
   } catch {
     return ["In the log:", `${steps}. This browser cannot check the signature (Ed25519).`];
   }
-  return ["In the log:", `${steps}, which the log’s key signed.`];
+  return ["In the log:", `${steps}. The log’s key signed that root.`];
 }
 
 async function show(leaf) {
@@ -93,5 +93,5 @@ if (globalThis.crypto && crypto.subtle) {
   });
   show(leaf);
 } else {
-  verdict.textContent = "Browsers check proofs on https:// pages only. The commands below do the same.";
+  verdict.textContent = "Browsers check proofs on https:// pages only. The command below does the same.";
 }

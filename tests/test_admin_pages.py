@@ -206,7 +206,7 @@ def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     assert "Hooks 1 5 MAX_HOOKS_PER_OWNER" in page and "Wallets 1 5 MAX_WALLETS" in page
     assert "https://x.example/…" in page
     overview = text_of(operator.get("/admin"))
-    assert "Leaves" in overview and "Free on the disk" in overview and "logged in" in overview
+    assert "Leaves" in overview and "Free disk space" in overview and "logged in" in overview
 
 
 def test_no_page_shows_a_secret(service, operator):

@@ -79,7 +79,7 @@ def describe_cost_left(results: Json) -> str:
     if count is None:
         return words.UNRANKED["reading_again"]
     if not count:
-        return "everything it bought was sold or is still held"
+        return "everything bought was sold or is still held"
     noun = "transaction" if count == 1 else "transactions"
     return f"in {count:,} {noun}: what became of it is unknown"
 

@@ -256,8 +256,8 @@ def _describe_missing(coverage: Json) -> Iterator[str]:
         )
     if coverage["openingInventoryUnknown"]:
         yield (
-            f"What it held before, of {_count(len(coverage['openingInventoryUnknown']), 'token')},"
-            " has an unknown cost; sales of it are left out."
+            f"It already held {_count(len(coverage['openingInventoryUnknown']), 'token')}, bought at an"
+            " unknown price; sales of those are left out."
         )
     if not coverage["gaps"] and not coverage["openingInventoryUnknown"] and coverage["note"]:
         yield coverage["note"]
