@@ -255,10 +255,8 @@ def _describe_missing(coverage: Json) -> Iterator[str]:
             " sales after a gap get no result until it is filled."
         )
     if coverage["openingInventoryUnknown"]:
-        yield (
-            f"It already held {_count(len(coverage['openingInventoryUnknown']), 'token')}, bought at an"
-            " unknown price; sales of those are left out."
-        )
+        held = _count(len(coverage["openingInventoryUnknown"]), "token")
+        yield f"It already held {held}, bought at an unknown price; sales of those are left out."
     if not coverage["gaps"] and not coverage["openingInventoryUnknown"] and coverage["note"]:
         yield coverage["note"]
 
