@@ -42,7 +42,7 @@ def check_name(text: str) -> str:
     text = unicodedata.normalize("NFC", check_line("name", text, MAX_NAME))
     plain = unicodedata.normalize("NFKC", text)
     if BLANK.search(text) or not any(unicodedata.category(one)[0] in "LNSP" for one in text):
-        raise invalid("name", "must not contain characters that are drawn blank")
+        raise invalid("name", "must not contain invisible characters")
     if _has_piled_marks(text):
         raise invalid(
             "name",

@@ -208,7 +208,7 @@ def run_key_create(config: Config, args: Namespace) -> None:
     if owner is None:
         raise invalid(
             "--owner" if args.scope == "read" else "--bot",
-            f"say whose {args.scope} key this is to be",
+            f"say who the {args.scope} key is for",
         )
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
     print_result(

@@ -91,7 +91,7 @@ def store_backup(config: Config, target: Path) -> Holding:
     if not target.parent.is_dir():
         raise Refused(f"there is no folder {target.parent}")
     if target.exists() and (not _is_ours(target) or target.samefile(config.database_path)):
-        raise Refused(f"{target} is no backup of Candor: choose a name that is free")
+        raise Refused(f"{target} is not a Candor backup: choose a name that is not in use")
     if any(target.with_name(target.name + side).exists() for side in SIDE_FILES[1:]):
         raise Refused(f"{target} is open in some program: choose another name")
     return store_copy(config.database_path, target)
@@ -196,10 +196,10 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
         raise Refused(
-            f"{path} holds names or words that are no UTF-8: it is damaged, or none of Candor's"
+            f"{path} holds text that is not UTF-8: it is damaged, or not from Candor"
         ) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
-        raise Refused(f"{path} is damaged, or no database: {error}") from None
+        raise Refused(f"{path} is damaged or not a database: {error}") from None
 
 
 def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
@@ -215,7 +215,8 @@ def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
 def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
     more = f", and {len(foreign) - 3} more" if len(foreign) > 3 else ""
     raise Refused(
-        f"{path} is not as Candor makes it: {'; '.join(foreign[:3])}{more}. Nothing was changed"
+        f"{path} differs from what Candor creates: {'; '.join(foreign[:3])}{more}. Nothing was"
+        " changed"
     )
 
 
@@ -223,7 +224,7 @@ def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holdi
     """Count what a database holds; Refused where it is not Candor's or of a newer version."""
     applied = foreign_schema.list_applied(db)
     if not applied:
-        raise Refused(f"{path} is no database of Candor")
+        raise Refused(f"{path} is not a Candor database")
     newer = sorted(set(applied) - set(storage.list_migrations()))
     if newer:
         raise Refused(

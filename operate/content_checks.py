@@ -106,13 +106,13 @@ def check_job(
         return look(f"the job {name} has not run yet")
     if running and now - (row.heartbeat_at or 0) > max(LATE_MS, LATE_INTERVALS * 1000 * seconds):
         return wrong(
-            f"the job {name} gave no sign since {show_time(row.heartbeat_at)}",
-            "look into the server's log for it, and restart the server",
+            f"the job {name} has shown no sign of life since {show_time(row.heartbeat_at)}",
+            "check the server's log, and restart the server",
         )
     if row.state != "failing":
-        return fine(f"the job {name} went well at {show_time(row.last_success_at)}")
+        return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
     last = show_time(row.last_success_at)
-    text = f"the job {name} fails ({row.last_error}); it went well last {last}"
+    text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
     advice = (
         "`doctor --online` asks each endpoint and provider"
         if not (row.last_error or "").startswith("internal")
@@ -157,11 +157,11 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
         yield wrong(
-            f"the books of {row.address} do not close: {row.imbalance} lamports are left over",
+            f"the books of {row.address} do not balance: {row.imbalance} lamports are missing",
             "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
         )
     if not rows:
-        yield fine("the books of every wallet close to the lamport")
+        yield fine("the books of every wallet balance to the lamport")
 
 
 def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
@@ -182,8 +182,8 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
             yield look(
                 f"{use.owners_at_limit} of the accounts are at their quota {use.setting}"
                 f" ({use.limit})",
-                f"they are told so; raise {use.setting}, or do what they want on the command line,"
-                " which has no quota",
+                f"they are told so; raise {use.setting}, or act for them on the command line, which has"
+                " no quota",
             )
     yield fine(
         "most used by one account: "

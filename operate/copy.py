@@ -49,7 +49,9 @@ def move(config: Config, url: str) -> Copied:
     if config.database_url:
         raise Refused("DATABASE_URL is set: this instance is in PostgreSQL already")
     if config.demonstration:
-        raise Refused(f"{config.data_dir} is of a demonstration: it is never mixed with real data")
+        raise Refused(
+            f"{config.data_dir} belongs to a demonstration, which is never mixed with real data"
+        )
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}: nothing to copy")
     target = storage.open_postgresql(url)
@@ -129,7 +131,7 @@ def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
     for given, found in zip_longest(_list_rows(source, table), copied):
         if given != found:
             key, *_ = given or found
-            raise Refused(f"row {key} of {name} came back as another: nothing was stored")
+            raise Refused(f"row {key} of {name} came back different: nothing was stored")
         count += 1
         digest.update(repr(found).encode())
     return CopiedTable(name, count, digest.hexdigest())

@@ -19,9 +19,9 @@ from operate.findings import Finding, fine, look, wrong
 
 LARGE_WAL = 256_000_000
 MAX_DIFFERENCES = 200
-DERIVED = "`app.py rebuild` derives it again from the stored receipts; see that the disk is sound"
+DERIVED = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
 WRITTEN = (
-    "somebody wrote into the database, or its disk is not sound: find out which; a backup from"
+    "somebody changed the database, or its disk is failing: find out which; a backup from"
     " before has what was there"
 )
 ADVICE = {
@@ -29,8 +29,8 @@ ADVICE = {
     "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),
-        "rebuild mends what follows from receipts; what people wrote is only in a backup: see that"
-        " the disk is sound",
+        "rebuild repairs what follows from receipts; what people wrote is only in a backup: check"
+        " the disk",
     ),
 }
 
@@ -47,14 +47,14 @@ def check_file(config: Config, now: int) -> list[Finding]:
         return [
             wrong(
                 f"{path} is gone: {config.data_dir} was an instance",
-                "put it back, or bring a backup back with `app.py restore FILE`",
+                "put it back, or restore a backup with `app.py restore FILE`",
             )
         ]
     if not path.exists():
         return [
             look(
                 f"there is no database in {config.data_dir} yet",
-                "`make run` makes it; `app.py restore FILE` brings a backup back",
+                "`make run` creates it; `app.py restore FILE` restores a backup",
             )
         ]
     try:
@@ -95,7 +95,7 @@ def check_writable(path: Path) -> Iterator[Finding]:
         ):
             yield wrong(
                 f"{file} is read-only: nothing can be stored",
-                f"chmod 600 {file}; see that its disk is mounted for writing, and run as its owner",
+                f"chmod 600 {file}; check that its disk is mounted for writing, and run as owner",
             )
 
 
@@ -107,8 +107,8 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
         # a schema that waits for its migration is said above
         if _lacks_migrations(config):
             yield look(
-                "nothing was derived again: the schema is not this version's",
-                "start it once, then ask again",
+                "nothing was recomputed: the schema is not this version's",
+                "start the server once, then try again",
             )
             return
         found = list(

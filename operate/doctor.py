@@ -99,7 +99,7 @@ def check_settings(config: Config) -> Iterator[Finding]:
     url = urlsplit(config.base_url)
     if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:
         yield look(
-            f"BASE_URL is http://{url.hostname}: cookies and keys travel readable for all",
+            f"BASE_URL is http://{url.hostname}: cookies and keys are sent unencrypted",
             "put a proxy with TLS in front and set BASE_URL to https://...",
         )
     if url.scheme == "https" and not config.trusted_proxies:
@@ -129,7 +129,7 @@ def check_programs(config: Config) -> Iterator[Finding]:
     if programs.markers:
         yield look(
             f"EXTRA_SWAP_PROGRAMS is set ({', '.join(sorted(programs.markers))}): every transaction"
-            " that calls one of these counts as a trade as a whole, wherever its value came from",
+            " that calls one of these counts as a trade in full, wherever its value came from",
             "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
         )
 
@@ -161,13 +161,13 @@ def check_disk(config: Config) -> Iterator[Finding]:
     )
     if free < LEAST_FREE + size:
         yield wrong(
-            f"{free / 1e9:.1f} GB are free on the disk of {config.data_dir}: too little for a"
+            f"{free / 1e9:.1f} GB free on the disk of {config.data_dir}: too little for a"
             " backup there, soon for posts",
             "free some space, or move DATA_DIR",
         )
     else:
         yield fine(
-            f"{free / 1e9:.0f} GB are free on the disk of {config.data_dir}; app.db takes"
+            f"{free / 1e9:.0f} GB free on the disk of {config.data_dir}; app.db takes"
             f" {size / 1e6:.1f} MB"
         )
 
@@ -184,8 +184,8 @@ def check_files(config: Config) -> Iterator[Finding]:
     yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
-            "app.db-wal lies there without its app.db",
-            "put the app.db it belongs to back beside it, or restore a backup with --replace",
+            "app.db-wal is there without its app.db",
+            "put its app.db back beside it, or restore a backup with --replace",
         )
     yield from _check_key_file(config)
 
@@ -195,12 +195,14 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
     for path in files:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:
-            yield look(f"{path} ({size}) is what a killed copy left", "the next start removes it")
+            yield look(
+                f"{path} ({size}) was left by an interrupted copy", "the next start removes it"
+            )
         elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
             yield look(
                 f"{path} ({size}) is {kinds[0] if kinds else 'a file Candor does not know'}",
-                "delete it when you are sure that you do not need it",
+                "delete it once you are sure you do not need it",
             )
 
 
@@ -214,5 +216,5 @@ def _check_key_file(config: Config) -> Iterator[Finding]:
     ):
         yield wrong(
             "secret_key is cut short: sessions and cursors could be forged",
-            f"rm {key}: the next start makes a new one, and everybody logs in again",
+            f"rm {key}: the next start makes a new one, and everybody has to log in again",
         )

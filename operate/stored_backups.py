@@ -86,7 +86,7 @@ def _check_room(config: Config) -> None:
     size = sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
     free = shutil.disk_usage(config.data_dir).free
     if free < LEAST_FREE + size:
-        raise Refused(f"{free / 1e9:.1f} GB are free: too little for a backup of {size / 1e9:.1f}")
+        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
 
 
 def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None], None]) -> None:

@@ -197,7 +197,7 @@ def fill(service, count=1, name="Ada", body="words"):
 def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     for path in PATHS:
         text = text_of(operator.get(f"/admin{path}"))
-        empty = "They lie in" if path == "/backups" else "logged in" if not path else "None."
+        empty = "They are stored in" if path == "/backups" else "logged in" if not path else "None."
         assert path == "/acts" or empty in text, path
     made = fill(service, 2)
     for path in PATHS:

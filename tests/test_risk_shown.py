@@ -215,7 +215,7 @@ def test_the_profile_tells_windows_posting_and_owner(service, bot):
         patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
         page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
     (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
-    cells = re.findall(r"<td>(.*?)</td>", line)
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
     assert cells == ["−3.000 SOL", "+1.000 SOL", "−3.000 SOL", "–", "1 min"]
     assert (
         "It posted about 4 trades with a verified receipt: 75% within a minute of the trade, half"

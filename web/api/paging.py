@@ -92,6 +92,4 @@ def _mac(secret: str, scope: Scope, payload: bytes) -> bytes:
 
 
 def _invalid() -> Problem:
-    return Problem(
-        "invalid_cursor", "this cursor was not given out by this list with these filters"
-    )
+    return Problem("invalid_cursor", "this cursor does not belong to this list with these filters")

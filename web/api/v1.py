@@ -380,7 +380,7 @@ def list_activity(args: Args) -> Json:
     """Make the list of who bought or sold a token, newest first."""
     limit, mint = paging.read_limit(args), read_address(args, "mint")
     if mint is None:
-        raise Problem("invalid_parameter", "mint is required: base58 of 32 bytes")
+        raise Problem("invalid_parameter", "mint is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
     rows, more = paging.cut_page(
         queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition)), limit

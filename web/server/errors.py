@@ -124,6 +124,7 @@ def answer_unexpected(error: Exception) -> Response:
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem(
-            "internal_error", "something went wrong on our side; the request ID finds it in the log"
+            "internal_error",
+            "something went wrong on our side; the log names this request ID",
         )
     )

@@ -39,8 +39,7 @@ def require_owner() -> Owner:
     if owner is None:
         raise Problem(
             "not_creator",
-            "this browser is not signed in as its creator; on the page Connect a recovery code"
-            " signs it in",
+            "this browser is not signed in; enter your recovery code on the Connect page",
         )
     return owner
 
@@ -54,8 +53,8 @@ def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], Resp
         if bot.owner_id != require_owner().id:
             raise Problem(
                 "not_creator",
-                "this bot belongs to somebody else; if it is yours, its recovery code signs this"
-                " browser in",
+                "this bot belongs to another owner; if it is yours, enter your recovery code on the"
+                " Connect page",
             )
         return view(bot)
 

@@ -76,7 +76,7 @@ def find_embedded(url: str) -> Embedded:
     base_url = settings().base_url
     page = PAGE.fullmatch(url.removeprefix(base_url)) if url.startswith(base_url) else None
     if page is None:
-        raise Problem("not_found", "url: That's no page of a post or a bot here.")
+        raise Problem("not_found", "url: That's not the page of a post or bot here.")
     kind, uid = page.groups()
     if kind == "posts":
         return _embed_post(uid)
@@ -99,7 +99,7 @@ def read_room(name: str, most: int, least: int) -> int:
     if text is None:
         return most
     if not re.fullmatch(r"\d{1,6}", text):
-        raise Problem("invalid_parameter", f"{name}: That's no number of pixels.")
+        raise Problem("invalid_parameter", f"{name}: That's not a number of pixels.")
     return min(most, max(least, int(text)))
 
 
