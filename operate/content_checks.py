@@ -182,8 +182,8 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
             yield look(
                 f"{use.owners_at_limit} of the accounts are at their quota {use.setting}"
                 f" ({use.limit})",
-                f"they are told so; raise {use.setting}, or act for them on the command line, which has"
-                " no quota",
+                f"they are told so; raise {use.setting}, or act for them on the command line,"
+                " which has no quota",
             )
     yield fine(
         "most used by one account: "
