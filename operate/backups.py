@@ -286,8 +286,8 @@ def _check_source(config: Config, source: Path) -> None:
         raise Refused(f"there is no file {source}")
     if settings.is_demonstration(source) or config.demonstration:
         raise Refused(
-            f"{source if not config.demonstration else config.data_dir} is of a demonstration:"
-            " it is never mixed with real data"
+            f"{source if not config.demonstration else config.data_dir} belongs to a"
+            " demonstration, which is never mixed with real data"
         )
     check_database(source, foreign_ok=False)
 

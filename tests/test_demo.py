@@ -511,7 +511,7 @@ def test_no_backup_replaces_a_demonstration(tmp_path, service):
     backups.store_backup(service.config, tmp_path / "backup.db")
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
-    with pytest.raises(instance.Refused, match="is of a demonstration"):
+    with pytest.raises(instance.Refused, match="belongs to a demonstration"):
         backups.restore_backup(
             config.load({"DATA_DIR": str(folder)}, dotenv=None),
             tmp_path / "backup.db",

@@ -134,7 +134,7 @@ def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
     assert backups.store_backup(service.config, target).posts == 1
     (tmp_path / "letter.txt").write_text("dear friend")
     for path in (tmp_path / "letter.txt", tmp_path, service.config.database_path):
-        with pytest.raises(Refused, match="choose a name that is free"):
+        with pytest.raises(Refused, match="choose a name that is not in use"):
             backups.store_backup(service.config, path)
     assert (tmp_path / "letter.txt").read_text() == "dear friend"
     with pytest.raises(Refused, match="no folder"):
@@ -228,11 +228,11 @@ def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service
         db.execute("CREATE TABLE letter (id INTEGER)")
     before = service.config.database_path.read_bytes()
     for path, why in (
-        (tmp_path / "letter.txt", "no database"),
+        (tmp_path / "letter.txt", "not a database"),
         (torn, "damaged"),
         (newer, "newer version"),
-        (foreign, "no database of Candor"),
-        (tmp_path / "empty.db", "no database of Candor"),
+        (foreign, "not a Candor database"),
+        (tmp_path / "empty.db", "not a Candor database"),
         (tmp_path / "missing.db", "no file"),
     ):
         with pytest.raises(Refused, match=why):
@@ -339,7 +339,7 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
 ):
     tamper(backup, what)
     given = settings_for(tmp_path / "elsewhere")
-    with pytest.raises(Refused, match="is not as Candor makes it"):
+    with pytest.raises(Refused, match="differs from what Candor creates"):
         backups.restore_backup(given, backup, False, NOW)
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
@@ -374,7 +374,7 @@ def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, 
         )
     with contextlib.closing(apsw.Connection(str(history))) as db:
         db.execute("DELETE FROM schema_migration WHERE name < '0006'")
-    for path, why in ((view, "no database of Candor"), (history, "list of migrations")):
+    for path, why in ((view, "not a Candor database"), (history, "list of migrations")):
         with pytest.raises(Refused, match=why):
             backups.restore_backup(settings_for(tmp_path / "elsewhere"), path, False, NOW)
 
@@ -383,7 +383,7 @@ def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
-    with pytest.raises(Refused, match="UTF-8|is not as Candor makes it"):
+    with pytest.raises(Refused, match="UTF-8|differs from what Candor creates"):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
@@ -490,8 +490,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     for words in (
         "secret_key is cut short",
         "notes.txt",
-        "observer fails (every endpoint rests)",
-        "the job scout gave no sign",
+        "observer is failing (every endpoint rests)",
+        "the job scout has shown no sign",
         "chmod 600",
     ):
         assert words in told
@@ -516,7 +516,9 @@ def test_a_job_may_fail_for_an_hour(service):
         jobs.note_job("observer", "ok", success_at)
         jobs.note_job("observer", "failing", NOW, "every endpoint rests")
         assert [
-            one.level for one in doctor.examine(service.config, NOW) if "observer fails" in one.text
+            one.level
+            for one in doctor.examine(service.config, NOW)
+            if "observer is failing" in one.text
         ] == [level]
 
 
@@ -580,7 +582,7 @@ def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
     with open(busy, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
-        assert any("what a killed copy left" in text for text in looked)
+        assert any("left by an interrupted copy" in text for text in looked)
         backups.store_backup(service.config, tmp_path / "backup.db")
         assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
     leave()

@@ -62,8 +62,8 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         (
             {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
             (
-                "240 transactions of this wallet are known, but not its whole history. What it held"
-                " before, of 2 tokens, has an unknown cost; sales of it are left out. Last"
+                "240 transactions of this wallet are known, but not its whole history. It already"
+                " held 2 tokens, bought at an unknown price; sales of those are left out. Last"
                 " checked 2 minutes ago."
             ),
         ),
