@@ -285,6 +285,8 @@ class Config(BaseSettings):
     )
     # On: hooks may lead to loopback, private and link-local addresses, and without TLS.
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
+    # On: paper traders may follow files of the operator in DATA_DIR/strategies.
+    own_strategies: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     # Servers of ntfy that hooks of owners may use beside ntfy.sh.
     ntfy_hosts: Hosts = Field(
         (), description="must be host names without port, separated by commas"

@@ -18,10 +18,11 @@ from peewee import OperationalError
 from config import Config
 from paper import adaptive, diary, engine, flows, load, rows, store, twin_store
 from paper.account import public_id
-from paper.faults import FaultKey, Faults
+from paper.faults import FaultKey, Faults, OwnFault
 from paper.guard import DAY_MS
 from paper.market import Token
 from paper.orders import drop_orders
+from paper.own import OwnFiles
 from paper.recent import Market
 from paper.refill import find_differences
 from paper.tables import Period
@@ -92,9 +93,11 @@ class PaperJob:
         # By row id.
         self.tokens: dict[int, Token] = {}
         self.troubles: dict[FaultKey, Trouble] = {}
+        self.own = OwnFiles(config.data_dir, config.own_strategies)
 
     def run_tick(self, now: int) -> tuple[str | None, str]:
         """Run one tick; return (problem or None, details for health as JSON). `now` in ms."""
+        self.own.begin()
         try:
             rounds = self.play(now)
         except store.Outdated:
@@ -140,6 +143,7 @@ class PaperJob:
             now,
             faults,
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
+            self.own.read_strategy,
         )
         twin_store.load_twins(loaded, now, faults)
         for one in loaded:
@@ -229,13 +233,17 @@ class PaperJob:
         """Put off what went wrong; return whether something of a trader is among it."""
         traders = load.list_trader_rows() if faults.found else {}
         for key, error in faults.found.items():
-            self._note(self._widen(key, now), error, traders, now)
+            self._note(self._widen(key, error, now), error, traders, now)
         return any(key.trader is not None for key in faults.found)
 
-    def _widen(self, key: FaultKey, now: int) -> FaultKey:
-        """Return the key of the trader as a whole where it has trouble with many tokens."""
+    def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
+        """Return the key of the trader as a whole where it has trouble with many tokens, or its
+        strategy file failed.
+        """
         if key.trader is None:
             return key
+        if isinstance(error, OwnFault):
+            return FaultKey(key.trader, None)
         tokens = [one for one in self._list_put_off(now) if one.trader == key.trader]
         return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
@@ -248,9 +256,10 @@ class PaperJob:
             row = traders.get(key.trader) if key.trader is not None else None
             who = f"@{row.handle}" if row else ""
             where = " in ".join(part for part in (who, key.mint) if part) or "paper mode"
-            trouble = self.troubles[key] = Trouble(
-                f"{where} is put off after an internal error ({type(error).__name__})"
-            )
+            why = f"after an internal error ({type(error).__name__})"
+            if isinstance(error, OwnFault):
+                why = f"because {error}"
+            trouble = self.troubles[key] = Trouble(f"{where} is put off {why}")
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
             # Of this tick, or not tried again yet.

@@ -26,7 +26,7 @@ log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600
 MAX_MEMORY_BYTES = 2**30
 MAX_RESULT_BYTES = 4_000_000
-# Kept of each owner.
+# Of each owner, the newest.
 MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000

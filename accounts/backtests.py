@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from itertools import product
 
 from accounts.problem import Problem, invalid
-from accounts.traders import START_MODES, check_choice
+from accounts.traders import START_MODES, check_choice, find_strategy
 from config import Config
 from paper import backtests, recordings
 from paper.backtest_report import Json, show_backtest, write_csv
+from paper.faults import OwnFault
+from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
-from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
+from paper.strategies import BadSetting, Strategy
 
 # Sets of settings that one backtest plays.
 MAX_CANDIDATES = 24
@@ -39,18 +41,21 @@ def check_request(
     since: str = "",
     until: str = "",
     start_mode: str = "standard",
+    own: OwnFiles | None = None,
 ) -> BacktestRequest:
     """Check what was typed: settings as `riseBps=600` or `riseBps=400,600`, times as EXAMPLE; an
-    empty time is the end of what is recorded. Problem names the field.
+    empty time is the end of what is recorded. Problem names the field. `own`: files that may be
+    played, too.
     """
-    check_choice("family", family, tuple(FAMILIES))
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
-        family, find_candidates(family, settings), start_mode, find_span(since, until)
+        family, find_candidates(family, settings, own), start_mode, find_span(since, until)
     )
 
 
-def find_candidates(family: str, settings: Sequence[str]) -> tuple[Strategy, ...]:
+def find_candidates(
+    family: str, settings: Sequence[str], own: OwnFiles | None = None
+) -> tuple[Strategy, ...]:
     """Return a strategy for each combination of what is given, at most MAX_CANDIDATES."""
     choices: dict[str, list[int]] = {}
     for text in settings:
@@ -62,7 +67,7 @@ def find_candidates(family: str, settings: Sequence[str]) -> tuple[Strategy, ...
     if len(combinations) > MAX_CANDIDATES:
         raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")
     try:
-        return tuple(parse_settings(family, one) for one in combinations)
+        return tuple(find_strategy(family, one, own) for one in combinations)
     except BadSetting as error:
         raise invalid("set", f"{error.field} {error}") from None
 
@@ -101,7 +106,10 @@ def run_backtest(
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
     recording = recordings.read_recording(asked.span, interval_ms, now)
-    tested = backtests.run_backtest(recording, asked.candidates, asked.start_mode, note)
+    try:
+        tested = backtests.run_backtest(recording, asked.candidates, asked.start_mode, note)
+    except OwnFault as error:
+        raise invalid("family", str(error)) from None
     return show_backtest(tested, asked.family, asked.start_mode)
 
 

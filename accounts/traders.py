@@ -18,8 +18,10 @@ from accounts.problem import Problem, invalid, refuse_full
 from config import Config
 from models import Owner
 from paper.account import STARTING_CASH
+from paper.faults import OwnFault
 from paper.guard import Phase
-from paper.strategies import FAMILIES, BadSetting, parse_settings
+from paper.own import NAME, OwnFiles
+from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
 from storage import new_uid, writing
 from voice import builtin as speech
@@ -48,18 +50,20 @@ def create_trader(
     settings: dict[str, int] | None = None,
     adaptive: str = "observe",
     config: Config | None = None,
+    own: OwnFiles | None = None,
 ) -> NewTrader:
     """Create a trader with its first account period and, without `owner`, a new owner.
 
     `voice`: any of the names of influencers.VOICE; `settings`: {public name: whole number} of the
-    family. `config` has the owner's quotas; None: the operator creates it.
+    family. `config` has the owner's quotas; None: the operator creates it. `own`: files that it may
+    follow, as `own:NAME`; nobody but the operator chooses one.
     """
     columns = {
         "name": check_name(name),
         "bio": influencers.check_bio(bio),
         "start_mode": check_choice("start", start, START_MODES),
         "adaptive": check_choice("adaptive", adaptive, ADAPTIVE),
-        "settings": check_settings(family, settings or {}),
+        "settings": check_settings(family, settings or {}, own),
         "family": family,
         "created_at": now,
         "phase": _show(Phase(start, since=now)),
@@ -91,14 +95,26 @@ def _insert_trader(
     return NewTrader(trader, owner, code)
 
 
-def check_settings(family: str, given: dict[str, int]) -> str:
+def check_settings(family: str, given: dict[str, int], own: OwnFiles | None = None) -> str:
     """Return a family's settings as stored JSON; Problem names the setting and what is allowed."""
-    check_choice("family", family, tuple(FAMILIES))
     try:
-        parse_settings(family, given)
+        find_strategy(family, given, own)
     except BadSetting as error:
         raise invalid(error.field, str(error)) from None
     return orjson.dumps(given).decode()
+
+
+def find_strategy(family: str, given: Mapping[str, int], own: OwnFiles | None) -> Strategy:
+    """Return the strategy of a family, or of one of the operator's own files where `own` has them.
+    BadSetting names the setting, Problem the family.
+    """
+    if own is None or not NAME.fullmatch(family):
+        check_choice("family", family, tuple(FAMILIES))
+        return parse_settings(family, given)
+    try:
+        return own.read_strategy(family, given)
+    except OwnFault as error:
+        raise invalid("family", str(error)) from None
 
 
 def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
@@ -286,3 +302,8 @@ def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:
 
 def _has_handle(handle: str) -> bool:
     return bool(Trader.select().where(Trader.handle == handle).exists())
+
+
+def list_own(config: Config) -> OwnFiles:
+    """Return the strategy files that the operator may choose; `close` ends their processes."""
+    return OwnFiles(config.data_dir, config.own_strategies)

@@ -1,5 +1,6 @@
 """`trader backtest`: play recorded snapshots through a strategy."""
 
+import contextlib
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -37,11 +38,14 @@ def add_backtest(commands: Commands) -> None:
 @with_database
 def run_backtest(config: Config, args: Namespace) -> None:
     """Play recorded snapshots through a strategy and print what came of it."""
-    from accounts import backtests
+    from accounts import backtests, traders
 
-    asked = backtests.check_request(args.family, args.set, args.since, args.until, args.start)
     told = Progress(args.quiet)
-    report = backtests.run_backtest(config, asked, now_ms(), told.note)
+    with contextlib.closing(traders.list_own(config)) as own:
+        asked = backtests.check_request(
+            args.family, args.set, args.since, args.until, args.start, own
+        )
+        report = backtests.run_backtest(config, asked, now_ms(), told.note)
     told.note(100)
     _print_report(report, args)
 

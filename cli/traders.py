@@ -1,6 +1,7 @@
 """Commands of paper mode: trader, review."""
 
-from argparse import Namespace
+import contextlib
+from argparse import ArgumentTypeError, Namespace
 from typing import NamedTuple
 
 from cli import Commands, add_command, add_group, now_ms, print_result
@@ -17,6 +18,7 @@ class ReviewAction(NamedTuple):
     text: str
 
 
+FAMILIES = ("momentum", "mean_reversion", "breakout", "flow")
 REVIEW_ACTIONS = {
     "open": ReviewAction(
         "open a review: withhold the headline until it is decided",
@@ -42,7 +44,13 @@ def add_commands(commands: Commands) -> None:
     create = add_command(trader, "create", run_create, "a paper trader")
     create.add_argument("--name", required=True)
     create.add_argument(
-        "--family", required=True, choices=("momentum", "mean_reversion", "breakout", "flow")
+        "--family",
+        required=True,
+        type=read_family,
+        help="momentum, mean_reversion, breakout, flow, or own:NAME of a file of yours",
+    )
+    create.add_argument(
+        "--set", action="append", default=[], type=read_setting, metavar="NAME=N", help="a setting"
     )
     create.add_argument("--start", default="guarded", choices=("guarded", "standard"))
     create.add_argument("--adaptive", default="observe", choices=("off", "observe", "on"))
@@ -66,15 +74,38 @@ def add_commands(commands: Commands) -> None:
         command.add_argument("--reason", required=True)
 
 
+def read_family(text: str) -> str:
+    """Return the name of a family or of an own file; ArgumentTypeError for anything else."""
+    if text not in FAMILIES and not text.startswith("own:"):
+        raise ArgumentTypeError(f"must be one of: {', '.join(FAMILIES)}, own:NAME")
+    return text
+
+
+def read_setting(text: str) -> tuple[str, int]:
+    """Read NAME=N; ArgumentTypeError for anything else."""
+    name, _, value = text.partition("=")
+    if not value.isdecimal() or len(value) > 12:
+        raise ArgumentTypeError("must look like riseBps=600")
+    return name, int(value)
+
+
 @with_database
 def run_create(config: Config, args: Namespace) -> None:
     """Create a paper trader."""
     from accounts import owners, traders
 
     owner = owners.find_owner(args.owner) if args.owner else None
-    made = traders.create_trader(
-        args.name, args.family, now_ms(), args.start, owner, adaptive=args.adaptive
-    )
+    with contextlib.closing(traders.list_own(config)) as own:
+        made = traders.create_trader(
+            args.name,
+            args.family,
+            now_ms(),
+            args.start,
+            owner,
+            settings=dict(args.set),
+            adaptive=args.adaptive,
+            own=own,
+        )
     shown = {
         "traderId": made.trader.uid,
         "ownerId": made.owner.uid,

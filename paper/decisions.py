@@ -161,6 +161,7 @@ def enter(
     for trader in traders:
         with faults.isolate(trader.id):
             if trader.strategy not in by_strategy:
+                trader.strategy.prepare(views)
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, now)
             for view, found in sorted(
                 by_strategy[trader.strategy],

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from paper.trader import Trader
 
 
+class OwnFault(Exception):
+    """A strategy file of the operator failed; the message is a sentence for a diary."""
+
+
 class FaultKey(NamedTuple):
     """Whom a fault concerns: a trader, a token, or a token for one trader only."""
 

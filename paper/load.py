@@ -4,7 +4,7 @@ It takes a few statements, whatever the number of traders.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
-from paper.strategies import parse_settings
+from paper.strategies import Strategy, parse_settings
 from paper.tables import EngineState, PaperOrder
 from paper.tables import Position as StoredPosition
 from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
@@ -145,11 +145,15 @@ def list_trader_rows() -> dict[int, rows.TraderRow]:
 
 
 def load_traders(
-    now: int, faults: Faults, skipped: Collection[int] = frozenset()
+    now: int,
+    faults: Faults,
+    skipped: Collection[int] = frozenset(),
+    read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[LoadedTrader]:
     """Read the traders that are not retired, with their open accounts and what they remember.
 
-    Without the ids in `skipped`, and without those whose rows cannot be read: these get a fault.
+    Without the ids in `skipped`, and without those whose rows or strategies cannot be read: these
+    get a fault.
     """
     opened = _read_open()
     reviews = select(rows.ReviewRow, rows.REVIEWS)
@@ -160,14 +164,17 @@ def load_traders(
         if row.id not in skipped:
             with faults.isolate(row.id):
                 reviewed = states.get(row.period) in SUSPECT
-                loaded[row.id] = _read_trader(row, opened, reviewed)
+                strategy = read_strategy(row.family, orjson.loads(row.settings))
+                loaded[row.id] = _read_trader(row, strategy, opened, reviewed)
     _remember_reviews(loaded, reviews, faults)
     _remember_closes(loaded, states, now, faults)
     _remember_lines(loaded, now, faults)
     return [one for ident, one in loaded.items() if not faults.has(ident)]
 
 
-def _read_trader(row: rows.TraderRow, opened: OpenRows, reviewed: bool) -> LoadedTrader:
+def _read_trader(
+    row: rows.TraderRow, strategy: Strategy, opened: OpenRows, reviewed: bool
+) -> LoadedTrader:
     account = Account(
         row.cash,
         [read_position(one) for one in opened.positions[row.period]],
@@ -179,7 +186,7 @@ def _read_trader(row: rows.TraderRow, opened: OpenRows, reviewed: bool) -> Loade
     trader = Trader(
         row.id,
         row.handle,
-        parse_settings(row.family, orjson.loads(row.settings)),
+        strategy,
         account,
         row.adaptive,
         Phase(**orjson.loads(row.phase)),

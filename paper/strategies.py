@@ -5,7 +5,7 @@ Returns are basis points (1 % = 100). Spans count snapshots, so that nothing dep
 the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -81,6 +81,9 @@ class Strategy:
     time_stop: int = setting(45, 2, 2_000)
 
     family: ClassVar[str] = ""
+
+    def prepare(self, views: Sequence[View]) -> None:
+        """Prepare to be asked about these tokens; strategies in a process of their own do."""
 
     def enter(self, view: View) -> Enter | Refusal | None:
         """Return a reason to enter the token, a reason not to, or None."""
@@ -373,7 +376,8 @@ def _bounded(one: Field[Any], name: str, value: Any) -> int:
 
 def show_settings(strategy: Strategy) -> dict[str, int]:
     """Return {public name: value} of a strategy's settings."""
-    return {public_name(one.name): getattr(strategy, one.name) for one in fields(strategy)}
+    settings = [one.name for one in fields(strategy) if "low" in one.metadata]
+    return {public_name(name): getattr(strategy, name) for name in settings}
 
 
 def public_name(name: str) -> str:

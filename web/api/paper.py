@@ -157,6 +157,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
         "voice": parse_stored(row.voice, {}),
         "strategy": {
             "family": row.family,
+            "own": row.family not in FAMILIES,
             "startMode": row.start_mode,
             "phase": show_phase(parse_stored(row.phase, {})),
             "adaptive": row.adaptive,
@@ -231,6 +232,9 @@ def _read_settings(family: str, stored: str) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
     no settings of the family.
     """
+    if family not in FAMILIES:
+        # A file tells its settings to the job alone.
+        return {}
     given = parse_stored(stored, {})
     try:
         return dict(show_settings(parse_settings(family, given)))

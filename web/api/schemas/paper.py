@@ -1,9 +1,9 @@
 """Paper mode: everything simulated."""
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import create_model
+from pydantic import Field, create_model
 
 from paper.strategies import FAMILIES, public_name
 from web.api.schemas.base import (
@@ -24,6 +24,8 @@ from web.api.schemas.market import MarketEntry
 from web.api.schemas.posts import Provenance, Verification
 
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
+# A file of the operator.
+OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
 class Simulated(Shape):
@@ -47,7 +49,8 @@ class Phase(Shape):
 class StrategyBase(Shape):
     """What a trader plays by. Each family has some settings of its own."""
 
-    family: FamilyName
+    family: FamilyName | OwnFamily
+    own: bool = described("code of the operator of this instance, none of the four families")
     startMode: Literal["guarded", "standard"]
     phase: Phase
     adaptive: Literal["off", "observe", "on"]

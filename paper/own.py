@@ -1,0 +1,266 @@
+"""Strategies of the operator's own: files in DATA_DIR/strategies, each in a process of its own with
+limits of time and memory, by the interface of the families. Off unless OWN_STRATEGIES is on.
+
+A file that fails stops the traders that follow it, and nothing else.
+"""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from paper.account import Position
+from paper.faults import OwnFault
+from paper.market import Flow, Snapshot, View
+from paper.strategies import (
+    ONE,
+    BadSetting,
+    Enter,
+    Exit,
+    Refusal,
+    Strategy,
+    parse_settings,
+    public_name,
+)
+
+PREFIX, FOLDER = "own:", "strategies"
+NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
+# For one question, starting the process included.
+MAX_SECONDS = 5.0
+MAX_MEMORY_BYTES = 2**29
+MAX_ANSWER_BYTES = 10**7
+REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
+MAX_DETAIL = 200
+BOOT = (
+    "import json, os, resource, sys\n"
+    "sys.path[:] = json.loads(sys.argv.pop(1))\n"
+    "os.nice(5)\n"
+    f"resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY_BYTES}, {MAX_MEMORY_BYTES}))\n"
+    "from paper.own_child import main\n"
+    "main(sys.argv[1])\n"
+)
+
+
+class OwnFile:
+    """A strategy file and its process. Used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._child: subprocess.Popen[bytes] | None = None
+        self._changed_at = 0
+        # Why it failed in this tick: it is not asked again before the next one.
+        self._failed: str | None = None
+        self._bounds: dict[str, list[int]] | None = None
+
+    def begin(self) -> None:
+        """Begin a tick: what failed is tried again, and a file that was changed is read again."""
+        self._failed = None
+        if self._child and self._changed_at != self._find_change():
+            self.stop()
+
+    def stop(self) -> None:
+        """End its process."""
+        child, self._child, self._bounds = self._child, None, None
+        if child:
+            child.kill()
+            with child:
+                pass
+
+    @property
+    def bounds(self) -> dict[str, list[int]]:
+        """Return {public name: [default, lowest, highest]} of its settings."""
+        if self._bounds is None:
+            found = self.ask({"ask": "describe"})
+            shared = {public_name(one.name) for one in fields(Strategy)}
+            if not isinstance(found, dict) or not shared <= set(found):
+                self.fail("it has other settings than a strategy has")
+            self._bounds = found
+        return self._bounds
+
+    def ask(self, question: Mapping[str, Any]) -> Any:
+        """Return the answer of its process. OwnFault where it fails or takes too long."""
+        if self._failed:
+            raise OwnFault(self._failed)
+        text = json.dumps(question).encode() + b"\n"
+        child = self._child or self._start()
+        assert child.stdin is not None and child.stdout is not None
+        limit = threading.Timer(MAX_SECONDS, child.kill)
+        limit.start()
+        try:
+            child.stdin.write(text)
+            child.stdin.flush()
+            line = child.stdout.readline(MAX_ANSWER_BYTES)
+        except OSError:
+            line = b""
+        finally:
+            limit.cancel()
+        return self._read(line)
+
+    def _read(self, line: bytes) -> Any:
+        if not line.endswith(b"\n"):
+            self.fail(f"no answer within {MAX_SECONDS:g} s, or its process ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            self.fail(str(answer["error"])[:MAX_DETAIL])
+        return answer["answer"]
+
+    def fail(self, why: str) -> NoReturn:
+        """Stop its process, remember why, and raise OwnFault."""
+        self.stop()
+        self._failed = f"its strategy file {self.path.name} failed ({why})"
+        raise OwnFault(self._failed)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._check_file()
+        self._changed_at = self._find_change()
+        # Without the environment of the service, which holds secrets.
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(self.path)],
+            env={"PATH": os.defpath},
+            cwd=self.path.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        return self._child
+
+    def _check_file(self) -> None:
+        """Refuse a file that somebody else could have written."""
+        for path in (self.path, self.path.parent):
+            try:
+                known = path.lstat()
+            except OSError:
+                self.fail("there is no such file")
+            if known.st_uid != os.geteuid() or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                self.fail("others than this service may write it")
+        if not stat.S_ISREG(self.path.lstat().st_mode):
+            self.fail("it is no plain file")
+
+    def _find_change(self) -> int:
+        try:
+            return self.path.lstat().st_mtime_ns
+        except OSError:
+            return -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnStrategy(Strategy):
+    """A strategy that a file decides for; the settings that all share are applied here."""
+
+    name: str
+    # Of the file, in the order given.
+    given: tuple[tuple[str, int], ...] = ()
+    file: OwnFile = field(compare=False)
+    # What it decided about each token of the round.
+    answers: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def prepare(self, views: Sequence[View]) -> None:
+        """Ask about all tokens of a round at once."""
+        shown = [show_view(view) for view in views]
+        found = self._ask("enter", views=shown)
+        if not isinstance(found, list) or len(found) != len(views):
+            self.file.fail("it answered something else than asked")
+        self.answers.clear()
+        self.answers.update(zip((view.token.mint for view in views), found, strict=True))
+
+    def enter(self, view: View) -> Enter | Refusal | None:
+        """Return what it decided about a token."""
+        if view.token.mint not in self.answers:
+            self.prepare([view])
+        return self._read_entry(self.answers[view.token.mint])
+
+    def leave(self, view: View, position: Position) -> Exit | None:
+        """Ask whether to leave a position."""
+        found = self._ask("leave", view=show_view(view), position=asdict(position))
+        match found:
+            case None:
+                return None
+            case ["Exit", str(reason), int(share)] if 0 < share <= ONE and REASON.fullmatch(reason):
+                return Exit(reason, share)
+        self._refuse(found)
+
+    def _read_entry(self, found: Any) -> Enter | Refusal | None:
+        match found:
+            case None:
+                return None
+            case ["Enter" | "Refusal" as kind, str(reason), str(detail)] if REASON.fullmatch(
+                reason
+            ):
+                made = Enter if kind == "Enter" else Refusal
+                return made(reason, detail[:MAX_DETAIL])
+        self._refuse(found)
+
+    def _refuse(self, found: Any) -> NoReturn:
+        kind = found[0] if isinstance(found, list) and found else type(found).__name__
+        self.file.fail(f"it decided {str(kind)[:40]}, which is no decision here")
+
+    def _ask(self, about: str, **more: Any) -> Any:
+        return self.file.ask({"ask": about, "settings": dict(self.given), **more})
+
+
+SNAPSHOT = [one.name for one in fields(Snapshot)]
+FLOW = [one.name for one in fields(Flow)]
+
+
+def show_view(view: View) -> dict[str, Any]:
+    """Return a view as JSON; paper.own_child reads it."""
+    return {
+        "token": asdict(view.token),
+        "window": [[getattr(one, name) for name in SNAPSHOT] for one in view.window],
+        "flows": [[getattr(one, name) for name in FLOW] for one in view.flows],
+    }
+
+
+class OwnFiles:
+    """The strategy files of an instance, in its DATA_DIR; `setting`: on | off."""
+
+    def __init__(self, data_dir: Path, setting: str) -> None:
+        self.folder = data_dir / FOLDER if setting == "on" else None
+        self.files: dict[str, OwnFile] = {}
+
+    def begin(self) -> None:
+        """Begin a tick; see OwnFile.begin."""
+        for file in self.files.values():
+            file.begin()
+
+    def close(self) -> None:
+        """End all processes."""
+        for file in self.files.values():
+            file.stop()
+
+    def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
+        """Return the strategy of a family, or of a file by `own:NAME`, with these settings.
+
+        BadSetting for a setting it does not have, OwnFault where the file fails.
+        """
+        found = NAME.fullmatch(family)
+        if not found:
+            return parse_settings(family, given)
+        if self.folder is None:
+            raise OwnFault("strategies of the operator's own are off (OWN_STRATEGIES)")
+        file = self.files.setdefault(family, OwnFile(self.folder / f"{found[1]}.py"))
+        return make_strategy(family, file, given)
+
+
+def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnStrategy:
+    """Return a file's strategy, its settings checked by the bounds it tells."""
+    bounds = file.bounds
+    for name, value in given.items():
+        if name not in bounds:
+            raise BadSetting(name, f"is no setting of this file; there are: {', '.join(bounds)}")
+        low, high = bounds[name][1:]
+        if type(value) is not int or not low <= value <= high:
+            raise BadSetting(name, f"must be a whole number from {low} to {high}")
+    shared = {
+        one.name: given.get(public_name(one.name), bounds[public_name(one.name)][0])
+        for one in fields(Strategy)
+    }
+    return OwnStrategy(name=family, given=tuple(given.items()), file=file, **shared)

@@ -1,0 +1,107 @@
+"""The process of one strategy of the operator's own: JSON lines in, JSON lines out.
+
+It keeps nothing between two lines but what the file keeps itself.
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import IO, Any
+
+from paper.account import Position
+from paper.market import Check, Flow, Snapshot, Token, View
+from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
+
+# The parent kills it before; this is for a child whose parent is gone.
+MAX_SECONDS = 30
+
+
+class NotAStrategy(Exception):
+    """The file has no STRATEGY, or that is none."""
+
+
+def main(path: str) -> None:
+    """Answer each line of standard input until it ends. What the file prints goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    kind: type[Strategy] | None = None
+    for line in sys.stdin:
+        signal.alarm(MAX_SECONDS)
+        try:
+            kind = kind or load_strategy(path)
+            answer = {"answer": reply(kind, json.loads(line))}
+        except BaseException as error:
+            # Whatever the file raised: its traders are told, and nobody else.
+            answer = {"error": describe_error(error, path)}
+        signal.alarm(0)
+        _write(answers, answer)
+
+
+def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def load_strategy(path: str) -> type[Strategy]:
+    """Run the file; return its STRATEGY, a dataclass made of Strategy."""
+    # Bytecode of a moment ago would stand in for a file that was changed within the same second.
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location("own_strategy", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules["own_strategy"] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, "STRATEGY", None)
+    if not (isinstance(found, type) and issubclass(found, Strategy) and is_dataclass(found)):
+        raise NotAStrategy
+    return found
+
+
+def describe_error(error: BaseException, path: str) -> str:
+    """Return the kind of an exception and the line of the file it came from. Its text may hold
+    anything, so it is left out.
+    """
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == path]
+    where = f" in line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"
+
+
+def reply(kind: type[Strategy], asked: Mapping[str, Any]) -> Any:
+    """Answer one question: describe, enter or leave."""
+    if asked["ask"] == "describe":
+        return {public_name(one.name): _show_bounds(one) for one in fields(kind)}
+    names = {public_name(one.name): one.name for one in fields(kind)}
+    strategy = kind(**{names[name]: value for name, value in asked["settings"].items()})
+    if asked["ask"] == "enter":
+        return [show_found(strategy.enter(read_view(view))) for view in asked["views"]]
+    position = Position(**{**asked["position"], "marks": tuple(asked["position"]["marks"])})
+    return show_found(strategy.leave(read_view(asked["view"]), position))
+
+
+def _show_bounds(one: Any) -> list[int]:
+    return [one.default, one.metadata["low"], one.metadata["high"]]
+
+
+def show_found(found: object) -> Any:
+    """Return a decision as JSON; whatever is none as the name of its type."""
+    if found is None:
+        return None
+    if isinstance(found, Enter | Refusal):
+        return [type(found).__name__, found.reason, found.detail]
+    if isinstance(found, Exit):
+        return ["Exit", found.reason, found.share]
+    return [type(found).__name__]
+
+
+def read_view(shown: Mapping[str, Any]) -> View:
+    """Return the view that paper.own shows a strategy."""
+    token = dict(shown["token"])
+    token["checks"] = tuple(Check(*one) for one in token["checks"])
+    window = tuple(Snapshot(*one) for one in shown["window"])
+    return View(Token(**token), window, tuple(Flow(*one) for one in shown["flows"]))

@@ -1,0 +1,194 @@
+"""Strategies of the operator's own: a file decides as a family does, and fails alone."""
+
+import os
+import shutil
+from pathlib import Path
+
+import ground
+import pytest
+from test_cli import cli, shown  # noqa: F401  (a fixture)
+from test_papertrade import START, Stage, facts
+
+from accounts import traders
+from accounts.problem import Problem
+from paper import own
+from paper.own import OwnFiles
+from paper.strategies import BadSetting
+from paper.tables import PaperOrder, Position, Trader
+
+ROOT = Path(__file__).resolve().parent.parent
+FALL = ["0.001"] * 6 + ["0.0008"] * 3
+BEGINNING = """
+from dataclasses import dataclass
+from paper.strategies import Enter, Exit, Strategy, setting
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Strategy):
+    mine: int = setting(1, 0, 9)
+    def enter(self, view):
+        {enter}
+    def leave(self, view, position):
+        {leave}
+
+STRATEGY = Mine
+"""
+
+
+@pytest.fixture
+def place(db, settings, monkeypatch):
+    """A stage whose operator has files, and write(name, text) that puts one there."""
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+    settings = ground.change(settings, own_strategies="on")
+    folder = settings.data_dir / "strategies"
+    folder.mkdir(mode=0o700)
+    made = Stage(settings).list_token()
+    made.write = lambda name, text: (folder / f"{name}.py").write_text(text)
+    made.folder = folder
+    yield made
+    made.job.own.close()
+
+
+def follow(place, family, name="Dora"):
+    with_files = OwnFiles(place.folder.parent, "on")
+    try:
+        return traders.create_trader(
+            name, family, START - 60_000, start="standard", own=with_files
+        ).trader
+    finally:
+        with_files.close()
+
+
+def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
+    shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
+    trader = follow(place, "own:dip_buyer")
+    place.play([*FALL, "0.00085", "0.00086"])
+    assert [(order.side, order.reason) for order in PaperOrder.select()] == [
+        ("buy", "dip"),
+        ("sell", "made_up"),
+    ]
+    assert Position.get().reason == "made_up" and not place.job.troubles
+    from web.api import paper
+
+    told = paper.find_trader(trader.uid, place.now)["strategy"]
+    assert (told["family"], told["own"]) == ("own:dip_buyer", True)
+    families = paper.compare_families(place.now)["families"]
+    assert len(families) == 4 and not any(one["traders"] for one in families)
+
+
+@pytest.mark.parametrize(
+    "enter, leave, said",
+    [
+        ("return 1 / 0", "return None", "ZeroDivisionError in line 9"),
+        ("return True", "return None", "decided bool"),
+        ("return Exit('sold')", "return None", "decided Exit"),
+        ("return Enter('Bad reason', '')", "return None", "decided Enter"),
+        ("import os; os._exit(3)", "return None", "its process ended"),
+        ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
+        ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "decided Enter"),
+        ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
+    ],
+)
+def test_a_file_that_fails_stops_its_traders_alone(place, enter, leave, said):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    mine, other = follow(place, "own:mine"), place.trader("Ada", start="standard")
+    place.write("mine", BEGINNING.format(enter=enter, leave=leave))
+    place.play(["0.001"] * 4)
+    (trouble,) = place.job.troubles.values()
+    assert (
+        said in trouble.what
+        and "@dora is put off because its strategy file mine.py" in trouble.what
+    )
+    (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
+    assert said in line["detail"]
+    assert Trader.get_by_id(other.id).phase and mine.id != other.id
+
+
+@pytest.mark.parametrize(
+    "text", ["this is no Python", "x = 1", "STRATEGY = 7", "import nothing_of"]
+)
+def test_a_file_that_is_no_strategy_is_a_sentence(place, text):
+    place.write("mine", text)
+    with pytest.raises(Problem, match="strategy file mine.py failed"):
+        follow(place, "own:mine")
+
+
+def test_an_endless_loop_ends(place, monkeypatch):
+    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    follow(place, "own:mine", "Dara")
+    place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
+    place.play(["0.001"])
+    # One of them waited for it; both are put off.
+    assert len(place.job.troubles) == 2
+    assert all("no answer within" in one.what for one in place.job.troubles.values())
+
+
+def test_a_file_that_others_may_write_is_not_run(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    for path, mode, good in (
+        (place.folder / "mine.py", 0o664, 0o600),
+        (place.folder, 0o777, 0o700),
+    ):
+        os.chmod(path, mode)
+        with pytest.raises(Problem, match="others than this service"):
+            follow(place, "own:mine")
+        os.chmod(path, good)
+    (place.folder / "other.py").symlink_to(place.folder / "mine.py")
+    with pytest.raises(Problem, match=r"no plain file|may write"):
+        follow(place, "own:other")
+    with pytest.raises(Problem, match="no such file"):
+        follow(place, "own:nothing")
+
+
+def test_settings_have_the_bounds_of_the_file(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    files = OwnFiles(place.folder.parent, "on")
+    made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
+    assert made.stop_bps == 500 and made.given == (("mine", 9), ("stopBps", 500))
+    for bad in ({"mine": 10}, {"mine": "1"}, {"other": 1}, {"stopBps": 1}):
+        with pytest.raises(BadSetting):
+            files.read_strategy("own:mine", bad)
+    files.close()
+
+
+def test_a_process_knows_no_secrets(place, monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", "very secret")
+    text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
+def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
+    assert settings.own_strategies == "off"
+    with pytest.raises(Problem, match="must be one of"):
+        traders.create_trader("Dora", "own:mine", START)
+    with pytest.raises(Problem, match="OWN_STRATEGIES"):
+        traders.create_trader("Dora", "own:mine", START, own=traders.list_own(settings))
+    assert "own:" not in service.get("/traders/new").text
+
+
+def test_one_is_backtested_by_the_command(cli, tmp_path, monkeypatch, settings):  # noqa: F811
+    monkeypatch.setenv("OWN_STRATEGIES", "on")
+    folder = tmp_path / "data" / "strategies"
+    folder.mkdir(mode=0o700)
+    shutil.copy(ROOT / "examples/dip_buyer.py", folder)
+    stage = Stage(settings).list_token()
+    for price in [*FALL, "0.00085", "0.00086"]:
+        stage.snapshot(price=price)
+        stage.round += 1
+    found = shown(
+        cli,
+        "trader",
+        "backtest",
+        "--family",
+        "own:dip_buyer",
+        "--set",
+        "fallBps=900,1500",
+        "--quiet",
+    )
+    assert found["lookAhead"]["same"] is True and len(found["candidates"]) == 2
+    made = shown(
+        cli, "trader", "create", "--name", "D", "--family", "own:dip_buyer", "--set", "fallBps=900"
+    )
+    assert made["traderId"] and Trader.get().settings == '{"fallBps":900}'
