@@ -129,7 +129,7 @@ class PaperJob:
                 break
         else:
             raise RuntimeError("paper mode finds no traders that can be played together")
-        store.store_round(played.loaded, max(cursor, newest), self._list_notes(now))
+        store.store_round(played.loaded, max(cursor, newest), now, self._list_notes(now))
         for key, trouble in self.troubles.items():
             trouble.noted = trouble.noted or key.trader is not None
         self.market, self.fresh = played.market, False

@@ -8,7 +8,8 @@ import orjson
 
 import storage
 from market import store as market_store
-from paper import rows
+from paper import equity_store, rows
+from paper.equity_tables import EquityMark
 from paper.guard import Phase
 from paper.load import LoadedTrader
 from paper.rows import SUSPECT, Columns, select, show_fill, show_line, show_order, show_position
@@ -80,10 +81,10 @@ def check_round(one: LoadedTrader) -> None:
 
 
 def store_round(
-    loaded: Sequence[LoadedTrader], cursor: int, notes: Iterable[PeriodLine] = ()
+    loaded: Sequence[LoadedTrader], cursor: int, now: int, notes: Iterable[PeriodLine] = ()
 ) -> None:
-    """Store what was played since load_traders, and how far the snapshots are read, in one
-    transaction. Raises Outdated; then nothing was stored.
+    """Store what was played since load_traders, how far the snapshots are read, and what accounts
+    are worth at `now` (ms), in one transaction. Raises Outdated; then nothing was stored.
 
     notes: lines for the diaries of traders that were not played.
     """
@@ -95,6 +96,8 @@ def store_round(
             _store_trader(one)
         _store_journals(journals)
         _insert(DiaryEntry, lines)
+        _insert(EquityMark, equity_store.list_marks(loaded, now), ("period", "at"))
+        equity_store.thin_out(now)
         _pin_snapshots([one.trader for one in loaded], _store_twins(loaded))
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}

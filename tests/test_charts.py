@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.api.paper import EquityPoint
+from web.api.paper_equity import EquityPoint
 from web.site import charts, outcomes
 from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 

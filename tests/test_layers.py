@@ -55,6 +55,7 @@ MAY_IMPORT = {
     "paper.load": {"storage", "market", "orjson", "peewee"},
     "paper.store": {"storage", "market", "orjson"},
     "paper.tables": {"models", "peewee"},
+    "paper.equity_tables": {"models", "peewee"},
     "paper.twin_store": {"orjson"},
     "paper.twin_tables": {"models", "peewee"},
     "market": {"market", "chain"},

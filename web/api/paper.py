@@ -20,6 +20,7 @@ from web.api.paper_controls import (
     show_controls,
     show_family_controls,
 )
+from web.api.paper_equity import read_history
 from web.api.paper_records import (
     SUSPECT,
     find_percentage,
@@ -34,7 +35,6 @@ from web.api.paper_statements import (
     CLOSES,
     COMPARED,
     DIARY,
-    EQUITY,
     GENERATION,
     ORDERS,
     PAPER_POSTS,
@@ -47,7 +47,6 @@ from web.api.paper_statements import (
     CloseRow,
     ComparedRow,
     DiaryRow,
-    EquityRow,
     OrderRow,
     PaperGeneration,
     PaperPostRow,
@@ -62,7 +61,7 @@ from web.api.stored import parse_stored, show_each
 from web.server.rows import select, select_one
 
 Json = dict[str, Any]
-MAX_CLOSES, MAX_LINES, MAX_POSTS, MAX_EQUITY_POINTS = 200, 200, 50, 400
+MAX_CLOSES, MAX_LINES, MAX_POSTS = 200, 200, 50
 # Of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
 WARNINGS = {
@@ -112,6 +111,7 @@ def find_trader(uid: str, now: int) -> Json | None:
             select(DiaryRow, DIARY, (row.id, MAX_LINES)), lambda one: show_line(row.handle, one)
         ),
         "posts": show_each(select(PaperPostRow, of_trader, (row.id, MAX_POSTS)), show_post),
+        "metrics": show_metrics(row),
         "evidence": show_evidence(row),
         "controls": show_controls(row.period_id, row.starting_cash, withheld=row.state in SUSPECT),
         "brain": show_brain(
@@ -124,6 +124,12 @@ def find_trader(uid: str, now: int) -> Json | None:
             now,
         ),
     }
+
+
+def show_metrics(row: TraderRow) -> Json | None:
+    """Make the PaperMetrics of a trader's open account; None while its headline is withheld."""
+    history = None if row.state in SUSPECT else read_history(row.uid)
+    return history and history.show_metrics()
 
 
 def show_evidence(row: TraderRow) -> Json | None:
@@ -240,26 +246,6 @@ def _read_settings(family: str, stored: str) -> Json:
         return dict(show_settings(parse_settings(family, given)))
     except BadSetting:
         return given
-
-
-class EquityPoint(NamedTuple):
-    """Starting cash and realized PnL together, in lamports. `at`: UTC milliseconds."""
-
-    at: int
-    lamports: int
-
-
-def list_equity(uid: str) -> list[EquityPoint]:
-    """Return the points of a chart of the open period: its beginning, then each close."""
-    row = select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
-    if row is None:
-        return []
-    total = row.starting_cash
-    points = [EquityPoint(row.opened_at, total)]
-    for close in select(EquityRow, EQUITY, (row.period_id,)):
-        total += close.net
-        points.append(EquityPoint(close.closed_at, total))
-    return points[-MAX_EQUITY_POINTS:]
 
 
 def list_sums(now: int) -> dict[str, list[int]]:

@@ -302,13 +302,6 @@ SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM position) AS position"""
 
 
-class EquityRow(NamedTuple):
-    """When a position was closed, and what it earned."""
-
-    closed_at: int
-    net: int
-
-
 class RecentCloseRow(NamedTuple):
     """Whose position was closed, and what it earned."""
 
@@ -321,6 +314,3 @@ RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
 JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL JOIN trader t ON t.id = p.trader_id
 WHERE o.closed_at >= ? ORDER BY o.closed_at, o.id"""
-EQUITY = """
-SELECT closed_at, cash AS net FROM position WHERE period_id = ? AND closed_at IS NOT NULL
-ORDER BY closed_at, id"""

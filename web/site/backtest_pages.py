@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from accounts import backtest_runs, backtests
 from accounts.problem import Problem
 from paper.strategies import FAMILIES, Strategy, show_settings
-from web.api.paper import EquityPoint
+from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
 from web.site import charts

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from chain.amounts import sol
-from web.api.paper import EquityPoint
+from web.api.paper_equity import EquityPoint
 from web.site.figures import write_tokens
 
 # Curves stay between these heights: above is air, below stand the dates.
@@ -336,16 +336,35 @@ def spread(heights: Sequence[float]) -> list[float]:
 
 
 # ---- the curve of a paper trader -----------------------------------------------------------------
-def draw_equity(points: Sequence[EquityPoint], until: int) -> Curve | None:
-    """Draw points, given in order, over time up to `until` (ms); None for fewer than two."""
+def draw_equity(
+    points: Sequence[EquityPoint], until: int, trades: Sequence[TimedTrade] = ()
+) -> Curve | None:
+    """Draw points, given in order, over time up to `until` (ms), with trades as marks; None for
+    fewer than two.
+    """
     if len(points) < 2:
         return None
+    return draw_curve(_hold(points, until), points[0].lamports, trades=trades)
+
+
+def _hold(points: Sequence[EquityPoint], until: int) -> list[Step]:
+    """Make steps of points, each of which holds until the next."""
     ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
-    steps = [
+    return [
         Step(one.at // 1000, end // 1000, one.lamports)
         for one, end in zip(points, ends, strict=True)
     ]
-    return draw_curve(steps, points[0].lamports)
+
+
+def draw_falls(points: Sequence[EquityPoint], until: int) -> Curve | None:
+    """Draw how far points are below the highest so far; None for fewer than two."""
+    if len(points) < 2:
+        return None
+    peaks = itertools.accumulate((one.lamports for one in points), max)
+    falls = [
+        one._replace(lamports=one.lamports - peak) for one, peak in zip(points, peaks, strict=True)
+    ]
+    return draw_curve(_hold(falls, until))
 
 
 # ---- the trades of a token -----------------------------------------------------------------------

@@ -11,6 +11,7 @@ from web.api import market, paper
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import charts
+from web.site.account_history import draw_account
 from web.site.lists import add_etag, read_choice
 from web.site.pieces import draw_posts
 
@@ -83,7 +84,7 @@ def show_trader(uid: str) -> ResponseReturnValue:
     return render_template(
         "trader.html",
         trader=trader,
-        equity=None if withheld else charts.draw_equity(paper.list_equity(uid), g.now),
+        account=None if withheld else draw_account(uid, g.now),
         posts=draw_posts(trader["posts"][:MAX_TRADER_POSTS], "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )

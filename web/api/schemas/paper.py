@@ -413,6 +413,22 @@ class PaperPost(Simulated):
     warning: str | None
 
 
+class PaperMetrics(Simulated):
+    """What an open account comes to; null where there is too little to say."""
+
+    maxDrawdownPct: float | None
+    days: int
+    sharpePerDay: float | None = described("of daily returns; null under 20 days")
+    sortinoPerDay: float | None = described("of daily returns; null under 20 days")
+    exposure: float | None = described("mean share of the equity in positions")
+    expectancyLamports: Whole | None = described("mean net result of a close")
+    profitFactor: float | None = described("gains over losses; null without a loss")
+    turnover: float | None = described("spent on closes, in starting cash")
+    feeShare: float | None = described("all costs of closes over what was spent on them")
+    bestLamports: Whole | None
+    worstLamports: Whole | None
+
+
 class TraderDetail(Trader):
     """A paper trader with everything it noted and did."""
 
@@ -424,6 +440,7 @@ class TraderDetail(Trader):
     closes: list[PaperClose]
     posts: list[PaperPost]
     brain: Brain
+    metrics: PaperMetrics | None = described("null while the headline is withheld")
     evidence: Evidence | None = described("null while the headline is withheld")
     controls: Controls
 

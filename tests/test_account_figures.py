@@ -1,0 +1,128 @@
+"""Figures and pictures of a paper account, from equity at what its pools would pay."""
+
+import re
+from math import sqrt
+
+import pytest
+from service import NOW
+from test_legacy import SOL, closed, make_trader
+
+from accounts import traders as accounts
+from paper import equity_store, metrics
+from paper.account import STARTING_CASH, Close
+from paper.equity_tables import EquityMark
+from paper.guard import DAY_MS, HOUR_MS
+from paper.metrics import Mark
+from paper.tables import Period
+from web.api.paper_equity import EquityPoint
+from web.site import charts
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def close(net, spent=100, gross=None, mint="A", reason="stop"):
+    return Close("c", mint, mint, 0, 1, reason, net if gross is None else gross, net, spent)
+
+
+# ---- figures -------------------------------------------------------------------------------------
+def test_figures_of_closes():
+    closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
+    # 10 / 4 = 2 (lamports, cut); 30 / 20; 400 / 1000; costs of 15 in 400.
+    assert metrics.describe_closes(closes, 1_000) == {
+        "expectancyLamports": "2",
+        "profitFactor": 1.5,
+        "turnover": 0.4,
+        "feeShare": 0.0375,
+        "bestLamports": "30",
+        "worstLamports": "-10",
+    }
+    assert set(metrics.describe_closes([], 1_000).values()) == {None, 0.0}
+    assert metrics.describe_closes([close(5)], 1_000)["profitFactor"] is None
+
+
+def test_drawdown_counts_from_the_highest_so_far_the_start_included():
+    marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
+    # 10 of 100, 60 of 120, 13 of 130.
+    assert metrics.find_max_drawdown(marks, 100) == 50.0
+    assert [one.fall for one in metrics.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
+    assert metrics.find_max_drawdown([], 100) is None
+
+
+def test_ratios_need_twenty_days():
+    """Days of +1 % and -0.5 % in turn, of which the last mark of each counts."""
+
+    def make(days):
+        marks, equity = [], 10**12
+        for day in range(days):
+            equity = equity * (10_100 if day % 2 == 0 else 9_950) // 10_000
+            marks += [Mark(day * DAY_MS, 7, 0), Mark(day * DAY_MS + HOUR_MS, equity, equity // 4)]
+        return metrics.describe_account(marks, [], 10**12)
+
+    few, enough = make(19), make(20)
+    assert few["days"] == 19 and few["sharpePerDay"] is few["sortinoPerDay"] is None
+    # Mean 0.25 %; each day is 0.75 % away from it; downside sqrt(0.5^2 / 2) = 0.354 %.
+    assert enough["sharpePerDay"] == round(0.25 / (0.75 * sqrt(20 / 19)), 2)
+    assert enough["sortinoPerDay"] == round(0.25 / sqrt(0.125), 2)
+    assert metrics.find_sharpe([0.0] * 30) is metrics.find_sortino([0.01] * 30) is None
+
+
+def test_exposure_is_the_mean_share_in_positions():
+    assert metrics.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
+    assert metrics.find_exposure([]) is None
+
+
+def test_results_are_grouped_by_token_and_by_reason():
+    closes = [close(5, mint="A"), close(-9, mint="B"), close(2, mint="A", reason="time_stop")]
+    assert metrics.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
+    assert [one.key for one in metrics.group_closes(closes, "reason")] == ["stop", "time_stop"]
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+def test_marks_are_thinned_to_one_an_hour_after_a_day(db, service):
+    period = Period.get(Period.trader == make_trader(service).id)
+    old, new = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, NOW // HOUR_MS * HOUR_MS
+    for at in (old, old + 600_000, old + HOUR_MS, new, new + 600_000):
+        EquityMark.create(period=period, at=at, equity=1, held=0)
+    equity_store.thin_out(NOW)
+    kept = [one.at for one in EquityMark.select().order_by(EquityMark.at)]
+    assert kept == [old, old + HOUR_MS, new, new + 600_000]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+@pytest.fixture
+def account(service):
+    """10 SOL that were 11 with 2 in positions, then 9.5."""
+    trader = make_trader(service)
+    period = Period.get(Period.trader == trader)
+    Period.update(opened_at=NOW - 3 * HOUR_MS).execute()
+    assert period.starting_cash == STARTING_CASH == 10 * SOL
+    for ago, equity, held in ((2, 11 * SOL, 2 * SOL), (1, 95 * SOL // 10, 0)):
+        EquityMark.create(period=period, at=NOW - ago * HOUR_MS, equity=equity, held=held)
+    closed(trader, 1, -SOL // 2, opened_at=NOW - 2 * HOUR_MS, closed_at=NOW - HOUR_MS)
+    return trader
+
+
+def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
+    page = service.get(f"/traders/{account.uid}").text
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL against holding the SOL it began with." in text
+    # 1.5 of 11 SOL.
+    assert f"Below its highest so far: at most 13.64%, now {MINUS}1.500 SOL." in text
+    assert page.count('class="picture"') == 2 and 'class="bought"' in page
+    assert '<circle class="loss"' in page and "Results by token" in text
+    assert "Both as a table" in text and "Results by reason for leaving" in text
+    shown = service.get(f"/api/traders/{account.uid}").json["metrics"]
+    assert (shown["maxDrawdownPct"], shown["exposure"]) == (13.64, 0.0909)
+
+
+def test_figures_of_a_doubted_record_are_withheld(service, account):
+    accounts.open_review(account, "a jump", NOW)
+    assert service.get(f"/api/traders/{account.uid}").json["metrics"] is None
+    page = service.get(f"/traders/{account.uid}").text
+    assert "against holding" not in page and "Profit factor" not in page
+
+
+def test_falls_are_below_the_highest_so_far():
+    points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
+    curve = charts.draw_falls(points, 30_000)
+    assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

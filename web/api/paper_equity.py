@@ -1,0 +1,124 @@
+"""What a paper account was worth over time, and the figures of its closes. All simulated."""
+
+from typing import Any, NamedTuple
+
+from paper.account import Close, find_exclusion
+from paper.equity_store import MARK_MS
+from paper.metrics import Group, Mark, describe_account, group_closes
+from web.api.stored import parse_stored
+from web.server.rows import select, select_one
+
+Json = dict[str, Any]
+
+
+class AccountRow(NamedTuple):
+    """The open account of a trader; money in lamports, times in ms."""
+
+    period_id: int
+    starting_cash: int
+    opened_at: int
+
+
+ACCOUNT = """
+SELECT p.id AS period_id, p.starting_cash, p.opened_at FROM period p
+JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL"""
+
+
+class MarkRow(NamedTuple):
+    """What the account was worth."""
+
+    at: int
+    equity: int
+    held: int
+
+
+MARKS = "SELECT at, equity, held FROM equity_mark WHERE period_id = ? ORDER BY at"
+
+
+class AccountCloseRow(NamedTuple):
+    """A close of the account. `marks` is JSON."""
+
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    net: int
+    spent: int
+    pipeline: str
+    marks: str
+
+
+ACCOUNT_CLOSES = """
+SELECT mint, symbol, opened_at, closed_at, reason, mid_sold - mid_bought AS gross, cash AS net,
+       spent, pipeline, marks
+FROM position WHERE period_id = ? AND closed_at IS NOT NULL ORDER BY closed_at, id"""
+
+
+class EquityPoint(NamedTuple):
+    """What an account was worth, in lamports. `at`: UTC milliseconds."""
+
+    at: int
+    lamports: int
+
+
+class AccountHistory(NamedTuple):
+    """An open account: what it was worth, oldest first, and its closes. `start`: lamports."""
+
+    start: int
+    opened_at: int
+    marks: list[Mark]
+    closes: list[Close]
+
+    def show_metrics(self) -> Json:
+        """Make the PaperMetrics: closes of every model count, as they count in the equity."""
+        return {**describe_account(self.marks, self.closes, self.start), "simulated": True}
+
+    def list_points(self, until: int) -> list[EquityPoint]:
+        """List what the account was worth up to `until` (ms): before the first mark, what its
+        closes came to. A mark tells of the end of its minutes.
+        """
+        total, first = self.start, self.marks[0].at if self.marks else None
+        points = [EquityPoint(self.opened_at, total)]
+        for close in self.closes:
+            if first is None or close.closed_at < first:
+                total += close.net
+                points.append(EquityPoint(close.closed_at, total))
+        return [
+            *points,
+            *(EquityPoint(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
+        ]
+
+    def group(self, by: str) -> list[Group]:
+        """Add up the closes by `mint` or `reason`."""
+        return group_closes(self.closes, by)
+
+
+def read_history(uid: str) -> AccountHistory | None:
+    """Return the history of a trader's open account; None for an unknown trader."""
+    account = select_one(AccountRow, ACCOUNT, (uid,))
+    if account is None:
+        return None
+    return AccountHistory(
+        account.starting_cash,
+        account.opened_at,
+        [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],
+        [read_close(one) for one in select(AccountCloseRow, ACCOUNT_CLOSES, (account.period_id,))],
+    )
+
+
+def read_close(row: AccountCloseRow) -> Close:
+    """Return what figures count of a close."""
+    return Close(
+        "",
+        row.mint,
+        row.symbol,
+        row.opened_at,
+        row.closed_at,
+        row.reason,
+        row.gross,
+        row.net,
+        row.spent,
+        find_exclusion(row.pipeline, parse_stored(row.marks, []), reviewed=False),
+    )
