@@ -106,6 +106,7 @@ def show_random_entry(row: TwinRow, closes: list[Close], starting_cash: int) -> 
         "closes": len(closes),
         "lessons": row.lessons,
         **results.describe(closes, starting_cash),
+        "simulated": True,
     }
 
 
@@ -156,5 +157,8 @@ def show_family_controls(closes: list[Close]) -> Json:
     accounts = len({close.id for close in closes})
     return {
         "holdingSol": {"returnPct": 0.0},
-        "randomEntry": results.describe(closes, accounts * STARTING_CASH),
+        "randomEntry": {
+            **results.describe(closes, accounts * STARTING_CASH),
+            "simulated": True,
+        },
     }

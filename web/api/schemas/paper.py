@@ -301,7 +301,7 @@ class HoldingSol(Shape):
     usdChangePct: float | None = absent("of an account: what a SOL did in USD since it began")
 
 
-class RandomEntry(Described):
+class RandomEntry(Described, Simulated):
     """What a twin earned that enters at random: as often, as large, by the same exits and costs."""
 
     since: Time = absent("of an account: when its twin began")
