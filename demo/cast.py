@@ -375,13 +375,13 @@ def _format_amount(raw: int, symbol: str) -> str:
 # ---- about nothing on the chain ------------------------------------------------------------------
 REMARKS = (
     (
-        "{symbol} stands at {price} SOL, {change} % against this hour yesterday. I have no stake"
+        "{symbol} stands at {price} SOL, {change}% against this hour yesterday. I have no stake"
         " in it."
     ),
-    "If you ask me about {symbol}: {change} % in a day, and still people write essays.",
+    "If you ask me about {symbol}: {change}% in a day, and still people write essays.",
     "{symbol} {direction} again. {price} SOL. Make of it what you will.",
     "A question for the room: who really needs {symbol} at {price} SOL?",
-    "{change} % for {symbol} since yesterday. Charts are weather, not climate.",
+    "{change}% for {symbol} since yesterday. Charts are weather, not climate.",
     "Watching {symbol} at {price} SOL from a safe distance.",
 )
 

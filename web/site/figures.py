@@ -47,10 +47,12 @@ def write_number(number: Number, sign: bool = False, places: int | None = None) 
     """
     value = Decimal(str(number))
     # A column never writes nothing for what is something.
-    if places is not None and value and not _round(value, places):
-        places = None
-    text = f"{_shorten(abs(value)) if places is None else _round(abs(value), places):,f}"
-    if places is None and abs(value) < MIN_WITH_FIXED_PLACES:
+    is_hidden = places is not None and bool(value) and not _round(value, places)
+    if places is None or is_hidden:
+        text = f"{_shorten(abs(value)):,f}"
+    else:
+        text = f"{_round(abs(value), places):,f}"
+    if is_hidden or (places is None and abs(value) < MIN_WITH_FIXED_PLACES):
         text = _strip(text)
     return _find_mark(value, sign) + text
 

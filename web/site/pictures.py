@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 import orjson
 from flask import Flask, current_app, g
 
+from storage import database
 from web.api import history, leaderboard
 from web.api.serialize import Json
-from web.server import gate
 from web.site import charts, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
@@ -166,8 +166,8 @@ def _draw_sales(key: bytes, today: int) -> str:
 # ---- sparklines ----------------------------------------------------------------------------------
 def draw_sparks(board: leaderboard.Board, bots: tuple[str, ...]) -> dict[str, charts.Spark]:
     """Return {bot: how its realized PnL went in the board's window, 30 days for all time}."""
-    version = gate.find_context().version
-    return _cache().draw_sparks(version, board, bots, g.now // 1000 // HOUR_SECONDS)
+    ends = g.now // 1000 // HOUR_SECONDS
+    return _cache().draw_sparks(database.data_version(), board, bots, ends)
 
 
 def _draw_sparks(
@@ -188,7 +188,7 @@ def draw_race() -> str:
     """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
     where nobody is ranked. It is drawn anew after each change, and every hour.
     """
-    return _cache().draw_race(gate.find_context().version, g.now // 1000 // HOUR_SECONDS)
+    return _cache().draw_race(database.data_version(), g.now // 1000 // HOUR_SECONDS)
 
 
 def _draw_race(version: object, hour: int) -> str:
