@@ -11,8 +11,8 @@ from web.server.rows import select
 
 Json = dict[str, Any]
 NOTE = (
-    "What random entries of the same sizes, exits and costs earned, and what holding SOL did. What"
-    " they show, too, is nothing that was learned."
+    "What random entries of the same sizes, exits and costs earned, and what holding SOL did."
+    " Results no better than these show no skill."
 )
 
 
