@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address
 
@@ -139,3 +141,25 @@ def test_the_dashboard_is_one_and_asks_for_metrics_that_there_are(metrics):
         for name in NAMED.findall(target["expr"])
     }
     assert set(metrics) - asked <= {"candor_info", "candor_job_state"}
+
+
+def test_the_dashboard_follows_grafanas_schema():
+    """The classes that Grafana generates from its schema read every member, and drop none."""
+    dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+    assert list(find_lost(dashboard, read, "dashboard")) == []
+    panel = {**dashboard["panels"][0], "colour": "red"}
+    read = json.loads(JSONEncoder().encode(Dashboard.from_json({"panels": [panel]})))
+    assert list(find_lost({"panels": [panel]}, read, "")) == [".panels.0.colour"]
+
+
+def find_lost(given, read, path):
+    """Where a value was dropped or changed."""
+    if isinstance(given, dict | list):
+        for name, value in given.items() if isinstance(given, dict) else enumerate(given):
+            if isinstance(given, dict) and name not in read:
+                yield f"{path}.{name}"
+            else:
+                yield from find_lost(value, read[name], f"{path}.{name}")
+    elif given != read:
+        yield path

@@ -50,3 +50,10 @@ def test_answers_stay_inside_the_document(api, service, operation):
         case.call_and_validate(headers={"Authorization": f"Bearer {service.key}"}, checks=CHECKED)
 
     check()
+
+
+def test_success_has_one_media_type_so_that_clients_know_what_they_get(service):
+    paths = service.get("/openapi.json").get_json()["paths"]
+    methods = [method for methods in paths.values() for method in methods.values()]
+    successes = [method["responses"].get("200") or method["responses"]["201"] for method in methods]
+    assert successes and all(len(answer["content"]) == 1 for answer in successes)

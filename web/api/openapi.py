@@ -174,12 +174,12 @@ def list_refusals(operation: Operation) -> Sequence[str]:
 
 
 def show_answer(operation: Operation) -> Json:
-    """Make the Response Object of success."""
+    """Make the Response Object of success: of one media type, or the type of an answer is a choice
+    in generated clients.
+    """
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
-    if operation.as_table:
-        content["text/csv"] = {"schema": {"type": "string"}}
     headers = {"headers": HEADERS} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 

@@ -61,8 +61,6 @@ class Operation:
     refusals: tuple[str, ...] = ()
     body: type[BaseModel] | None = None
     keyed: bool = True
-    # Answers text/csv, too.
-    as_table: bool = False
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
@@ -219,7 +217,6 @@ OPERATIONS = [
             SINCE,
         ),
         PAGED,
-        as_table=True,
     ),
     Operation(
         "get",
