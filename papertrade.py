@@ -16,9 +16,21 @@ import orjson
 from peewee import OperationalError
 
 from config import Config
-from paper import adaptive, diary, engine, flows, load, rows, store, twin_store
+from paper import (
+    adaptive,
+    diary,
+    engine,
+    flows,
+    load,
+    measured,
+    measured_store,
+    rows,
+    store,
+    twin_store,
+)
 from paper.account import public_id
 from paper.faults import FaultKey, Faults, OwnFault
+from paper.fills import RECORDED_COSTS
 from paper.guard import DAY_MS
 from paper.market import Token
 from paper.orders import drop_orders
@@ -90,6 +102,7 @@ class PaperJob:
         # Nothing was played by this process yet.
         self.fresh = True
         self.market: Market | None = None
+        self.costs = RECORDED_COSTS
         # By row id.
         self.tokens: dict[int, Token] = {}
         self.troubles: dict[FaultKey, Trouble] = {}
@@ -98,6 +111,8 @@ class PaperJob:
     def run_tick(self, now: int) -> tuple[str | None, str]:
         """Run one tick; return (problem or None, details for health as JSON). `now` in ms."""
         self.own.begin()
+        measured_store.measure_swaps(now)
+        self.costs = measured_store.refresh_costs(now)
         try:
             rounds = self.play(now)
         except store.Outdated:
@@ -195,6 +210,8 @@ class PaperJob:
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
+        market.eligible = measured.list_eligible(measured_store.list_errors(now))
+        market.costs = self.costs
         market.follow(self.tokens.values(), flows.see_flows(now - DAY_MS, cursor + 1))
         return market
 

@@ -6,7 +6,7 @@ from accounts import tables as accounts_tables
 from chain import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
-from paper import equity_tables, twin_tables
+from paper import equity_tables, measured_tables, twin_tables
 from paper import tables as paper_tables
 
 # In this order rows can be inserted: what a row names stands in a table before it.
@@ -20,4 +20,5 @@ TABLES = (
     *paper_tables.TABLES,
     *twin_tables.TABLES,
     *equity_tables.TABLES,
+    *measured_tables.TABLES,
 )

@@ -18,6 +18,7 @@ from paper.fills import (
     STALE_PRICE,
     UNCALIBRATED,
     UNKNOWN_LIQUIDITY,
+    UNPROVEN,
     Fill,
     Order,
 )
@@ -29,7 +30,7 @@ STARTING_CASH = 10 * 10**9
 PIPELINE = f"paper/4 {MODEL}"
 
 # Marks of a position that keep its close from being compared, the first one named.
-EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED)
+EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Position:
     worth: int | None = None
     # First characters of the address of the pair it is traded in, where that is told.
     pair: str | None = None
-    # liquidity_unknown, uncalibrated, stale_price
+    # liquidity_unknown, uncalibrated, stale_price, venue_unproven
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
@@ -290,6 +291,13 @@ class Account:
             spent=order.lost,
             pair=snapshot.pair,
         )
+
+    def doubt(self, mint: str) -> Position:
+        """Mark an open position as one at a venue whose real fills are not known, and return it."""
+        position = self.positions[mint]
+        marks = tuple(sorted({*position.marks, UNPROVEN}))
+        self.positions[mint] = replace(position, marks=marks)
+        return self.positions[mint]
 
     def revalue(self, mint: str, worth: int) -> Position:
         """Value an open position at what its pool would pay, and return it."""

@@ -168,6 +168,8 @@ def book_fill(
     """
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
+    if position is not None and position.closed_at is None and market.is_unproven(snapshot):
+        position = trader.account.doubt(position.mint)
     if position is not None and position.closed_at is None:
         terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
         worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))

@@ -43,6 +43,8 @@ class Market:
         # What simulated trades did to each pool, by paper.pools.pool_key.
         self.memories: dict[str, Memory] = {}
         self.costs = RECORDED_COSTS
+        # Venues whose closes may be compared; None: all that the model fits.
+        self.eligible: frozenset[str] | None = None
         # When each token's present quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
@@ -65,6 +67,7 @@ class Market:
         other = Market(self.interval_ms, self.tokens.values(), self.flows)
         other.windows, other.before = dict(self.windows), dict(self.before)
         other.memories, other.costs = dict(self.memories), self.costs
+        other.eligible = self.eligible
         other.quoted_at = dict(self.quoted_at)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
         return other
@@ -123,6 +126,10 @@ class Market:
             if flow.at <= last.at and flow.first_snapshot <= last.id
         )
         return View(self.tokens[mint], window, flows)
+
+    def is_unproven(self, snapshot: Snapshot) -> bool:
+        """Tell whether real fills at the snapshot's venue are unknown or far from the model's."""
+        return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:

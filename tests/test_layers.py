@@ -56,6 +56,8 @@ MAY_IMPORT = {
     "paper.store": {"storage", "market", "orjson"},
     "paper.tables": {"models", "peewee"},
     "paper.equity_tables": {"models", "peewee"},
+    "paper.measured_store": {"storage", "orjson"},
+    "paper.measured_tables": {"models", "peewee"},
     "paper.twin_store": {"orjson"},
     "paper.twin_tables": {"models", "peewee"},
     "market": {"market", "chain"},

@@ -21,6 +21,7 @@ from web.api.paper_controls import (
     show_family_controls,
 )
 from web.api.paper_equity import read_history
+from web.api.paper_measured import show_measured
 from web.api.paper_records import (
     SUSPECT,
     find_percentage,
@@ -363,6 +364,7 @@ def _compare(now: int) -> Json:
         "windowDays": results.COMPARED_DAYS,
         "pipeline": PIPELINE,
         "families": families,
+        "fills": show_measured(now),
         "note": brain.NOTE,
         "suggestedStartMode": "guarded",
         "simulated": True,

@@ -1,0 +1,194 @@
+"""Read real swaps and the snapshots before them; store what they told about the fill model."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+import storage
+from paper import measured
+from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
+from paper.guard import DAY_MS, HOUR_MS
+from paper.load import read_snapshot
+from paper.measured import Measured, RealSwap, VenueError
+from paper.measured_tables import NetworkCost, RealFill
+from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow, select
+
+# A swap that was seen later than this has no snapshot any more.
+LATE_MS = 2 * HOUR_MS
+MAX_SWAPS = 200
+# What is measured counts for so long.
+KEPT_MS = 30 * DAY_MS
+
+
+class SwapRow(NamedTuple):
+    """A purchase or sale of an observed wallet; `block_time` in seconds, JSON as models.Trade."""
+
+    uid: str
+    block_time: int
+    venue: str
+    kind: str
+    mint: str
+    token_changes: str
+    beside_tokens: str
+    sol_change: int
+    beside_sol: int
+    fee: int
+    tip: int
+    transfer_fee_bps: int | None
+
+
+SWAPS = """
+SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, t.token_changes, t.beside_tokens, t.sol_change,
+       t.beside_sol, t.fee, t.tip, k.transfer_fee_bps
+FROM trade t JOIN token k ON k.mint = t.mint
+WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
+AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id LIMIT ?"""
+# The snapshot nearest before a moment, not older than another.
+SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
+WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
+
+
+class ErrorRow(NamedTuple):
+    """How far off the model was for one swap, at a venue."""
+
+    venue: str
+    bps: int
+    at: int
+
+
+ERRORS = "SELECT venue, bps, at FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
+
+
+class PaidRow(NamedTuple):
+    """What a swap paid the network, and what new accounts held, in lamports."""
+
+    paid: int
+    rent: int
+    block_time: int
+
+
+PAID = """
+SELECT t.fee + t.tip AS paid, t.rent, t.block_time FROM trade t
+WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
+
+
+class CostRow(NamedTuple):
+    """The network costs that count now."""
+
+    at: int
+    p50: int
+    p75: int
+    p90: int
+    rent: int | None
+    receipts: int
+    since: int
+
+
+COSTS = """
+SELECT at, p50, p75, p90, rent, receipts, since FROM network_cost ORDER BY id DESC LIMIT 1"""
+
+
+def measure_swaps(now: int) -> int:
+    """Store what the model says of the swaps of the last hours that have a snapshot before them;
+    return how many there were. `now`: ms.
+    """
+    values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
+    rows = [found for row in select(SwapRow, SWAPS, values) if (found := show_measured(row))]
+    if rows:
+        with storage.writing():
+            RealFill.insert_many(rows).on_conflict_ignore().execute()
+    return len(rows)
+
+
+def show_measured(row: SwapRow) -> Columns | None:
+    """Return the row of a swap that could be measured."""
+    swap = read_swap(row)
+    if swap is None:
+        return None
+    span = swap.mint, swap.at, swap.at - measured.MAX_AGE_MS
+    before = select(NamedSnapshotRow, SNAPSHOT_BEFORE, span)
+    if not before:
+        return None
+    snapshot = read_snapshot(before[0], swap.mint)
+    found = measured.measure(swap, snapshot)
+    return found and _columns(swap, found, snapshot.id, swap.at - snapshot.at)
+
+
+def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Columns:
+    return {
+        "uid": swap.uid,
+        "at": swap.at,
+        "venue": swap.venue,
+        "side": swap.side,
+        "mint": swap.mint,
+        "lamports": swap.lamports,
+        "predicted": str(found.predicted),
+        "real": str(found.real),
+        "bps": found.bps,
+        "snapshot": snapshot,
+        "age_ms": age_ms,
+        "model": MODEL,
+    }
+
+
+def read_swap(row: SwapRow) -> RealSwap | None:
+    """Return what passed through the venue in a trade; None where more than one token did."""
+    changes = {mint: (change, places) for mint, change, places in orjson.loads(row.token_changes)}
+    beside = {mint: change for mint, change, _ in orjson.loads(row.beside_tokens)}
+    if set(changes) != {row.mint} or set(beside) - {row.mint}:
+        return None
+    change, decimals = changes[row.mint]
+    raw = abs(change - beside.get(row.mint, 0))
+    # Fee and tip went elsewhere.
+    lamports = abs(row.sol_change - row.beside_sol + row.fee + row.tip)
+    venue = measured.VENUE_IDS[row.venue]
+    terms = decimals, row.transfer_fee_bps or 0
+    return RealSwap(
+        row.uid, row.block_time * 1000, venue, row.kind, row.mint, *terms, raw, lamports
+    )
+
+
+def list_errors(now: int) -> list[VenueError]:
+    """Return how far off the model is at each venue, by what counts now (ms)."""
+    found: defaultdict[str, list[ErrorRow]] = defaultdict(list)
+    for row in select(ErrorRow, ERRORS, (now - KEPT_MS, MODEL)):
+        found[row.venue].append(row)
+    return measured.choose(
+        [
+            measured.describe_error(venue, [row.bps for row in rows], min(row.at for row in rows))
+            for venue, rows in found.items()
+        ]
+    )
+
+
+def refresh_costs(now: int) -> NetworkCosts:
+    """Return the network costs that count now (ms), worked out anew once a day from the swaps of
+    the last thirty; the recorded ones while those are too few.
+    """
+    last = find_costs()
+    if last is None or last.at // DAY_MS < now // DAY_MS:
+        paid = select(PaidRow, PAID, ((now - KEPT_MS) // 1000,))
+        costs = measured.find_costs([row.paid for row in paid])
+        if costs:
+            _store_costs(costs, paid, now)
+            return costs
+    return NetworkCosts(last.p50, last.p75, last.p90) if last else RECORDED_COSTS
+
+
+def find_costs() -> CostRow | None:
+    """Return the network costs of this instance's own receipts that count now."""
+    return next(iter(select(CostRow, COSTS)), None)
+
+
+def _store_costs(costs: NetworkCosts, paid: Sequence[PaidRow], now: int) -> None:
+    rents = sorted(row.rent for row in paid if row.rent > 0)
+    with storage.writing():
+        NetworkCost.create(
+            at=now,
+            **costs._asdict(),
+            rent=measured.find_quantile(rents, 50) if rents else None,
+            receipts=len(paid),
+            since=min(row.block_time for row in paid) * 1000,
+        )

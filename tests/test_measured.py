@@ -1,0 +1,195 @@
+"""What the fill model says against what real swaps got."""
+
+import orjson
+import pytest
+from tape import Tape, Told, quote, token, trader
+
+import models
+from market.tables import Snapshot, Token
+from paper import measured, measured_store
+from paper.account import PIPELINE, find_exclusion
+from paper.fills import RECORDED_COSTS, NetworkCosts
+from paper.guard import DAY_MS
+from paper.measured import RealSwap
+from paper.measured_tables import NetworkCost, RealFill
+from paper.recent import Market
+from web.api import paper_measured
+
+SOL, AT = 10**9, 1_800_000_000_000
+
+
+def swap(side="buy", lamports=SOL, raw=0, venue="raydium"):
+    return RealSwap("t", AT, venue, side, "A", 6, 0, raw, lamports)
+
+
+def test_a_purchase_is_measured_by_what_it_brought():
+    """1,000 SOL beside a million tokens; 1 SOL less 25 basis points buys 0.9975 * 10**12 /
+    1000.9975 raw units. Who got a hundredth less is 100 basis points off.
+    """
+    expected = 10**12 * 997_500_000 // (1_000 * SOL + 997_500_000)
+    assert expected == 996_505_985
+    found = measured.measure(swap(raw=expected), quote(0))
+    assert (found.predicted, found.bps) == (expected, 0)
+    assert measured.measure(swap(raw=expected * 99 // 100), quote(0)).bps == 100
+    assert measured.measure(swap(raw=expected * 101 // 100), quote(0)).bps == -100
+
+
+def test_a_sale_is_measured_by_the_lamports_it_brought():
+    """1,000 tokens into a million beside 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) less 25
+    basis points, both cut for the trader.
+    """
+    pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
+    expected = pool - -(-pool * 25 // 10_000)
+    found = measured.measure(swap("sell", expected, 10**9), quote(0))
+    assert (found.predicted, found.bps) == (expected, 0)
+
+
+def test_nothing_is_said_of_another_venue_or_without_a_price():
+    assert measured.measure(swap(raw=1, venue="pumpswap"), quote(0)) is None
+    assert measured.measure(swap(raw=1), quote(0, price=None)) is None
+    assert measured.measure(swap(raw=1, lamports=0), quote(0)) is None
+
+
+def test_a_venue_counts_by_its_own_receipts_from_ten_on():
+    """Of ten errors nine are at most 300: the ninth of ten is the 90th percentile."""
+    near = measured.describe_error("raydium", [*[10] * 8, -300, 5_000], AT)
+    assert (near.receipts, near.median_bps, near.p90_bps) == (10, 10, 300) and near.is_eligible
+    far = measured.describe_error("raydium", [*[10] * 8, -301, 5_000], AT)
+    assert not far.is_eligible
+    few = measured.describe_error("pumpswap", [0] * 9, AT)
+    assert not few.is_eligible
+    # Nine own receipts do not outweigh what was recorded; ten do.
+    nine = measured.describe_error("raydium", [9_000] * 9, AT)
+    assert measured.list_eligible(measured.choose([nine, few])) == {"pumpfun", "raydium"}
+    assert measured.list_eligible(measured.choose([far, few])) == {"pumpfun"}
+    assert measured.list_eligible(measured.choose([])) == {"pumpfun", "raydium"}
+
+
+@pytest.mark.parametrize(
+    "eligible, mark", [(None, ()), ({"raydium"}, ()), ({"x"}, ("venue_unproven",))]
+)
+def test_a_close_at_an_unproven_venue_is_left_out(eligible, mark):
+    one = trader(1, Told(enter_at=(0,), leave_at=(3,)))
+    tape = Tape([one], market=Market(60_000, [token("A")]))
+    tape.market.eligible = None if eligible is None else frozenset(eligible)
+    tape.play(8)
+    (done,) = one.journal.positions.values()
+    assert done.closed_at is not None and done.marks == mark
+    assert find_exclusion(PIPELINE, done.marks, False) == (mark[0] if mark else None)
+
+
+def test_quantiles_are_nearest_ranks_and_too_few_say_nothing():
+    """Of 1 to 40 the 20th, the 30th and the 36th."""
+    assert measured.find_costs(range(40, 0, -1)) == NetworkCosts(20, 30, 36)
+    assert measured.find_costs([1] * 29) is None
+
+
+# ---- in the tables -------------------------------------------------------------------------------
+def store_swap(number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4", tip=7_000, **more):
+    """A trade of an observed wallet, as the ledger writes it: fee and tip are in sol_change."""
+    owner, _ = models.Owner.get_or_create(uid="owner", defaults={"created_at": 0})
+    bot, _ = models.Bot.get_or_create(
+        uid="bot", defaults=dict(owner=owner, handle="b", name="b", voice="{}", created_at=0)
+    )
+    wallet, _ = models.Wallet.get_or_create(address="w", defaults=dict(bot=bot, created_at=0))
+    sign = 1 if kind == "buy" else -1
+    return models.Trade.create(
+        uid=f"trade {number}",
+        wallet=wallet,
+        signature=f"signature {number}",
+        slot=number,
+        block_time=at // 1000,
+        kind=kind,
+        venue=venue,
+        mint="A",
+        fee=5_000,
+        tip=tip,
+        realized="not_applicable",
+        matched_raw="0",
+        unmatched_raw="0",
+        lots="[]",
+        flags="[]",
+        digest="",
+        **{
+            "token_changes": orjson.dumps([["A", sign * raw, 6]]).decode(),
+            "sol_change": -sign * lamports - 5_000 - tip,
+            "rent": 0,
+            **more,
+        },
+    )
+
+
+def store_snapshot(at, price="0.001", venue="raydium"):
+    made, _ = Token.get_or_create(mint="A", defaults={"symbol": "AA", "decimals": 6})
+    return Snapshot.create(
+        token=made, taken_at=at, price_sol=price, pool_sol="1000", venue=venue, source="dexscreener"
+    )
+
+
+def test_swaps_of_observed_wallets_are_measured_once_by_the_snapshot_before(db):
+    """The purchase of the first test, its fee and tip apart; of the snapshots of 80 s and 20 s
+    before and of 1 s after, the one of 20 s before.
+    """
+    store_snapshot(AT - 80_000, "0.0007")
+    before = store_snapshot(AT - 20_000)
+    store_snapshot(AT + 1_000, "0.002")
+    store_swap(1, 996_505_985 * 99 // 100)
+    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured_store.measure_swaps(AT + 120_000) == 0
+    (row,) = RealFill.select()
+    assert (row.venue, row.side, row.lamports, row.bps) == ("raydium", "buy", SOL, 100)
+    assert (row.predicted, row.real) == ("996505985", str(996_505_985 * 99 // 100))
+    assert (row.snapshot, row.age_ms, row.model) == (before.id, 20_000, "amm-cp/2")
+
+
+def test_what_cannot_be_measured_is_left_out(db):
+    store_snapshot(AT - measured.MAX_AGE_MS - 1)
+    store_swap(1, 1_000)
+    assert measured_store.measure_swaps(AT + 60_000) == 0
+    store_snapshot(AT - 5_000)
+    two = orjson.dumps([["A", 5, 6], ["B", -5, 6]]).decode()
+    store_swap(2, 1_000, token_changes=two)
+    store_swap(3, 1_000, venue="Jupiter v6 > Raydium v4")
+    store_swap(4, 1_000, venue="PumpSwap")
+    store_swap(5, 1_000, kind="transfer_in")
+    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert [row.uid for row in RealFill.select()] == ["trade 1"]
+
+
+def test_ten_own_receipts_decide_whether_a_venue_counts(db):
+    """Ten sales that brought a twentieth less than said: raydium no longer counts."""
+    store_snapshot(AT - 5_000)
+    pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
+    expected = pool - -(-pool * 25 // 10_000)
+    for number in range(10):
+        store_swap(number, 10**9, expected * 95 // 100, "sell")
+    assert measured_store.measure_swaps(AT + 60_000) == 10
+    errors = {one.venue: one for one in measured_store.list_errors(AT + DAY_MS)}
+    assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
+    assert measured.list_eligible(errors.values()) == {"pumpfun"}
+    shown = {one["venue"]: one for one in paper_measured.show_measured(AT)["venues"]}
+    assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)
+    assert not shown["raydium"]["eligible"] and shown["pumpfun"]["eligible"]
+    assert (shown["pumpswap"]["receipts"], shown["pumpswap"]["medianErrorBps"]) == (0, None)
+    # A month later nothing of it counts any more.
+    later = measured_store.list_errors(AT + 31 * DAY_MS)
+    assert measured.list_eligible(later) == {"pumpfun", "raydium"}
+
+
+def test_network_costs_are_read_from_own_receipts_once_a_day(db):
+    """Of 30 swaps that paid 5,000 and 1,000 to 30,000 lamports of tip: the 15th, 23rd and 27th."""
+    for number in range(29):
+        store_swap(number, 5, tip=1_000 * (number + 1), rent=2_039_280 if number % 2 else 0)
+    assert measured_store.refresh_costs(AT) == RECORDED_COSTS
+    assert paper_measured.show_costs()["source"] == "recorded"
+    store_swap(29, 5, tip=30_000)
+    expected = NetworkCosts(20_000, 28_000, 32_000)
+    assert measured_store.refresh_costs(AT) == expected
+    store_swap(30, 5, tip=10**6)
+    assert measured_store.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
+    shown = paper_measured.show_costs()
+    assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
+    assert shown["rentLamports"] == "2039280" and shown["measuredAt"].startswith("2027-01-15")
+    # The next day both count: the 16th of 31.
+    assert measured_store.refresh_costs(AT + DAY_MS).p50 == 21_000
+    assert NetworkCost.select().count() == 2
