@@ -31,7 +31,7 @@ from notify.outbox import Outbox, Reader
 from observer import Observer
 from observing.ringing import Ringing
 from papertrade import PaperJob
-from scout import Scout
+from scout import HELD_SECONDS, Scout
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
@@ -267,6 +267,7 @@ class Jobs:
         return [
             self._observe(observer),
             Work("scout", config.scout_interval_seconds, scout.run_tick),
+            Work("held", HELD_SECONDS if config.scout_interval_seconds else 0, scout.run_held),
             Work("paper", config.paper_interval_seconds, paper.run_tick),
             *self._deliver(),
             *self._watch_logs(),

@@ -9,6 +9,7 @@ A thousand tracked tokens take 34 calls of tokens/v1 a pass. What a rate limit d
 left to the next pass, which begins with the tokens that have waited longest.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from market.rules import DAY_MS
 from market.tables import Token
 from models import Job
 
+# Tokens that paper mode holds or has ordered are asked for this often.
+HELD_SECONDS = 6
+MINUTES_OF_DAY = 1_440
 # A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
 # Gives the time in ms.
@@ -58,8 +62,31 @@ class Feed:
         return self.pace is None or self.pace.take()
 
 
+@dataclass
+class Budget:
+    """What a provider was asked on a UTC day, which is counted from 1970, and what its published
+    limits allow in one.
+    """
+
+    requests_per_minute: int
+    day: int = 0
+    requests: int = 0
+
+    def count(self, now_ms: int) -> None:
+        """Count a request; a new day begins at 0."""
+        self.show(now_ms)
+        self.requests += 1
+
+    def show(self, now_ms: int) -> dict[str, int]:
+        """Make the health of the budget as it stands on the day of `now_ms`."""
+        if self.day != now_ms // DAY_MS:
+            self.day, self.requests = now_ms // DAY_MS, 0
+        allowed = self.requests_per_minute * MINUTES_OF_DAY
+        return {"day": self.day, "requests": self.requests, "allowed": allowed}
+
+
 class Scout:
-    """The job and its state between ticks. Used by one thread at a time."""
+    """The job and its state between ticks. One pass at a time works."""
 
     def __init__(
         self, config: Config, rpc: Rpc, monotonic: Callable[[], float] = time.monotonic
@@ -76,6 +103,10 @@ class Scout:
         self.pools = Feed("GeckoTerminal new pools", Pace(5, 25, monotonic))
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic))
         self.safety = Feed("mint accounts")
+        # 60 lists and 300 prices a minute; 30 of new pools.
+        self.budgets = {"dexscreener": Budget(360), "geckoterminal": Budget(30)}
+        # Passes of either kind share the feeds.
+        self.busy = threading.Lock()
         # The id of the last row of TradeMint that was read.
         self.trade_cursor = 0
         self.is_restored = False
@@ -85,12 +116,32 @@ class Scout:
 
         Raises only what the database raises.
         """
-        self._restore_times()
+        with self.busy:
+            return self._ask_all(now_ms)
+
+    def run_held(self, now_ms: int) -> tuple[str | None, str | None]:
+        """Ask for the prices of tokens that paper mode holds or has ordered, so that latencies of
+        seconds mean something. Nothing where the other pass is at work, or comes as often.
+        """
+        if self.interval_seconds <= HELD_SECONDS or not self.busy.acquire(blocking=False):
+            return None, None
+        try:
+            self._restore_times()
+            held, clock = store.list_held(), self._start_clock(now_ms)
+            if held:
+                self._attempt(self.prices, clock, lambda: self._read_prices(held, clock))
+        finally:
+            self.busy.release()
+        return self.prices.error, None
+
+    def _start_clock(self, now_ms: int) -> Clock:
+        """Return a clock that shows `now_ms` now and goes on from there."""
         started = self.monotonic()
+        return lambda: now_ms + int((self.monotonic() - started) * 1000)
 
-        def clock() -> int:
-            return now_ms + int((self.monotonic() - started) * 1000)
-
+    def _ask_all(self, now_ms: int) -> tuple[str | None, str]:
+        self._restore_times()
+        clock = self._start_clock(now_ms)
         self._follow_trades(now_ms)
         self._attempt(
             self.profiles, clock, lambda: self._read_list("/token-profiles/latest/v1", clock)
@@ -105,7 +156,7 @@ class Scout:
         self._use_pools(pools, now_ms, clock)
         self._read_mints(clock)
         store.prune(clock())
-        return self._report()
+        return self._report(clock())
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> None:
         """Ask one feed if its pace allows. After a failure the tables keep what they had.
@@ -128,11 +179,13 @@ class Scout:
         else:
             feed.error, feed.success_at = None, clock()
 
-    def _fetch(self, url: str, params: dict[str, Any] | None = None) -> Any:
+    def _fetch(self, url: str, clock: Clock, params: dict[str, Any] | None = None) -> Any:
+        provider = "geckoterminal" if url.startswith(self.geckoterminal) else "dexscreener"
+        self.budgets[provider].count(clock())
         return fetch_json(self.session, url, params, self.limits)
 
     def _read_list(self, path: str, clock: Clock) -> RowCount:
-        found, rows = parse_list(self._fetch(self.dexscreener + path))
+        found, rows = parse_list(self._fetch(self.dexscreener + path, clock))
         store.store_discoveries(dict.fromkeys(found, (None, None)), "dexscreener", clock())
         return rows
 
@@ -140,6 +193,7 @@ class Scout:
         """Read the new pools into `pools`."""
         answer = self._fetch(
             f"{self.geckoterminal}/networks/solana/new_pools",
+            clock,
             {"include": "base_token", "page": 1},
         )
         quotes, rows = parse_pools(answer)
@@ -163,7 +217,7 @@ class Scout:
     def _read_price_batch(self, mints: list[str], clock: Clock) -> RowCount:
         try:
             url = f"{self.dexscreener}/tokens/v1/solana/{','.join(mints)}"
-            quotes, rows = parse_pairs(self._fetch(url))
+            quotes, rows = parse_pairs(self._fetch(url, clock))
         except FetchError:
             # They count as asked, so that the others come first next time.
             store.store_quotes({}, mints, clock())
@@ -220,7 +274,7 @@ class Scout:
             "dexscreenerPrices": self.prices,
         }
 
-    def _report(self) -> tuple[str | None, str]:
+    def _report(self, now_ms: int) -> tuple[str | None, str]:
         """Return a problem or None, and details for health as JSON text."""
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
@@ -230,6 +284,7 @@ class Scout:
                 "intervalSeconds": self.interval_seconds,
                 "tracked": Token.select().where(Token.tracked_at.is_null(False)).count(),
                 "safety": safety,
+                "budgets": {name: one.show(now_ms) for name, one in self.budgets.items()},
                 "discovery": {
                     **discovery,
                     "feeds": {name: sum_feeds([feed]) for name, feed in feeds.items()},
@@ -238,7 +293,9 @@ class Scout:
         ).decode()
 
     def _restore_times(self) -> None:
-        """At the first tick, read when each feed was last asked before the restart."""
+        """At the first tick, read when each feed was last asked before the restart, and how often
+        each provider.
+        """
         if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
@@ -248,6 +305,10 @@ class Scout:
             if stored.get(name):
                 feed.attempted_at = stored[name]["lastAttemptAt"]
                 feed.success_at = stored[name]["lastSuccessAt"]
+        for name, budget in self.budgets.items():
+            used = details.get("budgets", {}).get(name, {})
+            budget.day = used.get("day", 0)
+            budget.requests = used.get("requests", 0)
         self.is_restored = True
 
 

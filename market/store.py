@@ -26,6 +26,8 @@ from market.tables import Snapshot, Token
 from models import Post, Trade
 
 MAX_TRACKED = 1000
+# Held tokens asked for in one short pass: ten calls.
+MAX_HELD = 10 * ADDRESSES_PER_CALL
 MAX_MOVED_ROWS = 500
 # Mint accounts read in one tick.
 MAX_UNCHECKED = 500
@@ -60,6 +62,12 @@ def list_unpriced(now_ms: int) -> list[str]:
     )
     nameless = nameless.order_by(Token.asked_at, Token.id).limit(ADDRESSES_PER_CALL)
     return [token.mint for token in (*tracked, *nameless)]
+
+
+def list_held() -> list[str]:
+    """Return the mints that paper mode holds or has ordered, the longest unasked first."""
+    held = Token.select(Token.mint).where(Token.held).order_by(Token.asked_at, Token.id)
+    return [token.mint for token in held.limit(MAX_HELD)]
 
 
 def list_unchecked(now_ms: int) -> list[Token]:

@@ -769,3 +769,46 @@ def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
 def test_a_jump_is_more_than_twentyfold(usd, before, mark):
     quote = providers.Quote(ONE, "dexscreener", None, None, None, usd, None, None, None, None, None)
     assert mark_absurd(quote, SimpleNamespace(price_usd=before, price_sol=None)) == mark
+
+
+# ---- what paper mode holds -----------------------------------------------------------------------
+def test_held_tokens_are_asked_for_between_the_passes(world):
+    """Their price is new, nobody else's, and a snapshot of it is kept."""
+    discover(world, ONE, TWO)
+    world.tick()
+    Token.update(held=True).where(Token.mint == ONE).execute()
+    world.market.price(ONE, usd="9", sol="0.06")
+    world.market.price(TWO, usd="9", sol="0.06")
+    assert world.scout.run_held(world.now + 6_000) == (None, None)
+    assert entry(world, ONE)["priceUsd"] == "9" != entry(world, TWO)["priceUsd"]
+    assert Snapshot.select().where(Snapshot.taken_at == world.now + 6_000).count() == 1
+
+
+def test_a_short_pass_waits_for_no_other_and_asks_nothing_without_a_holding(world):
+    discover(world, ONE)
+    world.tick()
+    asked = entry(world, ONE)["asOf"]
+    assert world.scout.run_held(world.now + 6_000) == (None, None)
+    Token.update(held=True).where(Token.mint == ONE).execute()
+    with world.scout.busy:
+        assert world.scout.run_held(world.now + 6_000) == (None, None)
+    world.scout.interval_seconds = 5
+    assert world.scout.run_held(world.now + 6_000) == (None, None)
+    assert entry(world, ONE)["asOf"] == asked
+
+
+def test_requests_are_counted_by_provider_and_day(world):
+    """Two lists and a page of prices, one of new pools; a short pass asks once more."""
+    discover(world, ONE)
+    world.tick()
+    budgets = json.loads(world.scout._report(world.now)[1])["budgets"]
+    day = world.now // 86_400_000
+    # 360 and 30 requests a minute.
+    assert budgets == {
+        "dexscreener": {"day": day, "requests": 3, "allowed": 518_400},
+        "geckoterminal": {"day": day, "requests": 1, "allowed": 43_200},
+    }
+    Token.update(held=True).execute()
+    world.scout.run_held(world.now + 6_000)
+    assert world.scout.budgets["dexscreener"].requests == 4
+    assert world.scout.budgets["dexscreener"].show(world.now + 86_400_000)["requests"] == 0

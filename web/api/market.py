@@ -18,7 +18,7 @@ NOT_CHECKED = [
     "lp_ownership",
     "sell_simulation",
 ]
-MINUTE_MS = 60_000
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
 
 class MarketPosition(NamedTuple):
@@ -182,7 +182,8 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
 def show_market_health(now_ms: int) -> dict[str, Any]:
     """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
     ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery has `feeds` beside, the same by
-    question and provider. `waiting`: not asked yet. Ages are of the last success.
+    question and provider. `waiting`: not asked yet. Ages are of the last success. `budgets`:
+    {provider: {requestsToday, allowedToday}}.
     """
     details = _read_details()
     discovery = details.get("discovery", {})
@@ -190,6 +191,18 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
     return {
         "discovery": {**_show_part(discovery, now_ms), "feeds": feeds},
         "safety": _show_part(details.get("safety", {}), now_ms),
+        "budgets": {
+            name: _show_budget(one, now_ms) for name, one in details.get("budgets", {}).items()
+        },
+    }
+
+
+def _show_budget(budget: dict[str, int], now_ms: int) -> dict[str, int]:
+    """Make the ProviderBudget, of this UTC day."""
+    is_today = budget["day"] == now_ms // DAY_MS
+    return {
+        "requestsToday": budget["requests"] if is_today else 0,
+        "allowedToday": budget["allowed"],
     }
 
 

@@ -134,11 +134,19 @@ class DiscoveryHealth(FeedHealth):
     feeds: dict[str, FeedHealth] = described("by question and provider")
 
 
+class ProviderBudget(Shape):
+    """What a provider was asked on this UTC day, and what its published limits allow in one."""
+
+    requestsToday: int
+    allowedToday: int
+
+
 class ScoutHealth(JobHealth):
     """The job that looks at the market."""
 
     discovery: DiscoveryHealth
     safety: FeedHealth
+    budgets: dict[str, ProviderBudget] = described("by provider; empty before the first pass")
 
 
 class DatabaseHealth(Shape):
@@ -220,3 +228,4 @@ class MarketHealth(Shape):
 
     discovery: DiscoveryHealth
     safety: FeedHealth
+    budgets: dict[str, ProviderBudget] = described("by provider; empty before the first pass")
