@@ -24,8 +24,9 @@ from market.tables import Snapshot, Token
 MEGABYTES, MILLISECONDS = 300, 50
 END = 1_800_000_000_000
 INSERT = """INSERT INTO snapshot (source, price_sol, price_usd, liquidity_usd, pool_sol,
-    volume24h_usd, token_id, taken_at, expires_at)
-VALUES ('dexscreener', ?, ?, ?, ?, ?, ?, ?, ?)"""
+    volume24h_usd, market_cap_usd, volume5m_usd, volume1h_usd, venue, pair, token_id, taken_at,
+    expires_at)
+VALUES ('dexscreener', ?, ?, ?, ?, ?, ?, ?, ?, 'pumpswap', 'AddressOfIts', ?, ?, ?)"""
 
 
 def main(arguments):
@@ -85,6 +86,9 @@ def _quote(chance):
         f"{chance.randint(10**3, 10**8) / 100:.2f}",
         f"{chance.randint(10**4, 10**8) / 10**4:.4f}",
         f"{chance.randint(10**3, 10**9) / 100:.2f}",
+        f"{chance.randint(10**4, 10**9)}",
+        f"{chance.randint(10**2, 10**7) / 100:.2f}",
+        f"{chance.randint(10**3, 10**8) / 100:.2f}",
     )
 
 

@@ -849,6 +849,14 @@ def test_another_pair_is_another_market_and_no_loss():
     assert one.journal.positions[1].reason == "told" and adds_up(one)
 
 
+def test_strategies_see_the_prices_of_one_pair_alone():
+    tape = Tape([], quiet={"pair": "one"}).play(5)
+    tape.quiet = {"pair": "another"}
+    tape.play(3)
+    # The first of them told of the change.
+    assert [one.pair for one in tape.market.view("A").window] == ["another"] * 2
+
+
 def test_an_order_is_refused_where_the_pair_changed_on_it():
     one = told(0)
     Tape([one], quiet={"pair": "first"}).play().play(A={"pair": "second"})

@@ -307,6 +307,11 @@ def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, go
     assert is_gone(quote(0, **changes), 300_000_00) is gone
 
 
+def test_a_hundred_dollars_are_still_there():
+    assert not is_gone(quote(0, liquidity="100"), None)
+    assert is_gone(quote(0, liquidity="99.99"), None)
+
+
 # ---- whatever a pool is like ---------------------------------------------------------------------
 PRICES = st.builds(lambda digit, power: f"{digit}e{power}", st.integers(1, 9), st.integers(-15, 10))
 POOLS = st.one_of(
