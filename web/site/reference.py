@@ -10,7 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from web.api import openapi, queries
-from web.api.schemas import bots, health, market, paper, posts, problems, search, trades, wallets
+from web.api.schemas import (
+    bots,
+    health,
+    market,
+    paper,
+    paper_evidence,
+    posts,
+    problems,
+    search,
+    trades,
+    wallets,
+)
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
@@ -25,6 +36,7 @@ GROUPS = {
     "search": search,
     "health": health,
     "paper": paper,
+    "paper-evidence": paper_evidence,
     "problems": problems,
 }
 # JSON schema types in words.

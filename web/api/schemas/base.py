@@ -47,6 +47,12 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="allow", defer_build=True)
 
 
+class Simulated(Shape):
+    """Of paper mode: nothing was traded."""
+
+    simulated: Simulation
+
+
 class Page(Shape):
     """A page of a list."""
 

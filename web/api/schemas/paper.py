@@ -12,7 +12,7 @@ from web.api.schemas.base import (
     Page,
     Shape,
     Signature,
-    Simulation,
+    Simulated,
     Time,
     Whole,
     absent,
@@ -21,17 +21,18 @@ from web.api.schemas.base import (
 from web.api.schemas.bots import Voice
 from web.api.schemas.health import MarketHealth
 from web.api.schemas.market import MarketEntry
+from web.api.schemas.paper_evidence import (
+    Controls,
+    Described,
+    Evidence,
+    FamilyControls,
+    LessonRates,
+)
 from web.api.schemas.posts import Provenance, Verification
 
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
 # A file of the operator.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
-
-
-class Simulated(Shape):
-    """Of paper mode: nothing was traded."""
-
-    simulated: Simulation
 
 
 class Phase(Shape):
@@ -244,95 +245,6 @@ class DiaryLine(Simulated):
     facts: dict[str, object] = described("the figures the line is made from; they differ by kind")
     period: int
     closeId: str | None = described("the closed position it is about")
-
-
-class AtCosts(Shape):
-    """Results had every cost been so many times what it was."""
-
-    costs: int
-    meanReturnPct: float | None
-    winRate: float | None
-
-
-class Rates(Shape):
-    """Win rate and mean return of closes that count, each with its interval; null of nothing."""
-
-    eligibleCloses: int
-    clusters: int = described("closes of one token, entered within an hour, are one")
-    sample: Literal["none", "thin", "some", "enough"] = described("named by its clusters")
-    interval: str = described("what the intervals are: 95 %, by drawing clusters again")
-    intervalReason: str | None = described("why the intervals are null; null where they are not")
-    meanReturnPct: float | None
-    meanReturnInterval: list[float] | None = described("low, high; see interval")
-    winRate: float | None
-    winRateInterval: list[float] | None = described("low, high; see interval")
-
-
-class RandomRates(Rates):
-    """What the twin's closes show in the time of a lesson."""
-
-    of: Literal["the same kind", "all"] = described("all where too few are of the lesson's kind")
-
-
-class LessonRates(Rates):
-    """The rates of a lesson, and those of random entries in the same time."""
-
-    randomEntry: RandomRates = absent("of lessons noted before there were any")
-
-
-class Described(Rates):
-    """What closes add up to."""
-
-    maxDrawdownPct: float | None = described(
-        "largest fall of what they add up to, from its highest; of realized results"
-    )
-    maxDrawdownInterval: list[float] | None = described("low, high; see interval")
-    atCosts: list[AtCosts] = described("the same closes, had every cost been 1, 2 and 3 times")
-
-
-class Evidence(Described, Simulated):
-    """What the eligible closes of a trader's open account add up to."""
-
-
-class HoldingSol(Shape):
-    """What holding SOL did: in SOL nothing, by definition."""
-
-    returnPct: float | None = described("0; null while the headline is withheld")
-    usdChangePct: float | None = absent("of an account: what a SOL did in USD since it began")
-
-
-class RandomEntry(Described, Simulated):
-    """What a twin earned that enters at random: as often, as large, by the same exits and costs."""
-
-    since: Time = absent("of an account: when its twin began")
-    equitySol: Exact = absent("of an account")
-    returnPct: float = absent("of an account")
-    closes: int = absent("of an account: those that do not count included")
-    lessons: int = absent("of an account: how many it would have learned")
-
-
-class FiredRule(Shape):
-    """How often an adaptive rule found reason for a pause."""
-
-    rule: str
-    fired: int
-    firedOnTwin: int
-
-
-class FamilyControls(Shape):
-    """What a family is compared with."""
-
-    holdingSol: HoldingSol
-    randomEntry: RandomEntry
-
-
-class Controls(Simulated):
-    """What an account is compared with. What they show, too, is nothing that was learned."""
-
-    holdingSol: HoldingSol
-    randomEntry: RandomEntry | None = described("null before its first round or while withheld")
-    rules: list[FiredRule]
-    note: str
 
 
 class Reviewed(Simulated):
