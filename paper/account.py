@@ -18,7 +18,6 @@ from paper.fills import (
     STALE_PRICE,
     UNCALIBRATED,
     UNKNOWN_LIQUIDITY,
-    UNPROVEN,
     Fill,
     Order,
 )
@@ -29,6 +28,8 @@ STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/4 {MODEL}"
 
+# Of a venue whose real fills were not measured, or are too far from the model's.
+UNPROVEN = "venue_unproven"
 # Marks of a position that keep its close from being compared, the first one named.
 EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN)
 

@@ -70,8 +70,6 @@ WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
-# Of a venue whose real fills were not measured, or are too far from the model's.
-UNPROVEN = "venue_unproven"
 SLIPPED = "slippage_exceeded"
 
 
