@@ -6,6 +6,7 @@ import gc
 
 import corpus
 import ground
+import hypothesis
 import pytest
 import requests
 import story
@@ -15,6 +16,11 @@ import storage
 from chain.rpc import Rpc
 
 storage.SQLite.watchful = True
+# How long an example takes, or its making, tells how busy the machine is.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(autouse=True)
