@@ -22,9 +22,11 @@ import storage
 from chain.trade_store import trade_uid
 
 EXAMPLES = ROOT / "examples"
+# What calls a running instance; a strategy of the operator's own is imported by one.
+CALLERS = sorted(set(EXAMPLES.glob("*.py")) - {EXAMPLES / "dip_buyer.py"})
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", CALLERS, ids=lambda path: path.name)
 def test_an_example_is_one_file_of_the_standard_library(path):
     names = {
         alias.name

@@ -259,7 +259,7 @@ def test_the_profile_tells_where_the_money_went(service, bot):
     assert "Cost that left unsold 1.000 SOL in 2 transactions: what became of it is unknown" in page
     assert "Every lamport is accounted for." in page
     lines = (
-        "before their first transaction 10 ",
+        "before the first transaction 10 ",
         "Realized PnL +3 ",
         "Sales without a known purchase price brought +1 ",
         "Paid for what it still holds −2 ",
@@ -269,7 +269,7 @@ def test_the_profile_tells_where_the_money_went(service, bot):
         "Fees and tips outside of trades −0.5 ",
         "Fees of failed transactions −0.25 ",
         "tokens without a price −0.25 ",
-        "after their last transaction 12 ",
+        "after the last transaction 12 ",
         "Unaccounted for: must be zero 0 ",
     )
     table = page[page.index("line by line") :]
@@ -321,7 +321,7 @@ def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
     page = service.get("/leaderboard?record=all&sort=pnl_floor")
     assert "+2.000 1.000 left unsold" in text_of(page)
-    assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">PnL less', page.text)
+    assert re.search(r'sort=pnl_floor&amp;window=all" aria-current="true">worst case', page.text)
 
 
 def observe_sale(service, name, **more):

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from web.api import market, paper
 from web.api.serialize import Json
+from web.server import sessions
 from web.server.gate import settings
 from web.site import charts
 from web.site.account_history import draw_account
@@ -93,4 +94,8 @@ def show_trader(uid: str) -> ResponseReturnValue:
 @blueprint.get("/strategies")
 def show_strategies() -> ResponseReturnValue:
     """Show the comparison of strategies."""
-    return render_template("strategies.html", comparison=paper.compare_families(g.now))
+    return render_template(
+        "strategies.html",
+        comparison=paper.compare_families(g.now),
+        is_signed_in=sessions.find_owner() is not None,
+    )
