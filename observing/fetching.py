@@ -17,12 +17,22 @@ from chain.receipts import Receipt as ParsedReceipt
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused, RpcError
 from chain.store import pack, unpack
-from models import Post, Receipt, Wallet, WalletSignature
+from models import Receipt, Wallet, WalletSignature
 from observing.entries import list_addresses
 from observing.listing import Listing
 from observing.state import FINALIZED, SLICE, State, log
 
 MAX_RETRY_WAIT_MS = 3_600_000
+# As text: it is asked several times a step, and building it would take longer than the answer.
+PENDING = f"""
+SELECT * FROM sighting s
+WHERE wallet_id = ? AND state = 'pending' AND (due_at <= ? OR due_at > ?) {{which}}
+ORDER BY slot, tx_index NULLS FIRST, id LIMIT {SLICE}"""
+# What arrived at a head, and what posts wait for.
+AT_HEAD = "AND head"
+OF_POSTS = """AND signature IN (
+    SELECT signature FROM post WHERE wallet_id = s.wallet_id
+    AND status IN ('pending', 'not_found') AND signature IS NOT NULL)"""
 
 
 class Answer(NamedTuple):
@@ -45,31 +55,17 @@ class Fetching:
         """Fetch a slice of what posts wait for, else of what arrived at the head; return how many
         were asked for.
         """
-        waiting = Post.select(Post.signature).where(
-            Post.wallet == wallet.id,
-            Post.status.in_(["pending", "not_found"]),
-            Post.signature.is_null(False),
-        )
-        of_posts = WalletSignature.signature.in_(waiting)
-        return self._fetch_slice(wallet, now, of_posts) or self._fetch_slice(
-            wallet, now, WalletSignature.head
-        )
+        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(wallet, now, AT_HEAD)
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
         """Fetch a slice of what is pending, oldest first; return how many were asked for."""
         return self._fetch_slice(wallet, now)
 
-    def _fetch_slice(self, wallet: Wallet, now: int, *which: Any) -> int:
+    def _fetch_slice(self, wallet: Wallet, now: int, which: str = "") -> int:
         # What is due later than any pause was put off by a clock that ran wrong.
-        wrong = WalletSignature.due_at > now + MAX_RETRY_WAIT_MS
-        due = (WalletSignature.due_at <= now) | wrong
-        pending = WalletSignature.select().where(
-            WalletSignature.wallet == wallet.id, WalletSignature.state == "pending", due, *which
-        )
-        place = WalletSignature.tx_index.asc(nulls="first")
-        rows = pending.order_by(WalletSignature.slot, place, WalletSignature.id).limit(SLICE)
+        values = wallet.id, now, now + MAX_RETRY_WAIT_MS
         count = 0
-        for row in list(rows):
+        for row in list(WalletSignature.raw(PENDING.format(which=which), *values)):
             if count and self._state.clock() >= self._state.work_until:
                 break
             self._fetch_safely(wallet, row, now)
