@@ -87,7 +87,7 @@ def fold(wallet, entries):
     return ledger_of([ADA])
 
 
-@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):
     """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
@@ -116,7 +116,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     assert ledger_of([ADA]) == truth
 
 
-@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(STEP, min_size=4, max_size=24),
     choices=st.lists(st.booleans(), min_size=80),
@@ -222,7 +222,7 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     assert list(again._pending[wallet.id].rows) == [entries[3].signature]
 
 
-@effort(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
     """Receipts become unreadable and come again, newest ones too, in one life of the ledger: at no
