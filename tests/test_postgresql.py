@@ -174,8 +174,9 @@ def test_a_silent_writer_does_not_block_others_for_ever(db, settings, monkeypatc
 
 
 def test_the_version_of_the_data_moves_with_every_commit(db, other):
+    # It counts commits of the whole server, where other tests may be at work.
+    assert any(db.data_version() == db.data_version() for _ in range(100))
     before = db.data_version()
-    assert db.data_version() == before
     with other.connection_context(), other.atomic():
         other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
         Arrival.select().count()
