@@ -42,6 +42,11 @@ BOOT = (
     "sys.exit(main(sys.argv[1:]))\n"
 )
 INTERRUPTED = "It was interrupted: the server was started again."
+# The single file has no Python that another process could run.
+FROZEN = (
+    "the single file plays backtests on the command line alone: `candor trader backtest`; with"
+    " candor.pyz, or installed by pip, this page plays them, too"
+)
 FAILED = "It took too long or too much memory. Ask for less time or fewer combinations."
 
 
@@ -50,6 +55,8 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
 
     Problem where that cannot be played, where one is being played, or after MAX_AN_HOUR.
     """
+    if getattr(sys, "frozen", False):
+        raise Problem("validation_failed", FROZEN)
     settings = typed["set"].split()
     check_request(typed["family"], settings, typed["from"], typed["to"], typed["start"])
     _check_pace(owner, now)
@@ -65,6 +72,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
             )
             _drop_old(owner)
     except BaseException:
+        # Whatever it was goes on up; the lock must not stay with a backtest that never began.
         os.close(held)
         raise
     start(config, run.uid, dict(typed), held)

@@ -118,6 +118,8 @@ class OwnFile:
         raise OwnFault(self._failed)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if getattr(sys, "frozen", False):
+            self.fail("the single file has no Python to run it with: use candor.pyz or pip")
         self._check_file()
         self._changed_at = self._find_change()
         # Without the environment of the service, which holds secrets.

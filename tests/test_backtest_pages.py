@@ -76,6 +76,15 @@ def test_what_cannot_be_played_is_said_beside_its_field(service):
         assert not Backtest.select().exists()
 
 
+def test_the_single_file_says_where_it_plays_them(service, monkeypatch):
+    """It is its own interpreter: no other process could be started with it."""
+    browser = Browser(service)
+    browser.create("Nell")
+    monkeypatch.setattr(backtest_runs.sys, "frozen", True, raising=False)
+    refused = browser.send("/backtests", family="momentum")
+    assert refused.status_code == 422 and "candor trader backtest" in refused.text
+
+
 @pytest.fixture
 def owner(db):
     return Owner.create(uid="owner_1", created_at=0)

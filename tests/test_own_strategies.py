@@ -112,6 +112,13 @@ def test_a_file_that_is_no_strategy_is_a_sentence(place, text):
         follow(place, "own:mine")
 
 
+def test_the_single_file_cannot_run_one_and_says_so(place, monkeypatch):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    monkeypatch.setattr(own.sys, "frozen", True, raising=False)
+    with pytest.raises(Problem, match="the single file has no Python"):
+        follow(place, "own:mine")
+
+
 def test_an_endless_loop_ends(place, monkeypatch):
     monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
