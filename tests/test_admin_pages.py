@@ -137,6 +137,7 @@ def test_behind_https_no_other_host_can_set_the_cookie(tmp_path, base_url, name,
     service.close()
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_guesses_are_limited_by_address(tmp_path):
     service = Service(tmp_path / "data", failed_auth_per_minute=3)
     browser = Browser(service)

@@ -17,6 +17,8 @@ from web.api.rendered_posts import RenderedPosts
 from web.api.statements import PostStateRow
 from web.server import cache
 
+# Most of these count what a request leaves of its minute.
+pytestmark = pytest.mark.usefixtures("standing_clock")
 WALLET, MINT = address("wallet"), address("mint")
 LISTS = [
     "/api/v1/feed",

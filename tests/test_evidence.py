@@ -213,6 +213,7 @@ def test_all_bots_are_listed_page_by_page(service, monkeypatch):
     assert found == made
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_an_address_has_a_limit_of_its_own(tmp_path):
     limited = Service(tmp_path / "data", evidence_per_minute=2)
     codes = [limited.get("/evidence.json").status_code for _ in range(3)]

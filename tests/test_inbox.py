@@ -199,6 +199,7 @@ def test_the_key_is_in_no_log(inbox, caplog):
     assert all(key not in repr(vars(record)) for record in caplog.records)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_the_allowance_is_the_owners(tmp_path):
     from service import Service
 

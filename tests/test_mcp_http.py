@@ -139,6 +139,7 @@ def test_there_is_no_stream_and_no_session(service):
     assert (noted.status_code, noted.data) == (202, b"")
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_a_tool_costs_what_its_request_costs(tmp_path):
     service = Service(tmp_path / "data", allowance=(("minute", 3),))
     with service.database.connection_context():

@@ -359,6 +359,7 @@ def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
     assert narrow.get("/api/health", peer="192.0.2.9").status_code == 200
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     behind = Service(tmp_path / "data", trusted_proxies=1, ip_limit_per_minute=2)
     codes = [

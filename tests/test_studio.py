@@ -196,6 +196,7 @@ def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service
     )
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
     service = Service(tmp_path / "data", creations_per_minute=3)
     browser = Browser(service)
@@ -365,6 +366,7 @@ def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, br
     assert late.send("/recover", code=new).status_code == 200
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
     service = Service(tmp_path / "data", failed_auth_per_minute=2)
     browser = Browser(service)
@@ -613,6 +615,7 @@ def test_a_refused_post_keeps_its_words(browser, nell):
     )
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_posts_by_hand_share_the_minutes_limit(tmp_path):
     service = Service(tmp_path / "data", posts_per_minute=2)
     browser = Browser(service)
