@@ -26,6 +26,7 @@ from paper import (
     measured_store,
     rows,
     store,
+    twin_proof,
     twin_store,
 )
 from paper.account import public_id
@@ -387,14 +388,20 @@ class Author:
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Fill a trader's stored decisions again, in all its account periods; return what came out
-    different, as sentences.
+    """Fill the stored decisions of a trader and of its random-entry twin again, in all its account
+    periods; return what came out different, as sentences.
 
-    A difference opens a review of the period and changes nothing else.
+    A difference opens a review of the period and changes nothing else: what is compared with a
+    wrong twin says nothing either.
     """
     found = []
-    for period in list(Period.select().where(Period.trader == trader).order_by(Period.number)):
-        differences = find_differences(load.load_account(period, trader.handle))
+    for period in list_periods(trader):
+        twin = twin_proof.load_twin(period.id, period.starting_cash, trader.handle)
+        of_twin = twin_proof.find_twin_differences(twin) if twin else []
+        differences = [
+            *find_differences(load.load_account(period, trader.handle)),
+            *(f"random entries, {difference}" for difference in of_twin),
+        ]
         if differences:
             alarm = ReviewReason(
                 f"refill_differs:{now}",
@@ -409,3 +416,19 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
                 ).execute()
         found += [f"period {period.number}, {difference}" for difference in differences]
     return found
+
+
+def list_periods(trader: Any) -> list[Period]:
+    """List all account periods of a trader, the first one first."""
+    return list(Period.select().where(Period.trader == trader).order_by(Period.number))
+
+
+def count_taken(trader: Any) -> int:
+    """Count the fills of a trader's twin that an early version stored with too little to be made
+    again; a rebuild takes them as they stand.
+    """
+    twins = [
+        twin_proof.load_twin(period.id, period.starting_cash, trader.handle)
+        for period in list_periods(trader)
+    ]
+    return sum(twin_proof.count_taken(twin) for twin in twins if twin)

@@ -201,9 +201,19 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
     from accounts import traders
 
     with open_database(config):
-        differences = papertrade.rebuild_trader(traders.find_trader(args.trader), now_ms())
+        trader = traders.find_trader(args.trader)
+        differences = papertrade.rebuild_trader(trader, now_ms())
+        taken = papertrade.count_taken(trader)
+    text = "\n".join(differences) or "filled again, random entries too: nothing changed"
+    if taken:
+        text += f"\n{taken} early fills of random entries say too little: taken as they stand"
     print_result(
         args,
-        {"trader": args.trader, "differences": differences, "changed": bool(differences)},
-        "\n".join(differences) or "filled again: nothing changed",
+        {
+            "trader": args.trader,
+            "differences": differences,
+            "changed": bool(differences),
+            "takenAsStored": taken,
+        },
+        text,
     )

@@ -3,6 +3,7 @@
 Nothing is decided again.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paper import first_fills
@@ -52,6 +53,8 @@ class Attempt:
     model: str = MODEL
     # What its pool remembered.
     memory: Memory = NEVER_TRADED
+    # Stored with too little to be made again, and so taken as it stands.
+    is_taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,32 @@ def find_differences(stored: StoredAccount) -> list[str]:
     """Fill the stored decisions again and say what differs, in sentences; none where all is the
     same to the lamport.
     """
-    first = min(stored.positions, default=1)
+    again = replay(stored, min(stored.positions, default=1))
+    return [
+        *again.differences,
+        *compare("position", again.positions, stored.positions, MONEY),
+        *again.compare_cash(stored),
+    ]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What filling the stored decisions again came to."""
+
+    account: Account
+    # By number, the closed ones among them.
+    positions: dict[int, Position]
+    # Fills that came out different, as sentences.
+    differences: list[str]
+
+    def compare_cash(self, stored: StoredAccount) -> list[str]:
+        """Say whether the account ends with another cash than the stored one."""
+        again = self.account.cash, self.account.lost_fees
+        return [] if again == (stored.cash, stored.lost_fees) else ["another cash"]
+
+
+def replay(stored: StoredAccount, first: int) -> Replay:
+    """Fill the stored decisions again. `first`: the number of the account's first position."""
     account, found = Account(stored.starting_cash, next_position=first), list[str]()
     positions: dict[int, Position] = {}
     orders = {
@@ -81,29 +109,28 @@ def find_differences(stored: StoredAccount) -> list[str]:
         for number, order in stored.orders.items()
     }
     for attempt in stored.attempts:
-        done = fill_again(account, orders[attempt.fill.order], attempt)
+        number = attempt.fill.order
+        done = fill_again(account, orders[number], attempt)
         if done != attempt.fill:
-            found.append(
-                f"order {attempt.fill.order}, attempt {orders[attempt.fill.order].attempts + 1}:"
-                " another fill"
-            )
+            found.append(f"order {number}, attempt {orders[number].attempts + 1}: another fill")
         if done is not None:
-            orders[attempt.fill.order], position = account.apply(
-                orders[attempt.fill.order], done, attempt.snapshot
-            )
+            orders[number], position = account.apply(orders[number], done, attempt.snapshot)
             positions |= {position.number: position} if position else {}
-    found += [
-        f"position {number}: another {name}"
-        for number in sorted({*positions, *stored.positions})
-        for name in MONEY
-        if getattr(positions.get(number), name, None)
-        != getattr(stored.positions.get(number), name, None)
+    return Replay(account, positions, found)
+
+
+def compare(
+    noun: str, again: Mapping[int, object], stored: Mapping[int, object], names: Sequence[str]
+) -> list[str]:
+    """Say in which of these fields two things with the same number differ; a missing one differs in
+    all that are not None.
+    """
+    return [
+        f"{noun} {number}: another {name}"
+        for number in sorted({*again, *stored})
+        for name in names
+        if getattr(again.get(number), name, None) != getattr(stored.get(number), name, None)
     ]
-    return found + (
-        []
-        if (account.cash, account.lost_fees) == (stored.cash, stored.lost_fees)
-        else ["another cash"]
-    )
 
 
 def fill_again(account: Account, order: Order, attempt: Attempt) -> Fill | None:
@@ -113,6 +140,8 @@ def fill_again(account: Account, order: Order, attempt: Attempt) -> Fill | None:
     position = account.positions.get(order.mint)
     if order.side == "sell" and position is None:
         return None
+    if attempt.is_taken:
+        return attempt.fill
     make = _fill_now if attempt.model == MODEL else _fill_as_first
     return make(order, attempt, position.raw if position else None)
 

@@ -20,7 +20,7 @@ from paper.load import LoadedTrader
 from paper.market import Snapshot
 from paper.pools import Memory
 from paper.rows import Columns, select
-from paper.trader import Trader
+from paper.trader import Journal, Trader
 from paper.twins import Ticket, Twin, name_twin
 
 
@@ -99,14 +99,7 @@ def read_twin(trader: Trader, row: StateRow | None) -> Twin:
         player = _make_player(trader, handle, Account(trader.starting_cash))
         return Twin(player, next_order=trader.account.next_order)
     state = json.loads(row.state)
-    account = Account(
-        state["cash"],
-        [_read_position(one) for one in state["positions"]],
-        [Order(**one) for one in state["orders"]],
-        state["nextOrder"],
-        state["nextPosition"],
-        state["lostFees"],
-    )
+    account = read_account(state)
     player = _make_player(trader, handle, account)
     player.pauses = [Pause(**one) for one in state["pauses"]]
     player.lessons = state["lessons"]
@@ -128,6 +121,18 @@ def read_twin(trader: Trader, row: StateRow | None) -> Twin:
 
 def _make_player(trader: Trader, handle: str, account: Account) -> Trader:
     return Trader(trader.id, handle, trader.strategy, account, starting_cash=trader.starting_cash)
+
+
+def read_account(state: Mapping[str, Any]) -> Account:
+    """Return the account in the state of a twin."""
+    return Account(
+        state["cash"],
+        [_read_position(one) for one in state["positions"]],
+        [Order(**one) for one in state["orders"]],
+        state["nextOrder"],
+        state["nextPosition"],
+        state["lostFees"],
+    )
 
 
 def _read_position(columns: Mapping[str, Any]) -> Position:
@@ -183,7 +188,11 @@ def show_twins(loaded: Sequence[LoadedTrader]) -> Written:
         written.named.update(order.decided_on for order in journal.orders.values())
         written.named.update(fill.snapshot for fill, _ in journal.fills)
         written.fills.extend(
-            show_fill(fill, position, one.row.period) for fill, position in journal.fills
+            {
+                **show_fill(fill, position, one.row.period),
+                **show_making(fill, journal, position),
+            }
+            for fill, position in journal.fills
         )
         written.closes.extend(
             show_close(twin, done, one.row.period)
@@ -257,6 +266,23 @@ def show_fill(fill: Fill, position: int | None, period: int) -> Columns:
         "failed": fill.failed,
         "reason": fill.reason,
         "model": MODEL,
+    }
+
+
+def show_making(fill: Fill, journal: Journal, position: int | None) -> Columns:
+    """Return the columns that paper.twin_proof makes a fill again from."""
+    order = journal.orders[fill.order]
+    return {
+        "decided_at": fill.decided_at,
+        "amount": str(order.amount),
+        "least": str(order.least),
+        "decimals": order.decimals,
+        "transfer_bps": order.transfer_bps,
+        "mark": None if position is None else str(journal.positions[position].price),
+        "marks": orjson.dumps(fill.marks).decode(),
+        "flow": fill.flow,
+        "turn": fill.turn,
+        "costs": orjson.dumps(tuple(fill.costs)).decode() if fill.costs else None,
     }
 
 

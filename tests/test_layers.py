@@ -58,6 +58,7 @@ MAY_IMPORT = {
     "paper.equity_tables": {"models", "peewee"},
     "paper.measured_store": {"storage", "orjson"},
     "paper.measured_tables": {"models", "peewee"},
+    "paper.twin_proof": {"orjson"},
     "paper.twin_store": {"orjson"},
     "paper.twin_tables": {"models", "peewee"},
     "market": {"market", "chain"},

@@ -20,7 +20,7 @@ from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store
+from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
 from paper.faults import Faults
@@ -990,6 +990,10 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.ReviewRow, rows.REVIEWS),
         (rows.UnpostedRow, rows.UNPOSTED),
         (rows.MintRow, rows.HELD),
+        (twin_proof.TwinFillRow, twin_proof.FILLS),
+        (rows.NamedSnapshotRow, twin_proof.SNAPSHOTS),
+        (twin_store.TwinCloseRow, twin_proof.CLOSES),
+        (twin_proof.PeriodStateRow, twin_proof.STATE),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):

@@ -1,0 +1,117 @@
+"""A rebuild fills the decisions of random-entry twins again: each row of theirs is proved."""
+
+from dataclasses import replace
+
+import pytest
+from peewee import fn
+from test_papertrade import RISE, Stage
+
+import papertrade
+import storage
+from market.tables import Snapshot, Token
+from paper import twin_proof
+from paper.fills import Fill
+from paper.market import Snapshot as Snapshotted
+from paper.tables import Review
+from paper.twin_tables import TwinClose, TwinFill, TwinState
+
+PRICES = RISE + ["0.0011"] * 90
+
+
+@pytest.fixture
+def stage(db, settings, monkeypatch):
+    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+    return Stage(settings).list_token().list_token("MintB")
+
+
+def play(stage, prices):
+    """Rounds in which one token does what it is told and the other stands still."""
+    for price in prices:
+        stage.snapshot("MintB", "0.002")
+        stage.play([price])
+
+
+def play_until(stage, table):
+    while not table.select().exists():
+        play(stage, [PRICES[stage.round]])
+
+
+def load(trader):
+    return twin_proof.load_twin(trader.periods.get().id, 10 * 10**9, trader.handle)
+
+
+def test_a_twin_is_filled_again_after_a_restart_and_with_transfer_fees(stage):
+    Token.update(transfer_fee_bps=100).execute()
+    trader = stage.trader()
+    play(stage, RISE[:16])
+    stage.job = papertrade.PaperJob(stage.config)
+    play_until(stage, TwinClose)
+    assert {row.transfer_bps for row in TwinFill.select()} == {100}
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+    assert twin_proof.count_taken(load(trader)) == 0
+
+
+def test_an_open_position_of_a_twin_is_proved_and_a_difference_opens_a_review(stage):
+    trader = stage.trader()
+    play_until(stage, TwinFill)
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+    (held,) = load(trader).account.positions.values()
+    state = TwinState.get().state.replace(f'"spent":{held.spent}', '"spent":1')
+    TwinState.update(state=state).execute()
+    assert papertrade.rebuild_trader(trader, stage.now) == [
+        "period 1, random entries, position 1: another spent"
+    ]
+    assert Review.get().state == "under_review" and TwinState.get().state == state
+
+
+DAMAGES = (
+    (lambda: TwinFill.update(mid=TwinFill.mid + 1), "order 1, attempt 1: another fill"),
+    (lambda: TwinFill.update(costs="[1,2,3]"), "order 1, attempt 1: another fill"),
+    (lambda: TwinFill.update(amount="1"), "order 1, attempt 1: another fill"),
+    (lambda: TwinFill.update(turn=9), "order 1, attempt 1: another fill"),
+    (lambda: TwinFill.update(decided_at=1), "order 1: decided at another time than its snapshot"),
+    (lambda: TwinFill.delete().where(TwinFill.side == "sell"), "close 1: another net"),
+    (lambda: TwinClose.update(net=TwinClose.net + 1), "close 1: another net"),
+    (lambda: TwinClose.update(opened_at=1), "close 1: another opened_at"),
+    (lambda: TwinClose.delete(), "close 1: another gross"),
+    (lambda: TwinState.update(state=fn.REPLACE(TwinState.state, '"cash":', '"cash":1')), "cash"),
+    (lambda: Snapshot.update(price_sol="0.0012"), "order 1, attempt 1: another fill"),
+    (lambda: Snapshot.delete(), "order 1, attempt 1: another fill"),
+)
+
+
+def test_what_was_tampered_with_is_named(stage):
+    trader = stage.trader()
+    play_until(stage, TwinClose)
+    for damage, found in DAMAGES:
+        with storage.database.atomic() as tried:
+            damage().execute()
+            told = twin_proof.find_twin_differences(load(trader))
+            assert any(found in one for one in told), (found, told)
+            tried.rollback()
+    assert twin_proof.find_twin_differences(load(trader)) == []
+    # What was stored before fills told what they were made of is taken as it stands.
+    TwinFill.update(amount=None, decided_at=None, costs=None, marks=None).execute()
+    assert twin_proof.find_twin_differences(load(trader)) == []
+    assert twin_proof.count_taken(load(trader)) == 2
+    TwinFill.update(mid=TwinFill.mid + 1).where(TwinFill.side == "buy").execute()
+    assert "another cash" in twin_proof.find_twin_differences(load(trader))
+
+
+def test_a_write_off_of_a_twin_is_filled_again(stage):
+    trader = stage.trader()
+    play_until(stage, TwinFill)
+    stage.snapshot(TwinFill.get().mint, price="0.00001", pool="0", liquidity="0")
+    stage.tick()
+    assert TwinClose.get().reason == "liquidity_gone"
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
+def test_a_pool_may_be_forgotten_an_hour_after_its_last_trade():
+    last = Snapshotted(1, "A", 5_000, 10**21)
+    memory = twin_proof.Memory(7, last, 2)
+    bought = Fill(3, "A", "buy", 9, 0, 8, decided_at=5_000 + twin_proof.HOUR_MS)
+    assert twin_proof.may_forget(memory, bought)
+    assert not twin_proof.may_forget(memory, replace(bought, decided_at=bought.decided_at - 1))
+    assert not twin_proof.may_forget(memory, replace(bought, side="sell"))
+    assert not twin_proof.may_forget(twin_proof.NEVER_TRADED, bought)
