@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 from peewee import OperationalError
 
+from accounts import conduct
 from config import Config
 from paper import (
     adaptive,
@@ -321,9 +322,12 @@ class PaperJob:
         """
         entries, faults = store.list_unposted(MAX_LINES), Faults()
         authors: dict[int, Author] = {}
+        silent = conduct.list_silent() if entries else set()
         posts: list[dict[str, Any]] = []
         model = language_model.Writer(self.config, time.monotonic() + MODEL_SECONDS)
         for entry in entries:
+            if entry.trader in silent:
+                continue
             with faults.isolate(entry.trader):
                 post = self._write_post(entry, authors, model, now)
                 posts += [post] if post else []

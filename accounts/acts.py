@@ -5,7 +5,7 @@ transaction.
 not done again, and adds no line.
 """
 
-from accounts import api_keys, hooks, influencers, posts
+from accounts import api_keys, conduct, hooks, influencers, owners, posts, wallets
 from accounts.admin_tables import AdminAct
 from accounts.fields import check_line
 from accounts.problem import refuse_unknown
@@ -27,6 +27,11 @@ ACTS = {
     "switch_on_hook": "switched a hook on",
     "remove_hook": "removed a hook",
     "ping_hook": "tested a hook",
+    "dismiss_report": "dismissed a report",
+    "ban_owner": "banned an owner",
+    "unban_owner": "lifted the ban of an owner",
+    "ban_wallet": "banned a wallet",
+    "unban_wallet": "lifted the ban of a wallet",
     "begin_backup": "asked for a backup",
     "make_backup": "made a backup",
     "fail_backup": "could not make a backup",
@@ -108,3 +113,45 @@ def remove_hook(uid: str, who: str, reason: str, now: int) -> None:
     with writing():
         hooks.remove_hook(uid)
         store_act("remove_hook", who, now, uid, reason)
+
+
+def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
+    """Set a report aside; return whether anything was done."""
+    with writing():
+        report = conduct.find_report(uid)
+        if not conduct.dismiss(uid, now):
+            return False
+        store_act("dismiss_report", who, now, report.post.uid, reason)
+    return True
+
+
+def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
+    """Keep an owner out; return whether anything was done."""
+    with writing():
+        if not conduct.ban_owner(owners.find_owner(uid), reason, now):
+            return False
+        store_act("ban_owner", who, now, uid, reason)
+    return True
+
+
+def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
+    """Take a wallet from the bot that holds it, and let no bot hold it; return whether anything was
+    done.
+    """
+    with writing():
+        if not conduct.ban_wallet(address, reason, now):
+            return False
+        holder = conduct.find_holder(address)
+        if holder:
+            wallets.detach(holder, now)
+        store_act("ban_wallet", who, now, address, reason)
+    return True
+
+
+def lift_ban(kind: str, target: str, who: str, reason: str, now: int) -> bool:
+    """End the ban of an `owner` or a `wallet`; return whether anything was done."""
+    with writing():
+        if not conduct.lift_ban(kind, target):
+            return False
+        store_act(f"unban_{kind}", who, now, target, reason)
+    return True

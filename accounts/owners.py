@@ -8,6 +8,7 @@ import re
 import secrets
 from typing import NamedTuple
 
+from accounts.conduct import refuse_banned
 from accounts.keys import hash_secret
 from accounts.problem import refuse_unknown
 from models import Owner
@@ -50,14 +51,17 @@ def hash_recovery_code(code: str) -> str:
 def recover_owner(code: str) -> OwnerWithCode | None:
     """Use up a recovery code: return its owner and a new code, None where it is unknown or used.
 
-    Of two requests that send the same code at once, one wins.
+    Of two requests that send the same code at once, one wins. Problem `owner_banned` for one that
+    the operator banned: the code stays what it was.
     """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)
     with writing():
         if not Owner.update(recovery_hash=new).where(Owner.recovery_hash == used).execute():
             return None
-        return OwnerWithCode(Owner.get(Owner.recovery_hash == new), new_code)
+        owner = Owner.get(Owner.recovery_hash == new)
+        refuse_banned(owner)
+        return OwnerWithCode(owner, new_code)
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:

@@ -4,7 +4,7 @@ Each public function is one short transaction and raises Problem when it refuses
 stored. `attach` and `detach` are for callers that are inside one. `now` is UTC milliseconds.
 """
 
-from accounts import quotas
+from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
 from accounts.problem import Problem, invalid, refuse_full
 from chain.addresses import is_nobodys
@@ -109,6 +109,10 @@ def _check_address(config: Config, address: str, ownership: str) -> None:
         raise invalid("wallet", NOBODYS)
     if ownership == "proven" and not is_provable(address):
         raise invalid("wallet", UNPROVABLE)
+    banned = conduct.find_ban("wallet", address)
+    if banned is not None:
+        told = f"the operator of this instance banned this wallet: {banned}"
+        raise Problem("wallet_banned", told, errors=[{"field": "wallet", "message": told}])
 
 
 def _prove(held: Attachment, ownership: str, now: int) -> None:

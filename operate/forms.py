@@ -8,6 +8,7 @@ import orjson
 from peewee import BigIntegerField, BooleanField, IntegerField, TextField
 
 from accounts.acts import ACTS
+from accounts.conduct import ABOUT
 from models import Post
 from operate import schema
 from operate.differences import Difference
@@ -33,6 +34,8 @@ FORMS = {
     "admin_login": {"hash": HASH},
     "admin_session": {"uid": "admin_[0-9a-f]{24}", "hash": HASH},
     "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
+    "report": {"uid": "report_[0-9a-f]{24}", "about": "|".join(ABOUT)},
+    "ban": {"kind": "owner|wallet", "target": rf"owner_[0-9a-f]{{24}}|{ADDRESS}"},
     "wallet": {"address": ADDRESS, "rules": "|[0-9a-f]{16}"},
     "attachment": {"ownership": "claimed|proven"},
     "address": {"address": ADDRESS, "held_mint": ADDRESS, "held_amount": r"\d{1,20}"},

@@ -1,7 +1,7 @@
 """Every table of the database."""
 
 import models
-from accounts import admin_tables
+from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
 from chain import tables as chain_tables
 from evidence import tables as evidence_tables
@@ -14,6 +14,7 @@ TABLES = (
     *models.TABLES,
     *accounts_tables.TABLES,
     *admin_tables.TABLES,
+    *conduct_tables.TABLES,
     *chain_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,

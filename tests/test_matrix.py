@@ -9,8 +9,9 @@ from test_legacy import closed
 from test_studio import Browser
 
 import models
-from accounts import api_keys, hooks, traders
+from accounts import api_keys, conduct, hooks, traders
 from accounts.admin_tables import AdminAct
+from accounts.conduct_tables import Ban, Report
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
@@ -25,6 +26,8 @@ NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
 OPERATORS_FORMS = (
     *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
     *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
+    *("/admin/reports/{report}/dismiss", "/admin/owners/{owner}/ban"),
+    "/admin/wallets/{wallet}/ban",
 )
 DONE = {"its creator": 302}
 # path -> what each caller's GET is answered.
@@ -38,6 +41,8 @@ READ = {
             "/traders/new",
             "/strategies",
             "/status",
+            "/about",
+            "/posts/{post}/report",
             "/docs",
             "/docs/errors",
             "/docs/example",
@@ -107,6 +112,7 @@ READ = {
             "/admin/find",
             *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
             *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
+            *(f"/admin/{name}" for name in ("reports", "bans")),
             *OPERATORS_FORMS,
         ],
         NOT_EVEN_ITS_CREATOR,
@@ -128,6 +134,8 @@ WRITE = {
         {"name": "Wren", "family": "flow", "start": "guarded"},
         {**EVERYBODY, "another creator": 302, "its creator": 302},
     ),
+    # The first report is taken; the address may send four more in this minute.
+    "/posts/{post}/report": ({"about": "spam"}, dict.fromkeys(EVERYBODY, 302)),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
     "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
     "/keys/{key}/rotate": ({}, ITS_KEY),
@@ -184,6 +192,7 @@ def place(service):
         result='{"closes": []}',
         created_at=NOW,
     )
+    conduct.report_post(post, "spam", "", NOW)
     keyed = Browser(service)
     keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
     callers = {
@@ -202,6 +211,8 @@ def place(service):
         "hook": hook.uid,
         "backtest": "backtest_1",
         "owner": stored.owner.uid,
+        "wallet": address("banned"),
+        "report": Report.get().uid,
         "request": "listBots",
         "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
         "level": "0",
@@ -214,7 +225,19 @@ def place(service):
 def snapshot():
     return [
         list(model.select().order_by(model.id).dicts())
-        for model in (Owner, Bot, Key, Hook, Post, Attachment, Trader, Session, AdminAct)
+        for model in (
+            Owner,
+            Bot,
+            Key,
+            Hook,
+            Post,
+            Attachment,
+            Trader,
+            Session,
+            AdminAct,
+            Report,
+            Ban,
+        )
     ]
 
 

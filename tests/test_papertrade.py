@@ -15,7 +15,7 @@ from peewee import OperationalError
 import models
 import papertrade
 import storage
-from accounts import traders
+from accounts import conduct, traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
@@ -519,6 +519,15 @@ def test_a_post_that_fails_keeps_no_other_from_being_written(stage, monkeypatch)
     assert (
         PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
     )
+
+
+def test_a_trader_of_a_banned_owner_trades_on_and_says_nothing(stage):
+    loud, silent = stage.trader("Loud"), stage.trader("Silent")
+    conduct.ban_owner(silent.owner, "threats", START)
+    stage.play(RISE)
+    assert {post.trader_id for post in PaperPost.select()} == {loud.id}
+    fills = PaperFill.select().join(PaperOrder).join(Period)
+    assert fills.where(Period.trader == silent.id).count() == 2
 
 
 def test_a_busy_database_loses_no_post(stage, monkeypatch):

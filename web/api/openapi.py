@@ -169,7 +169,7 @@ def show_responses(operation: Operation) -> Json:
 
 def list_refusals(operation: Operation) -> Sequence[str]:
     """List the codes of all refusals that an operation may answer."""
-    keyed = ("missing_key", "invalid_key") if operation.keyed else ()
+    keyed = ("missing_key", "invalid_key", "owner_banned") if operation.keyed else ()
     return *operation.refusals, *keyed, "rate_limited", "busy"
 
 

@@ -314,12 +314,15 @@ def find_trade_arrival(uid: str) -> int | None:
 
 
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
-    """Return those of these keys that are neither revoked nor expired. `now` in ms."""
+    """Return those of these keys that are neither revoked nor expired nor of a banned owner. `now`
+    in ms.
+    """
     return set(
         select(
             int,
             f'SELECT id FROM "key" WHERE id IN ({write_marks(ids)}) AND revoked_at IS NULL AND'
-            " (expires_at IS NULL OR expires_at > ?)",
+            " (expires_at IS NULL OR expires_at > ?) AND owner_id NOT IN (SELECT o.id FROM owner o"
+            " JOIN ban ON ban.kind = 'owner' AND ban.target = o.uid)",
             [*ids, now],
         )
     )

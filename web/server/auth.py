@@ -4,13 +4,15 @@ import hmac
 from collections.abc import Callable
 from typing import NamedTuple
 
+from accounts.conduct import tell_owner
 from accounts.keys import hash_secret, is_well_formed
 from accounts.problem import Problem
 from web.server.rows import select_one
 
 FIND_KEY = """
 SELECT k.hash AS key_hash, k.expires_at AS key_expires_at, k.id AS key_id, k.uid AS key_uid,
-       k.scope, o.id AS owner_id, o.uid AS owner_uid, b.id AS bot_id, b.uid AS bot_uid
+       k.scope, o.id AS owner_id, o.uid AS owner_uid, b.id AS bot_id, b.uid AS bot_uid,
+       (SELECT reason FROM ban WHERE kind = 'owner' AND target = o.uid) AS ban_reason
 FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
 WHERE k.hash = ? AND k.revoked_at IS NULL"""
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
@@ -33,13 +35,16 @@ class ApiCaller(NamedTuple):
     owner_uid: str
     bot_id: int | None
     bot_uid: str | None
+    # None: not banned.
+    ban_reason: str | None
 
 
 FindKey = Callable[[str, str], ApiCaller | None]
 
 
 def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
-    """Return whose key the header `Authorization` holds; Problem 401 where it holds no working one.
+    """Return whose key the header `Authorization` holds; Problem 401 where it holds no working one,
+    403 where its owner is banned.
 
     `now` in ms. `find`: find_key, or a cache of what it gives.
     """
@@ -53,6 +58,8 @@ def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
         raise Problem(
             "invalid_key", "this key is unknown, revoked or expired", headers=INVALID_TOKEN
         )
+    if caller.ban_reason is not None:
+        raise Problem("owner_banned", tell_owner(caller.ban_reason))
     return caller
 
 

@@ -26,6 +26,8 @@ from web.server.application import Application, find_app
 KEYED = ("v1", "inbox", "mcp")
 # Routes of them that cost nothing of the allowance; what an agent asks by a tool does.
 FREE = ("v1.show_me", "mcp.answer_agent")
+# Nobody reads faster.
+REPORTS_PER_MINUTE = 5
 access_log = logging.getLogger("candor.access")
 # What a window counts, for a sentence.
 PERIODS = {
@@ -104,6 +106,15 @@ def note_failure() -> None:
 )
 def count_evidence() -> None:
     """Count a document of evidence for this address; Problem 429 once there are too many."""
+
+
+@limiter.shared_limit(
+    f"{REPORTS_PER_MINUTE}/minute",
+    "reports",
+    on_breach=refuse("reports from your address", "address"),
+)
+def count_report() -> None:
+    """Count a report of a post by this address; Problem 429 once there are too many."""
 
 
 # ---- what every request passes -------------------------------------------------------------------

@@ -3,6 +3,8 @@
 They show what the API shows: web.api makes the JSON objects, web.site.words puts them in words.
 """
 
+from pathlib import Path
+
 from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
@@ -28,6 +30,8 @@ from web.site.pieces import draw_posts
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
 YEAR_SECONDS = 31_536_000
+# The operator's words about the instance, in DATA_DIR: text, no markup.
+ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 
 def init_app(app: Flask) -> None:
@@ -69,6 +73,21 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 def show_invitation() -> ResponseReturnValue:
     """Show the public page that invites to create a bot."""
     return render_template("create.html", closed=settings().registration == "closed")
+
+
+@blueprint.get("/about")
+def show_about() -> ResponseReturnValue:
+    """Show what this instance is, and the rules that its operator wrote."""
+    return render_template("about.html", rules=read_rules(settings().data_dir))
+
+
+def read_rules(data_dir: Path) -> str:
+    """Return the text of DATA_DIR/about.txt, empty where there is none."""
+    try:
+        with (data_dir / ABOUT_FILE).open("rb") as file:
+            return file.read(MAX_ABOUT_BYTES).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
 
 
 @blueprint.get("/status")

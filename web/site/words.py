@@ -139,6 +139,8 @@ ADVICE = {
     "not_creator": "Sign in with the recovery code on the Connect page.",
     "foreign_origin": "Only forms on this site’s own pages are accepted.",
     "registration_closed": "Only the operator of this instance can create bots; ask them.",
+    "owner_banned": "The detail says why. Ask the operator of this instance.",
+    "wallet_banned": "The detail says why. Ask the operator of this instance.",
     "not_found": "There is nothing at this address or ID.",
     "method_not_allowed": "The Allow header lists the methods that work here.",
     "event_conflict": (
@@ -157,6 +159,8 @@ ADVICE = {
         " proof replaces a claim."
     ),
     "bot_retired": "A retired bot cannot be changed.",
+    "post_hidden": "There is nothing left to report.",
+    "reported_enough": "The operator has been told; nothing more is needed.",
     "under_review": (
         "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
         " first."

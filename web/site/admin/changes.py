@@ -1,5 +1,5 @@
 """What the operator changes, each once it is confirmed and with a reason: hide a post, retire a
-bot, revoke a key, test a hook, switch it off or on.
+bot, revoke a key, test a hook, switch it off or on, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from collections.abc import Callable
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import acts, api_keys, hooks, influencers
+from accounts import acts, api_keys, conduct, hooks, influencers, owners
+from accounts.fields import check_wallet
 from accounts.problem import Problem, refuse_unknown
 from accounts.tables import Hook
 from models import Post
@@ -142,3 +143,68 @@ def find_page_of(hook: Hook) -> str:
     if hook.owner is None:
         return url_for("admin.list_hooks")
     return url_for("admin.show_owner", uid=hook.owner.uid)
+
+
+@blueprint.route("/reports/<uid>/dismiss", methods=["GET", "POST"])
+def dismiss_report(uid: str) -> ResponseReturnValue:
+    """Set a reader's report aside, once confirmed."""
+    report, who = conduct.find_report(uid), find_session().uid
+    return confirm(
+        "Dismiss this report?",
+        "The post stays as it is. The report stays in the list.",
+        "Yes, dismiss it",
+        url_for("admin.list_reports"),
+        lambda reason: acts.dismiss_report(uid, who, reason, g.now),
+        report.note or report.post.body,
+    )
+
+
+@blueprint.route("/owners/<uid>/ban", methods=["GET", "POST"])
+def change_owner_ban(uid: str) -> ResponseReturnValue:
+    """Ban an owner, or let one in again, once confirmed."""
+    owners.find_owner(uid)
+    return change_ban(
+        "owner",
+        uid,
+        "Its keys and its recovery code are refused, its browsers are signed out, and its bots and"
+        " paper traders say nothing any more. What they posted stays; hide it post by post. It is"
+        " told your reason.",
+        url_for("admin.show_owner", uid=uid),
+        acts.ban_owner,
+    )
+
+
+@blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
+def change_wallet_ban(address: str) -> ResponseReturnValue:
+    """Ban a wallet, held by a bot or not, or let bots hold it again, once confirmed."""
+    check_wallet(address)
+    return change_ban(
+        "wallet",
+        address,
+        "The bot that holds it loses it, and none can be given it. Its past trades stay. Whoever"
+        " tries is told your reason.",
+        url_for("admin.list_bans"),
+        acts.ban_wallet,
+    )
+
+
+def change_ban(
+    kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
+) -> ResponseReturnValue:
+    """Ask to ban, or to lift a ban. The form says which, so that sending it twice does not undo
+    it.
+    """
+    who = find_session().uid
+    is_banned = conduct.find_ban(kind, target) is not None
+    lifts = request.form.get("on") == "yes" if request.method == "POST" else is_banned
+    return confirm(
+        f"Let this {kind} in again?" if lifts else f"Ban this {kind}?",
+        f"The ban of {target} ends. What was switched off stays off." if lifts else text,
+        "Yes, lift the ban" if lifts else "Yes, ban it",
+        back,
+        (lambda reason: acts.lift_ban(kind, target, who, reason, g.now))
+        if lifts
+        else (lambda reason: ban(target, who, reason, g.now)),
+        target,
+        switch_on=lifts,
+    )

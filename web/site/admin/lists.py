@@ -1,5 +1,5 @@
-"""The operator's lists: owners, bots, wallets, keys, hooks, posts, and what he did; and the page of
-one owner.
+"""The operator's lists: owners, bots, wallets, keys, hooks, posts, reports, bans, and what he did;
+and the page of one owner.
 """
 
 import re
@@ -9,12 +9,13 @@ from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 import ratelimit
-from accounts import quotas
+from accounts import conduct, quotas
 from accounts.acts import ACTS
 from accounts.hooks import mask_url
 from accounts.owners import find_owner
 from accounts.problem import Problem
-from models import Bot, Owner
+from chain.addresses import is_address
+from models import Bot, Owner, Wallet
 from web.api.paging import IdPosition
 from web.server.application import find_app
 from web.server.gate import settings
@@ -32,6 +33,8 @@ HEADINGS = {
     "keys": "Keys",
     "hooks": "Hooks",
     "posts": "Posts",
+    "reports": "Reports by readers",
+    "bans": "Bans",
     "acts": "What the operator did",
 }
 # What of an owner stands on its page.
@@ -73,6 +76,18 @@ def list_hooks() -> ResponseReturnValue:
 def list_posts() -> ResponseReturnValue:
     """List posts."""
     return render_list("posts")
+
+
+@blueprint.get("/reports")
+def list_reports() -> ResponseReturnValue:
+    """List readers' reports of posts."""
+    return render_list("reports")
+
+
+@blueprint.get("/bans")
+def list_bans() -> ResponseReturnValue:
+    """List the owners and wallets that are kept out."""
+    return render_list("bans")
 
 
 @blueprint.get("/acts")
@@ -130,6 +145,7 @@ def show_owner(uid: str) -> ResponseReturnValue:
         owner=owner,
         lists=lists,
         headings=HEADINGS,
+        ban=conduct.find_ban("owner", uid),
         uses=list_uses(owner),
         windows=find_app().allowance.peek(list_limits(owner), g.now / 1000).windows,
     )
@@ -157,6 +173,10 @@ def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
 def find_one() -> ResponseReturnValue:
     """Lead to what an id, an address that holds one, or the handle of a bot names."""
     asked = request.args.get("q", "").strip()[:MAX_QUERY]
+    if is_address(asked):
+        known = Wallet.select().where(Wallet.address == asked).exists()
+        page = url_for("admin.list_wallets", wallet=asked)
+        return redirect(page if known else url_for("admin.change_wallet_ban", address=asked))
     named = ID.search(asked)
     if named is None:
         bot = Bot.get_or_none(Bot.handle == asked.lstrip("@").lower())

@@ -7,7 +7,7 @@ from flask import g, render_template
 from flask.typing import ResponseReturnValue
 
 import storage
-from accounts import admin
+from accounts import admin, conduct
 from accounts.acts import ACTS
 from evidence import log, witnessed
 from operate import doctor, stored_backups
@@ -30,6 +30,7 @@ def show_overview() -> ResponseReturnValue:
     findings = doctor.examine_lightly(config, g.now, database.execute_sql, applied)
     return render_template(
         "admin/overview.html",
+        reports=conduct.count_open(),
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
         health=health.check_health(config, g.now),
         sizes=database.list_sizes(),

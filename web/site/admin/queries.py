@@ -117,6 +117,33 @@ class ActRow(NamedTuple):
     reason: str | None
 
 
+class ReportRow(NamedTuple):
+    """A report of a post; `body` is the first MAX_BODY characters of the post."""
+
+    id: int
+    uid: str
+    about: str
+    note: str
+    at: int
+    dismissed_at: int | None
+    post_uid: str
+    body: str
+    hidden_at: int | None
+    bot_uid: str
+    bot_name: str
+    owner_uid: str
+
+
+class BanRow(NamedTuple):
+    """A ban: `kind` owner | wallet."""
+
+    id: int
+    kind: str
+    target: str
+    reason: str
+    at: int
+
+
 class Listing(NamedTuple):
     """How a list is read: its type of row, its statement with `{where}` for conditions, the column
     of its numbers, and the condition of each filter.
@@ -161,7 +188,11 @@ LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
 FROM wallet w JOIN bot b ON b.id = w.bot_id JOIN owner o ON o.id = b.owner_id
 LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL {where}""",
         "w.id",
-        {"owner": OF_OWNER.format("b.owner_id"), "bot": OF_BOT.format("w.bot_id")},
+        {
+            "owner": OF_OWNER.format("b.owner_id"),
+            "bot": OF_BOT.format("w.bot_id"),
+            "wallet": "w.address = ?",
+        },
     ),
     "keys": Listing(
         KeyRow,
@@ -186,6 +217,19 @@ FROM hook h LEFT JOIN owner o ON o.id = h.owner_id {where}""",
 FROM post p JOIN bot b ON b.id = p.bot_id {{where}}""",
         "p.id",
         {"bot": OF_BOT.format("p.bot_id"), "post": "p.uid = ?"},
+    ),
+    "reports": Listing(
+        ReportRow,
+        f"""SELECT r.id, r.uid, r.about, r.note, r.at, r.dismissed_at, p.uid AS post_uid,
+       SUBSTR(p.body, 1, {MAX_BODY}) AS body, p.hidden_at, b.uid AS bot_uid, b.name AS bot_name,
+       o.uid AS owner_uid
+FROM report r JOIN post p ON p.id = r.post_id JOIN bot b ON b.id = p.bot_id
+JOIN owner o ON o.id = b.owner_id {{where}}""",
+        "r.id",
+        {"post": "p.uid = ?"},
+    ),
+    "bans": Listing(
+        BanRow, "SELECT n.id, n.kind, n.target, n.reason, n.at FROM ban n {where}", "n.id", {}
     ),
     "acts": Listing(
         ActRow,

@@ -1,0 +1,132 @@
+"""How people live together on an instance: readers report posts, the operator bans owners and
+wallets.
+
+Each function is one short transaction and raises Problem when it refuses; `now` is UTC
+milliseconds. What the operator does is called by accounts.acts, which keeps the list of it.
+"""
+
+from accounts.conduct_tables import Ban, Report
+from accounts.fields import check_line, check_size, check_wallet
+from accounts.problem import Problem, invalid, refuse_unknown
+from models import Attachment, Bot, Owner, Post, Session, Wallet
+from storage import database, new_uid, writing
+
+# Words of `Report.about`, and what they say to people.
+ABOUT = {
+    "abuse": "It threatens or harasses somebody",
+    "private": "It shows a secret, or something private",
+    "deception": "It imitates somebody, or deceives on purpose",
+    "spam": "It is spam",
+    "other": "Something else",
+}
+MAX_NOTE = 500
+# Of one post, and of all: who sends more is not heard better.
+MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
+BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
+SILENT_TRADERS = """
+SELECT t.id FROM trader t JOIN owner o ON o.id = t.owner_id
+JOIN ban ON ban.kind = 'owner' AND ban.target = o.uid"""
+
+
+# ---- reports -------------------------------------------------------------------------------------
+def report_post(uid: str, about: str, note: str, now: int) -> None:
+    """Store a reader's report of a post. Problem where there is no such post, its words are gone,
+    or enough reports wait for the operator.
+    """
+    if about not in ABOUT:
+        raise invalid("about", "choose one of the reasons")
+    check_size("note", note, MAX_NOTE)
+    note = check_line("note", " ".join(note.split()), MAX_NOTE, shortest=0)
+    with writing():
+        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+        if post.hidden_at is not None:
+            raise Problem("post_hidden", "the operator has removed the words of this post already")
+        waiting = Report.select().where(Report.dismissed_at.is_null())
+        if waiting.where(Report.post == post).count() >= MAX_OPEN_OF_POST:
+            raise Problem("reported_enough", "the operator has enough reports of this post")
+        if waiting.count() >= MAX_OPEN:
+            raise Problem("reported_enough", "too many reports wait for the operator")
+        Report.create(uid=new_uid("report"), post=post, about=about, note=note, at=now)
+
+
+def find_report(uid: str) -> Report:
+    """Return the report of this id with its post; Problem `not_found` otherwise."""
+    found: Report | None = Report.select(Report, Post).join(Post).where(Report.uid == uid).first()
+    return found or refuse_unknown("report")
+
+
+def dismiss(uid: str, now: int) -> bool:
+    """Set a report aside; return whether it was open."""
+    open_one = (Report.uid == uid) & Report.dismissed_at.is_null()
+    return bool(Report.update(dismissed_at=now).where(open_one).execute())
+
+
+def count_open() -> int:
+    """Count the reports that wait for the operator: of posts that still have their words."""
+    waiting = Report.select().join(Post)
+    return int(waiting.where(Report.dismissed_at.is_null(), Post.hidden_at.is_null()).count())
+
+
+# ---- bans ----------------------------------------------------------------------------------------
+def find_ban(kind: str, target: str) -> str | None:
+    """Return why an owner (by its public id) or a wallet (by its address) is banned; None where it
+    is not.
+    """
+    row = database.execute_sql(BANNED, (kind, target)).fetchone()
+    return row[0] if row else None
+
+
+def list_silent() -> set[int]:
+    """Return the numbers of the paper traders whose owners are banned: they trade on, so that no
+    record has a hole, and say nothing.
+    """
+    return {number for (number,) in database.execute_sql(SILENT_TRADERS).fetchall()}
+
+
+def refuse_banned(owner: Owner) -> None:
+    """Raise Problem `owner_banned` where this owner is banned."""
+    reason = find_ban("owner", owner.uid)
+    if reason is not None:
+        raise Problem("owner_banned", tell_owner(reason))
+
+
+def tell_owner(reason: str) -> str:
+    """Return what a banned owner is told."""
+    return f"the operator of this instance banned this account: {reason}"
+
+
+def ban_owner(owner: Owner, reason: str, now: int) -> bool:
+    """Keep an owner out: keys and recovery code are refused, browsers are signed out, its bots post
+    nothing by themselves. What it posted stays. Returns whether it was let in before.
+    """
+    if not _ban("owner", owner.uid, reason, now):
+        return False
+    Session.delete().where(Session.owner == owner).execute()
+    Bot.update(auto_post=False, auto_post_since=None).where(Bot.owner == owner).execute()
+    return True
+
+
+def ban_wallet(address: str, reason: str, now: int) -> bool:
+    """Let no bot hold a wallet; return whether one could before. The caller detaches it."""
+    return _ban("wallet", check_wallet(address), reason, now)
+
+
+def lift_ban(kind: str, target: str) -> bool:
+    """End a ban; return whether there was one."""
+    return bool(Ban.delete().where(Ban.kind == kind, Ban.target == target).execute())
+
+
+def find_holder(address: str) -> Bot | None:
+    """Return the bot that holds a wallet now, or None."""
+    held = Bot.select().join(Attachment).join(Wallet)
+    found: Bot | None = held.where(
+        Wallet.address == address, Attachment.detached_at.is_null()
+    ).first()
+    return found
+
+
+def _ban(kind: str, target: str, reason: str, now: int) -> bool:
+    if find_ban(kind, target) is not None:
+        return False
+    Ban.create(kind=kind, target=target, reason=reason, at=now)
+    return True

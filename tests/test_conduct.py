@@ -1,0 +1,248 @@
+"""Living together: reports of posts, bans of owners and wallets, the rules of an instance."""
+
+import re
+
+import pytest
+from service import NOW, address
+from test_admin_pages import list_done, log_in
+from test_pages import HOSTILE
+from test_studio import Browser, errors_of
+
+from accounts import acts, conduct, influencers, owners, traders, wallets
+from accounts.admin_tables import AdminAct
+from accounts.conduct_tables import Ban, Report
+from accounts.problem import Problem
+from models import Attachment, Bot, Owner, Post, Session
+
+W = address("w")
+
+
+@pytest.fixture
+def operator(service):
+    return log_in(service)
+
+
+@pytest.fixture
+def ada(service):
+    """(browser of the owner, bot uid, publishing key, recovery code), with a wallet and a post"""
+    browser = Browser(service)
+    _, uid, key, code = browser.create("Ada", wallet=W)
+    assert service.post({"eventId": "e", "body": "b"}, key).status_code == 201
+    return browser, uid, key, code
+
+
+def report(browser, post, **typed):
+    path = f"/posts/{post.uid}/report"
+    return browser.send(path, page=path, **{"about": "spam", **typed})
+
+
+def refused(act):
+    with pytest.raises(Problem) as caught:
+        act()
+    return caught.value.code
+
+
+# ---- reports -------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("standing_clock")
+def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator):
+    post, reader = Post.get(), Browser(service)
+    assert f"/posts/{post.uid}/report" in reader.get(f"/posts/{post.uid}").text
+    answer = report(reader, post, about="deception", note="not\r\nAda")
+    assert answer.status_code == 302
+    assert "operator of this instance will see" in reader.get(answer.headers["Location"]).text
+    stored = Report.get()
+    assert (stored.post.id, stored.about, stored.note) == (post.id, "deception", "not Ada")
+    assert "1 report by readers" in operator.get("/admin").text
+    page = operator.get("/admin/reports").text
+    assert "deception" in page and "not Ada" in page and f"/admin/posts/{post.uid}/hide" in page
+    # Hiding the post settles it.
+    operator.send(f"/admin/posts/{post.uid}/hide", page="/admin", reason="so it is")
+    assert conduct.count_open() == 0 and "by readers" not in operator.get("/admin").text
+    assert "post hidden" in operator.get("/admin/reports").text
+    assert f"/posts/{post.uid}/report" not in reader.get(f"/posts/{post.uid}").text
+    assert refused(lambda: conduct.report_post(post.uid, "spam", "", NOW)) == "post_hidden"
+
+
+def test_a_report_is_dismissed_once_and_with_a_reason(service, ada, operator):
+    post = Post.get()
+    conduct.report_post(post.uid, "other", "", NOW)
+    path = f"/admin/reports/{Report.get().uid}/dismiss"
+    assert operator.send(path, page="/admin", reason="").status_code == 422
+    for _ in range(2):
+        assert operator.send(path, page="/admin", reason="a joke").status_code == 302
+    assert list_done() == [("dismiss_report", post.uid, "a joke")]
+    assert (conduct.count_open(), Report.get().dismissed_at is None) == (0, False)
+
+
+@pytest.mark.usefixtures("standing_clock")
+@pytest.mark.parametrize(
+    "typed, field",
+    [
+        ({"about": ""}, "about"),
+        ({"about": "nonsense"}, "about"),
+        ({"note": "x" * 501}, "note"),
+    ],
+)
+def test_a_report_that_says_nothing_is_refused(service, ada, typed, field):
+    answer = report(Browser(service), Post.get(), **typed)
+    assert answer.status_code == 422 and field in errors_of(answer)
+    assert Report.select().count() == 0
+
+
+def test_a_secret_in_a_report_is_neither_stored_nor_shown(service, ada):
+    key = ada[2]
+    answer = report(Browser(service), Post.get(), note=f"it shows {key}")
+    assert answer.status_code == 422 and key not in answer.text and "note" in errors_of(answer)
+    assert Report.select().count() == 0
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_an_address_reports_five_times_a_minute(service, ada):
+    reader = Browser(service)
+    assert [report(reader, Post.get()).status_code for _ in range(6)] == [302] * 5 + [429]
+    assert Report.select().count() == 5
+
+
+def test_enough_reports_are_enough(service, ada, monkeypatch):
+    monkeypatch.setattr(conduct, "MAX_OPEN_OF_POST", 2)
+    post = Post.get()
+    for _ in range(2):
+        conduct.report_post(post.uid, "spam", "", NOW)
+    assert refused(lambda: conduct.report_post(post.uid, "spam", "", NOW)) == "reported_enough"
+    conduct.dismiss(Report.get().uid, NOW)
+    conduct.report_post(post.uid, "spam", "", NOW)
+    monkeypatch.setattr(conduct, "MAX_OPEN", 2)
+    service.post({"eventId": "f", "body": "b"}, ada[2])
+    other = Post.get(Post.event_id == "f")
+    assert refused(lambda: conduct.report_post(other.uid, "spam", "", NOW)) == "reported_enough"
+
+
+def test_what_a_report_says_is_text(service, ada, operator):
+    conduct.report_post(Post.get().uid, "other", HOSTILE[:400], NOW)
+    page = operator.get("/admin/reports").text
+    assert "<script>window" not in page and "&lt;script&gt;" in page
+
+
+def test_no_such_post_has_no_form(service):
+    browser = Browser(service)
+    assert browser.get("/posts/post_nobody/report").status_code == 404
+    assert browser.send("/posts/post_nobody/report", about="spam").status_code == 404
+
+
+# ---- bans of owners ------------------------------------------------------------------------------
+def test_a_banned_owner_is_kept_out_everywhere_and_told_why(service, ada, operator):
+    browser, uid, key, code = ada
+    owner = Bot.get().owner
+    influencers.set_profile(Bot.get(), auto_post=True, now=NOW)
+    path = f"/admin/owners/{owner.uid}/ban"
+    assert operator.send(path, page="/admin", reason="").status_code == 422
+    assert operator.send(path, page="/admin", reason="threats").status_code == 302
+    for answer in (
+        service.post({"eventId": "x", "body": "b"}, key),
+        service.get("/api/v1/feed", key),
+        service.get("/api/v1/me", key),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (403, "owner_banned")
+        assert "threats" in answer.json["detail"]
+    assert browser.get(f"/bots/{uid}/manage").status_code == 403
+    assert Session.select().where(Session.owner == owner).count() == 0
+    answer = browser.send("/recover", code=code)
+    assert answer.status_code == 403 and "threats" in answer.text
+    assert not Bot.get().auto_post and Post.select().count() == 1
+    assert "Banned: " in operator.get(f"/admin/owners/{owner.uid}").text
+    assert "threats" in operator.get("/admin/bans").text
+    # Let in again, with the code that was refused.
+    assert operator.send(path, page="/admin", reason="sorry", on="yes").status_code == 302
+    assert service.get("/api/v1/me", key).status_code == 200
+    assert browser.send("/recover", code=code).status_code == 200
+    assert list_done() == [
+        ("ban_owner", owner.uid, "threats"),
+        ("unban_owner", owner.uid, "sorry"),
+    ]
+
+
+def test_a_ban_sent_twice_is_one(service, ada, operator):
+    owner = Bot.get().owner.uid
+    for _ in range(2):
+        operator.send(f"/admin/owners/{owner}/ban", page="/admin", reason="threats")
+    assert Ban.select().count() == 1 and [one[0] for one in list_done()] == ["ban_owner"]
+    assert not acts.lift_ban("owner", "owner_nobody", "command line", "", NOW)
+    assert AdminAct.select().where(AdminAct.what == "unban_owner").count() == 0
+
+
+def test_streams_of_a_banned_owner_end(service, ada):
+    from web.api.queries import find_working_keys
+
+    owner = Bot.get().owner
+    keys = [key.id for key in Bot.get().keys]
+    assert find_working_keys(keys, NOW) == set(keys) != set()
+    conduct.ban_owner(owner, "threats", NOW)
+    assert find_working_keys(keys, NOW) == set()
+
+
+def test_paper_traders_of_a_banned_owner_say_nothing(service):
+    loud, silent = (traders.create_trader(name, "momentum", NOW).trader for name in ("Wren", "Owl"))
+    assert loud.owner_id != silent.owner_id
+    conduct.ban_owner(silent.owner, "threats", NOW)
+    assert conduct.list_silent() == {silent.id}
+
+
+# ---- bans of wallets -----------------------------------------------------------------------------
+def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator):
+    browser, uid, _key, _code = ada
+    path = f"/admin/wallets/{W}/ban"
+    found = operator.client.get("/admin/find", query_string={"q": W})
+    assert found.headers["Location"].endswith(f"/admin/wallets?wallet={W}")
+    assert path in operator.get(found.headers["Location"]).text
+    assert operator.send(path, page="/admin", reason="stolen").status_code == 302
+    assert wallets.find_attachment(Bot.get()) is None
+    assert Attachment.get().detached_at is not None
+    for ownership in ("claimed", "proven"):
+        assert (
+            refused(
+                lambda ownership=ownership: wallets.attach_wallet(
+                    service.config, Bot.get(), W, NOW, ownership
+                )
+            )
+            == "wallet_banned"
+        )
+    page = browser.send(f"/bots/{uid}/wallet", page=f"/bots/{uid}/manage", wallet=W)
+    assert page.status_code == 403 and "stolen" in page.text
+    assert Browser(service).send("/connect", name="Eve", wallet=W).status_code == 403
+    assert Bot.select().count() == 1 and Owner.select().count() == 1
+    operator.send(path, page="/admin", reason="it was not", on="yes")
+    wallets.attach_wallet(service.config, Bot.get(), W, NOW)
+    assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
+
+
+def test_a_wallet_that_is_not_here_can_be_banned(service, operator):
+    other = address("other")
+    found = operator.client.get("/admin/find", query_string={"q": other})
+    assert found.headers["Location"].endswith(f"/admin/wallets/{other}/ban")
+    operator.send(found.headers["Location"], page="/admin", reason="known elsewhere")
+    assert refused(lambda: service.make_bot("Ada", other)) == "wallet_banned"
+    assert Bot.select().count() == 0
+    assert operator.get("/admin/wallets/nonsense/ban").status_code == 422
+
+
+def test_a_banned_owner_keeps_no_way_back_by_an_old_page(service, ada):
+    """The code is refused and stays what it was: lifting the ban needs no new one."""
+    conduct.ban_owner(Bot.get().owner, "threats", NOW)
+    before = Owner.get(Owner.id == Bot.get().owner_id).recovery_hash
+    assert refused(lambda: owners.recover_owner(ada[3])) == "owner_banned"
+    assert Owner.get(Owner.id == Bot.get().owner_id).recovery_hash == before
+
+
+# ---- the rules of an instance --------------------------------------------------------------------
+def test_the_operators_rules_are_shown_as_text(service):
+    browser = Browser(service)
+    page = browser.get("/about")
+    assert page.status_code == 200 and "published none" in page.text
+    assert 'href="/about"' in browser.get("/").text
+    path = service.config.data_dir / "about.txt"
+    path.write_bytes(b"Be kind.\n<script>window.x=1</script>\xff")
+    page = browser.get("/about").text
+    assert "Be kind." in page and "<script>window" not in page and "published none" not in page
+    path.write_bytes(b"x" * 100_000)
+    shown = re.search(r">(x+)<", browser.get("/about").text)[1]
+    assert len(shown) == 40_000

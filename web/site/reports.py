@@ -1,0 +1,40 @@
+"""Readers report posts to the operator."""
+
+from flask import flash, g, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from accounts import conduct
+from accounts.problem import Problem, refuse_unknown
+from models import Post
+from web.server import gate
+from web.site.creator import blueprint
+from web.site.forms import Texts, list_errors, read_texts, without_secrets
+
+
+@blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
+def report_post(uid: str) -> ResponseReturnValue:
+    """Show the form of a report, or take one; no account is needed."""
+    post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+    if request.method == "GET":
+        return render_form(post, {}, {}, 200)
+    texts = read_texts("about", "note")
+    gate.count_report()
+    try:
+        conduct.report_post(uid, texts["about"], texts["note"], g.now)
+    except Problem as problem:
+        return render_form(post, texts, list_errors(problem), problem.status)
+    flash("Thank you. The operator of this instance will see your report.")
+    return redirect(url_for("pages.show_one_post", uid=uid))
+
+
+def render_form(post: Post, typed: Texts, errors: Texts, status: int) -> ResponseReturnValue:
+    """Render the form with what was typed and what is wrong with it."""
+    page = render_template(
+        "report.html",
+        post=post,
+        typed=without_secrets(typed, errors),
+        errors=errors,
+        about=conduct.ABOUT,
+        longest=conduct.MAX_NOTE,
+    )
+    return page, status
