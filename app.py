@@ -33,8 +33,8 @@ def create_app(config: settings.Config | None = None) -> Application:
     import storage
     from evidence.notes import Signer
     from storage import key_files
-    from web.api import health, rendered_posts, stream
-    from web.server import application, cache
+    from web.api import health
+    from web.server import application
 
     config = config or settings.load()
     # A row that cannot be used is refused now, not at the first wallet that is named.
@@ -50,15 +50,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     app.url_map.strict_slashes = True
     # No redirect repeats an address that a client sent.
     app.url_map.merge_slashes = False
-    app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
-    app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
-    app.health_cache = cache.ListCache(1)
-    app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
-    app.evidence_cache = cache.ListCache(MAX_CACHED_EVIDENCE)
-    app.rendered_posts = rendered_posts.RenderedPosts(
-        MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=config.base_url)
-    )
-    app.stream_hub = stream.StreamHub(app.secret, config.base_url)
+    fill_memory(app)
     app.log_signer = Signer(key_files.log_key(config))
     _add_hooks(app, config)
     # The first query opens a connection; a request without one has none to close.
@@ -66,6 +58,25 @@ def create_app(config: settings.Config | None = None) -> Application:
     _add_routes(app, config)
     _add_layers(app, config)
     return app
+
+
+def fill_memory(app: Application) -> None:
+    """Give an application what it remembers between requests, with nothing in it yet: caches, and
+    what streams share.
+    """
+    from web.api import rendered_posts, stream
+    from web.server import cache
+
+    base_url = app.settings.base_url
+    app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
+    app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
+    app.health_cache = cache.ListCache(1)
+    app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
+    app.evidence_cache = cache.ListCache(MAX_CACHED_EVIDENCE)
+    app.rendered_posts = rendered_posts.RenderedPosts(
+        MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=base_url)
+    )
+    app.stream_hub = stream.StreamHub(app.secret, base_url)
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:

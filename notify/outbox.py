@@ -42,6 +42,8 @@ MAX_UNSTORED = 1_000
 # Given an arrival and a limit: what arrived after it, in order.
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
+# Runs what sends a message, beside this thread.
+Start = Callable[[Callable[[], None]], None]
 
 
 class Target(NamedTuple):
@@ -64,11 +66,23 @@ class Sent(NamedTuple):
     answer: client.Answer
 
 
+def start_thread(work: Callable[[], None]) -> None:
+    """Run `work` in a thread that an ending process need not wait for."""
+    threading.Thread(target=work, name="hook", daemon=True).start()
+
+
 class Outbox:
     """Delivers to all hooks of an instance. `read_events` shows what arrived as the API does."""
 
-    def __init__(self, config: Config, read_events: Reader, send: Send = client.post) -> None:
+    def __init__(
+        self,
+        config: Config,
+        read_events: Reader,
+        send: Send = client.post,
+        start: Start = start_thread,
+    ) -> None:
         self.config, self._read_events, self._send = config, read_events, send
+        self._start = start
         self._speakers = apprising.Speakers(config.base_url)
         # The addresses of APPRISE_URLS by what the database knows of them; None: not looked at yet.
         self._urls: Mapping[str, str] | None = None
@@ -95,18 +109,26 @@ class Outbox:
         end, store_at = time.monotonic() + PASS_SECONDS, 0.0
         while time.monotonic() < end and not self._stopping.is_set():
             if time.monotonic() >= store_at:
-                self._store()
-                self._load()
+                self.synchronize()
                 self._speakers.rest()
                 store_at = time.monotonic() + STORE_SECONDS
-            self._take_answers()
-            self._seen = database.data_version() if self._targets else None
-            self._dispatch(time.time_ns() // 1_000_000)
+            self.deliver()
             self._wait()
         self._store(everything=True)
         if self._stopping.is_set():
             self._speakers.end()
         return None, orjson.dumps(self._count()).decode()
+
+    def synchronize(self) -> None:
+        """Store how far the hooks are, and read which there are."""
+        self._store()
+        self._load()
+
+    def deliver(self) -> None:
+        """Note what was answered, and send each hook its next message where it is its turn."""
+        self._take_answers()
+        self._seen = database.data_version() if self._targets else None
+        self._dispatch(time.time_ns() // 1_000_000)
 
     def _wait(self) -> None:
         """Wait for an answer, or until anybody commits, but not for long: a hook's pause ends."""
@@ -221,9 +243,7 @@ class Outbox:
         return None
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
-        """Send an event, or a ping without one, in a thread that an ending process need not wait
-        for.
-        """
+        """Send an event, or a ping without one, beside this thread."""
         message = write_message(target.receiver, event, now, self.config.base_url)
         # Where the operator's own settings lead is the operator's decision.
         private = self.config.hooks_private == "on" or target.bots is None
@@ -241,7 +261,7 @@ class Outbox:
             finally:
                 self._answers.put(Sent(target.row_id, arrival, answer))
 
-        threading.Thread(target=send, name="hook", daemon=True).start()
+        self._start(send)
 
     def _take_answers(self) -> None:
         """Note what was answered since the last time."""

@@ -1,0 +1,10 @@
+"""One seed: an instance of Candor lived through in one thread, on a clock that only the simulation
+moves, over a chain, nodes, readers and a market that are all drawn from a number.
+
+    tale.py        what happened on the chain, and what each wallet earned by it (the oracle)
+    steps.py       what is done to the instance, drawn up front as data
+    world.py       the instance and its surroundings, and how each step is carried out
+    machinery.py   time, chance, processes and kills
+    invariants.py  what must hold after every step, and what once all faults have ended
+    play.py        run a seed; find the shortest prefix, and the fewest steps, that fail
+"""

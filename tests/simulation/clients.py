@@ -1,0 +1,116 @@
+"""Who uses the instance: a bot that posts and repeats itself, and readers that follow.
+
+They outlive every process of it, and know what they were told.
+"""
+
+from typing import NamedTuple
+
+from simulation.machinery import apart, demand
+from storage import database
+from web.api import stream
+
+
+class Sent(NamedTuple):
+    """A post as it was sent."""
+
+    bot: int
+    body: dict
+
+
+class Poster:
+    """Sends posts. `told`: what was acknowledged, {event id: id of the post}."""
+
+    def __init__(self, world, bots):
+        self._world, self._bots = world, bots
+        self.key = bots[0].publish_key.text
+        self.sent, self.told, self.hidden = {}, {}, set()
+
+    def send_new(self, bot, **named):
+        number = len(self.sent)
+        event = f"event {number}"
+        said = {name: value for name, value in named.items() if value is not None}
+        self.sent[event] = Sent(bot, {"eventId": event, "body": f"words of {number}", **said})
+        self._send(event)
+
+    def repeat(self, place, altered):
+        """Send something again: the answer is the same; other words for it are refused."""
+        if not self.sent:
+            return
+        event = list(self.sent)[place % len(self.sent)]
+        if altered and event in self.told:
+            answer = self._ask(event, body="other words")
+            demand(answer.status_code == 409, f"other words were answered {answer.status_code}")
+        else:
+            self._send(event)
+
+    def hide(self, place, hide):
+        if not self.told:
+            return
+        event = list(self.told)[place % len(self.told)]
+        # Whether a kill came before or after is known once it is asked for again.
+        self.hidden.add(event)
+        hide(self.told[event])
+
+    def _send(self, event):
+        answer = self._ask(event)
+        known = self.told.get(event)
+        demand(answer.status_code in ((200,) if known else (200, 201)), f"{event}: {answer.data}")
+        demand(known in (None, answer.json["id"]), f"{event} is another post now")
+        self.told[event] = answer.json["id"]
+
+    def _ask(self, event, **changes):
+        sent = self.sent[event]
+        key = self._bots[sent.bot].publish_key.text
+        return self._world.ask("POST", "/api/v1/posts", key, json={**sent.body, **changes})
+
+
+class Follower:
+    """Polls the feed from a cursor on."""
+
+    def __init__(self, world):
+        self._world, self.got = world, []
+        answer = world.ask("GET", "/api/v1/feed", world.poster.key)
+        self._cursor = answer.json["newestCursor"]
+
+    def read(self, limit):
+        path = f"/api/v1/feed?since={self._cursor}&limit={limit}"
+        answer = self._world.ask("GET", path, self._world.poster.key).json
+        self.got += [post["id"] for post in answer["data"]]
+        self._cursor = answer["newestCursor"]
+        return len(answer["data"])
+
+    def read_all(self):
+        while self.read(50):
+            pass
+
+    def check(self):
+        """Every post there is arrived here, once, in the order of arrival."""
+        rows = database.execute_sql(
+            "SELECT p.uid FROM arrival a JOIN post p ON p.id = a.post_id WHERE a.kind = 'post'"
+            " ORDER BY a.id"
+        )
+        demand(self.got == [uid for (uid,) in rows], "the feed told of something else")
+
+
+class StreamReader:
+    """Reads what streams send, and begins again where it was after every cut."""
+
+    def __init__(self, world):
+        self._world, self.got = world, []
+
+    def read(self, limit):
+        secret, base_url = self._world.app.secret, self._world.config.base_url
+        with apart(), database.connection_context():
+            after = self.got[-1] if self.got else 0
+            events = stream.read_events(secret, base_url, after, limit)
+        self.got += [event.arrival for event in events]
+        return len(events)
+
+    def read_all(self):
+        while self.read(50):
+            pass
+
+    def check(self):
+        """Every arrival was read, once, in order."""
+        rows = database.execute_sql("SELECT id FROM arrival ORDER BY id")
+        demand(self.got == [number for (number,) in rows], "the stream sent something else")

@@ -1,0 +1,145 @@
+"""What must always hold, and what must hold once all faults have ended."""
+
+import orjson
+from story import address
+
+import jobs
+from models import Wallet
+from observer import rebuild
+from operate import log_checks, readers
+from simulation.machinery import Violation, demand
+from storage import database
+from web.api.health import check_health
+
+POSTS = """
+SELECT p.event_id, p.uid, p.body, p.hidden_at, p.status, p.mint, p.signature, w.address,
+       t.signature, t.wallet_id = p.wallet_id
+FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+ORDER BY p.id"""
+STORED = "SELECT signature FROM sighting WHERE wallet_id = ? AND state = 'stored'"
+TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
+
+
+# ---- after every step ----------------------------------------------------------------------------
+def check(world):
+    """Nothing acknowledged is lost, nothing is verified without its trade, books close."""
+    _check_posts(world)
+    for wallet in Wallet.select():
+        if read_coverage(wallet)["state"] == "complete":
+            demand(not wallet.imbalance, f"{wallet.address}: {wallet.imbalance} lamports left over")
+
+
+def _check_posts(world):
+    found, poster = {}, world.poster
+    for event, uid, body, hidden, status, mint, signature, wallet, traded, is_own in _read(POSTS):
+        demand(event not in found, f"{event} is there twice")
+        demand(event in poster.sent, f"{event} was never sent")
+        found[event] = uid
+        said = poster.sent[event].body["body"]
+        demand(hidden or body == said, f"{event} says something else")
+        demand(not hidden or (event in poster.hidden and not body), f"{event} is half hidden")
+        if status == "verified":
+            demand(traded == signature and is_own, f"{event} is verified without its trade")
+            is_true = world.tale.verifies(signature, wallet, mint)
+            demand(is_true, f"{event} is verified, and no such trade happened")
+    lost = {event: uid for event, uid in poster.told.items() if found.get(event) != uid}
+    demand(not lost, f"acknowledged and lost: {lost}")
+
+
+def check_pass(world, problem):
+    """A pass tells of no trouble while nodes are well, and publishes all that is stored."""
+    if world.clock() >= world.faulty_until:
+        demand(problem is None, f"health is failing while nodes are well: {problem}")
+    state = world.observer.state
+    for wallet in Wallet.select():
+        troubled = wallet.trouble or wallet.id in state.troubled | state.skipped
+        demand("internal" not in (wallet.trouble or ""), f"{wallet.address}: {wallet.trouble}")
+        if not troubled and read_coverage(wallet)["state"] == "complete":
+            stored, shown = (
+                {signature for (signature,) in _read(sql, wallet.id)} for sql in (STORED, TRADES)
+            )
+            demand(stored == shown, f"{wallet.address}: trades missing {stored ^ shown}")
+
+
+# ---- at the end ----------------------------------------------------------------------------------
+def list_unsettled(world):
+    """What is not yet as it really happened, in sentences."""
+    left = [sentence for person in world.tale.people for sentence in _compare_wallet(world, person)]
+    left += _compare_posts(world)
+    health = check_health(world.config, world.clock.now())
+    if health["status"] != "ok" or health["walletObserver"]["troubled"]:
+        left.append(f"health is {health['status']}: {health['walletObserver']['lastError']}")
+    return left
+
+
+def _compare_wallet(world, person):
+    """The sentences about a person's wallet, whose book was kept apart."""
+    wallet, book = Wallet.get(Wallet.address == address(person)), world.tale.books[person]
+    coverage = read_coverage(wallet)
+    if coverage["state"] != "complete":
+        return [f"{person} is {coverage['state']}: {coverage['note']} {coverage['gaps']}"]
+    results, money = orjson.loads(wallet.results), orjson.loads(wallet.reconciliation)
+    positions = orjson.loads(wallet.positions)
+    told = {
+        "realized": int(results["realizedLamports"]),
+        "matched": results["matchedSells"],
+        "partial": results["partialSells"],
+        "unmatched": results["unmatchedSells"],
+        "closing": int(money["closingLamports"]),
+        "difference": int(money["differenceLamports"]),
+        "positions": {one["mint"]: int(one["amountRaw"]) for one in positions},
+    }
+    true = {
+        **{name: getattr(book, name) for name in ("realized", "matched", "partial", "unmatched")},
+        "closing": world.tale.closing(person),
+        "difference": 0,
+        "positions": book.positions(),
+    }
+    return [
+        f"{person}'s {name} is {told[name]}, and really {true[name]}"
+        for name in true
+        if told[name] != true[name]
+    ]
+
+
+def _compare_posts(world):
+    left, tale = [], world.tale
+    for event, _, _, _, status, mint, signature, wallet, *_ in _read(POSTS):
+        if not signature or not wallet:
+            right = ("none",)
+        elif tale.verifies(signature, wallet, mint):
+            right = ("verified",)
+        elif signature in tale.chain.by_signature:
+            right = ("mismatch",)
+        else:
+            right = ("pending", "not_found")
+        if status not in right:
+            left.append(f"{event} is {status} instead of {right}")
+    return left
+
+
+def check_end(world):
+    """Followers were told everything, the log tells the same, and deriving all again changes
+    nothing.
+    """
+    for one in world.followers:
+        one.check()
+    reader = readers.open_reader(world.config)
+    with reader.snapshot():
+        different = list(log_checks.check_log(reader))
+    reader.close()
+    demand(not different, f"log and tables differ: {different}")
+    with jobs.observer_lock():
+        for one in rebuild(world.observer, Wallet.select(), world.clock.now()):
+            demand(not one.changes, f"derived again, something differs: {one}")
+
+
+def read_coverage(wallet):
+    return orjson.loads(wallet.coverage or b'{"state": "none", "note": null, "gaps": []}')
+
+
+def _read(sql, *values):
+    return database.execute_sql(sql, values).fetchall()
+
+
+__all__ = ["Violation", "check", "check_end", "check_pass", "list_unsettled"]

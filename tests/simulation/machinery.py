@@ -1,0 +1,117 @@
+"""Time, chance, processes and kills, for one thread."""
+
+import contextlib
+import secrets
+import shutil
+import time
+from unittest import mock
+
+import apsw
+from lookout import BEGIN
+from node import FakeClock
+
+import storage
+
+
+class Violation(AssertionError):
+    """What must always hold did not."""
+
+
+def demand(holds, what):
+    if not holds:
+        raise Violation(what)
+
+
+class Killed(BaseException):
+    """The process ends here: no `except Exception` of the program sees it."""
+
+
+class Clock(FakeClock):
+    """The monotonic clock of the machine, and its wall clock, which somebody may set."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.time = seconds
+        # Seconds by which the wall clock was set.
+        self.offset = 0
+
+    def wall(self):
+        return BEGIN / 1000 + self.time + self.offset
+
+    def wall_ns(self):
+        return 1_000_000 * self.now()
+
+    def now(self):
+        """Milliseconds since 1970, as the program is told them."""
+        return BEGIN + int(1000 * (self.time + self.offset))
+
+
+@contextlib.contextmanager
+def ruled(clock, dice):
+    """Inside, the program's clocks are this one, and what it draws comes from the seed."""
+    with (
+        mock.patch.multiple(
+            time, time=clock.wall, time_ns=clock.wall_ns, monotonic=clock, sleep=clock.sleep
+        ),
+        mock.patch.multiple(
+            secrets,
+            token_bytes=lambda count=32: dice.randbytes(count),
+            token_hex=lambda count=32: dice.randbytes(count).hex(),
+        ),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def apart():
+    """Inside, this thread speaks as another one does: by a connection of its own."""
+    database = storage.database.obj
+    kept = database._state
+    database._state = type(kept)()
+    try:
+        yield
+    finally:
+        if not database.is_closed():
+            database.close()
+        database._state = kept
+
+
+class Scythe:
+    """Kills the process at one of its next commits, before it is done: what the disk holds then is
+    a copy of the database's files, with whatever was not committed still in the journal.
+    """
+
+    def __init__(self, database_path, copy_path):
+        self._path, self._copy, self._left = database_path, copy_path, 0
+        apsw.connection_hooks.append(self._watch)
+
+    def put_away(self):
+        apsw.connection_hooks.remove(self._watch)
+
+    def raise_up(self, commits):
+        """Kill at the commit after so many; 0: never."""
+        self._left = commits
+
+    def restore(self):
+        """The database's files are those that the kill left."""
+        _copy_files(self._copy, self._path)
+
+    def _watch(self, connection):
+        if connection.filename == str(self._path):
+            connection.set_commit_hook(self._commit)
+
+    def _commit(self):
+        self._left -= 1
+        if not self._left:
+            _copy_files(self._path, self._copy)
+            raise Killed
+        return False
+
+
+def _copy_files(source, target):
+    for suffix in ("", "-wal", "-shm"):
+        old, new = source.with_name(source.name + suffix), target.with_name(target.name + suffix)
+        new.unlink(missing_ok=True)
+        # The index of the journal is not on the disk: it is made anew.
+        if old.exists() and suffix != "-shm":
+            shutil.copyfile(old, new)

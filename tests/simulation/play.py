@@ -1,0 +1,83 @@
+"""Play a seed; where it fails, find the shortest prefix of its steps that does, then the fewest."""
+
+import random
+from typing import NamedTuple
+
+from simulation.machinery import Violation
+from simulation.steps import Step, draw_steps
+from simulation.world import World
+
+STEPS = 12
+# Repetitions that shrinking may cost.
+MAX_TRIES = 120
+
+
+class Failure(NamedTuple):
+    """A seed that fails: what went wrong, and the fewest steps that were found to lead there."""
+
+    seed: int
+    steps: tuple[Step, ...]
+    prefix: int
+    why: str
+
+    def __str__(self):
+        lines = [
+            f"seed {self.seed} fails after {self.prefix} steps; these alone do:",
+            *(f"    {step}" for step in self.steps),
+            f"  {self.why}",
+            f"again: python -m bench seeds --from {self.seed} --count 1",
+        ]
+        return "\n".join(lines)
+
+
+def draw(seed, count=STEPS):
+    """The steps of a seed."""
+    return draw_steps(random.Random(f"steps {seed}"), count)
+
+
+def play(seed, grounds, steps):
+    """Play these steps of a seed's world; why it failed and after how many steps, or None."""
+    with World(seed, grounds) as world:
+        for number, step in enumerate(steps, 1):
+            try:
+                world.play(step)
+            except Violation as violation:
+                return number, str(violation)
+        try:
+            world.settle()
+        except Violation as violation:
+            return len(steps), f"at the end: {violation}"
+    return None
+
+
+def find_failure(seed, grounds, count=STEPS):
+    """Play a seed; a Failure, or None."""
+    steps = draw(seed, count)
+    failed = play(seed, grounds, steps)
+    if failed is None:
+        return None
+    prefix, why = _find_prefix(seed, grounds, steps, *failed)
+    fewest, why = _drop_steps(seed, grounds, steps[:prefix], why)
+    return Failure(seed, tuple(fewest), prefix, why)
+
+
+def _find_prefix(seed, grounds, steps, reached, why):
+    """The fewest first steps that fail, where settling follows: (how many, why)."""
+    for length in range(reached):
+        failed = play(seed, grounds, steps[:length])
+        if failed:
+            return length, failed[1]
+    return reached, why
+
+
+def _drop_steps(seed, grounds, steps, why):
+    """Leave out one step after another for as long as what is left fails."""
+    tries, place = 0, 0
+    while place < len(steps) and tries < MAX_TRIES:
+        fewer = steps[:place] + steps[place + 1 :]
+        failed, tries = play(seed, grounds, fewer), tries + 1
+        if failed:
+            steps, why = fewer, failed[1]
+        else:
+            place += 1
+    return steps, why

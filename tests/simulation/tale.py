@@ -1,0 +1,173 @@
+"""What happened on the chain, and what it means: a ledger worked out from the tale itself.
+
+It shares nothing with chain/: it never sees a receipt. Its rules are those of docs/results.md,
+first in, first out.
+"""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from story import FEE, RENT, Story, account_of, address
+
+# Most tales are short ones of one person and one token: what goes wrong goes wrong there too.
+PEOPLE, MINTS = (("ada",), ("ada",), ("ada", "bob")), (("CAT",), ("CAT",), ("CAT", "DOG"))
+LENGTHS = range(4, 11)
+# The tales that most worlds begin with have their first transactions in common.
+COMMON = 3
+TRADES = ("buy", "sell", "swap")
+# A stranger's dust of less than this share does not keep a sale from being matched.
+DUST = 1_000
+
+
+@dataclass
+class Lot:
+    """An amount acquired at once. `cost` in lamports, None where nobody knows it."""
+
+    amount: int
+    cost: int | None
+    left: int = 0
+    paid_out: int = 0
+
+    def __post_init__(self):
+        self.left = self.amount
+
+    def take(self, amount):
+        """Take some of it out; return what that part cost."""
+        self.left -= amount
+        if self.cost is None:
+            return None
+        part = self.cost * amount // self.amount if self.left else self.cost - self.paid_out
+        self.paid_out += part
+        return part
+
+
+@dataclass
+class Book:
+    """What one person's wallet holds and earned."""
+
+    lots: dict = field(default_factory=lambda: defaultdict(deque))
+    realized: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+
+    def add(self, mint, amount, cost):
+        self.lots[mint].append(Lot(amount, cost))
+
+    def take(self, mint, amount):
+        """[(amount, cost or None), ...] of the oldest lots."""
+        slices, queue = [], self.lots[mint]
+        while amount:
+            part = min(amount, queue[0].left)
+            slices.append((part, queue[0].take(part)))
+            amount -= part
+            if not queue[0].left:
+                queue.popleft()
+        return slices
+
+    def sell(self, mint, amount, proceeds):
+        slices, shared = self.take(mint, amount), 0
+        known = [part for part, cost in slices if cost is not None]
+        for place, (part, cost) in enumerate(slices, 1):
+            share = proceeds * part // amount if place < len(slices) else proceeds - shared
+            shared += share
+            self.realized += 0 if cost is None else share - cost
+        if not known:
+            self.unmatched += 1
+        elif (amount - sum(known)) * DUST < amount:
+            self.matched += 1
+        else:
+            self.partial += 1
+
+    def swap(self, mint, amount, other, other_amount):
+        """Each slice becomes a lot of the other token, with its cost and its share of the fee."""
+        slices, given, spent = self.take(mint, amount), 0, 0
+        for place, (part, cost) in enumerate(slices, 1):
+            is_last = place == len(slices)
+            got = other_amount - given if is_last else other_amount * part // amount
+            fee = FEE - spent if is_last else FEE * part // amount
+            given, spent = given + got, spent + fee
+            self.add(other, got, None if cost is None else cost + fee)
+
+    def positions(self):
+        """{mint address: raw amount} of what is held."""
+        held = {mint: sum(lot.left for lot in lots) for mint, lots in self.lots.items()}
+        return {address(mint): amount for mint, amount in held.items() if amount}
+
+
+class Tale:
+    """A chain of some transactions drawn from `dice`, and the books of its people.
+
+    `is_common`: it begins as all of these do, with transactions of the first person alone.
+    """
+
+    def __init__(self, dice, is_common, people=None):
+        self._dice, self._story, self.is_common = dice, Story(), is_common
+        self.people, self._mints = people or dice.choice(PEOPLE), dice.choice(MINTS)
+        length = dice.choice(LENGTHS)
+        self.books = {person: Book() for person in self.people}
+        # signature -> {person: (mints that moved)} of each trade.
+        self.trades = {}
+        begun = self._begin_common() if is_common else 0
+        for person in self.people[begun:]:
+            self._story.fund(person, 10**10)
+        while len(self._story.rows) < length:
+            self._go_on()
+        self.chain = self._story.chain()
+
+    def _begin_common(self):
+        self._story.fund(PEOPLE[0][0], 10**10)
+        for amount in range(100, 100 + COMMON - 1):
+            self._buy(PEOPLE[0][0], MINTS[0][0], amount, 1_000_000)
+        return 1
+
+    def closing(self, person):
+        """All lamports of a person at the end, rent in token accounts included."""
+        accounts = [word for word, (_, owner, _) in self._story.tokens.items() if owner == person]
+        return self._story.lamports[person] + RENT * len(accounts)
+
+    def verifies(self, signature, wallet, mint):
+        """Whether this is a trade of the wallet that moved the mint, where one is named."""
+        moved = self.trades.get(signature, {}).get(wallet)
+        return moved is not None and (mint is None or mint in moved)
+
+    def _go_on(self):
+        dice, story = self._dice, self._story
+        person, mint = dice.choice(self.people), dice.choice(self._mints)
+        held = story.tokens.get(account_of(person, mint), (0, 0, 0))[2]
+        amount, price = dice.randint(1, 1_000), dice.randint(200_000, 9_000_000)
+        verb = dice.choice(("buy", "buy", "sell", "sell", "swap", "receive", "give", "fail"))
+        if verb in ("sell", "swap", "give"):
+            if not held:
+                return
+            amount = dice.choice((held, dice.randint(1, held)))
+        if dice.random() < 0.25:
+            story.same_slot()
+        getattr(self, f"_{verb}")(person, mint, amount, price)
+
+    def _note(self, signature, person, *mints):
+        self.trades[signature] = {address(person): {address(mint) for mint in mints}}
+
+    def _buy(self, person, mint, amount, price):
+        self._note(self._story.buy(person, mint, amount, price), person, mint)
+        self.books[person].add(mint, amount, price + FEE)
+
+    def _sell(self, person, mint, amount, price):
+        self._note(self._story.sell(person, mint, amount, price), person, mint)
+        self.books[person].sell(mint, amount, price - FEE)
+
+    def _swap(self, person, mint, amount, price):
+        got = amount + price % 500
+        self._note(self._story.swap(person, mint, amount, "FOX", got), person, mint, "FOX")
+        self.books[person].swap(mint, amount, "FOX", got)
+
+    def _receive(self, person, mint, amount, price):
+        self._story.receive(person, mint, amount)
+        self.books[person].add(mint, amount, None)
+
+    def _give(self, person, mint, amount, price):
+        self._story.give(person, mint, amount)
+        self.books[person].take(mint, amount)
+
+    def _fail(self, person, mint, amount, price):
+        self._story.fail(person, mint)

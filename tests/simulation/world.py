@@ -1,0 +1,327 @@
+"""An instance of Candor and all that surrounds it, in one thread, and how each step is carried out.
+
+Whoever is a thread or a process of its own in reality has a connection of its own here. A step that
+a kill ends is followed by a new process over what the disk held.
+"""
+
+import contextlib
+import random
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ground
+from node import FakeNode, connect
+from service import GENEROUS
+from story import address
+
+import jobs
+import storage
+from accounts import influencers, posts
+from accounts.problem import Problem
+from app import create_app, fill_memory
+from models import Receipt, Wallet
+from observer import Observer, rebuild
+from simulation import invariants
+from simulation.clients import Follower, Poster, StreamReader
+from simulation.machinery import Clock, Killed, Scythe, Violation, apart, demand, ruled
+from simulation.tale import COMMON, PEOPLE, Tale
+
+# What a request to a slow node takes.
+SLOW_SECONDS = 6.0
+# Worlds in which the beginning was observed before.
+SHARE_COMMON = 0.8
+# Where every node failed, all may be left alone for so long.
+REST_SECONDS = 700.0
+# After a day everything was listed and looked for again.
+DAY_SECONDS = 90_000
+CODES = (-32603, -32005, 429, -32004, -32601)
+METHODS = ("getTransaction", "getSignaturesForAddress", "getMultipleAccounts")
+PAGES = ("/api/health", "/api/v1/bots", "/api/v1/trades", "/api/v1/feed", "/api/v1/leaderboard")
+MINT_WORDS = {None: None, "CAT": address("CAT"), "FOX": address("FOX")}
+
+
+class Start(NamedTuple):
+    """What worlds begin from: the bytes of a database, the bots in it, and the time."""
+
+    data: bytes
+    bots: tuple[Any, ...] = ()
+    seconds: float = 1_000.0
+
+
+class Grounds:
+    """What the worlds of one process share, because it is slow to make: the application without
+    its memory, the settings, and databases to begin from.
+    """
+
+    def __init__(self, folder=None):
+        in_memory = Path("/dev/shm")
+        where = folder or tempfile.mkdtemp(dir=in_memory if in_memory.is_dir() else None)
+        self.folder = Path(where)
+        settings = ground.settings_of(self.folder / "data", SOLANA_WS_URLS="off")
+        self.config = ground.change(
+            settings, **GENEROUS, hooks_private="on", max_wallet_changes_per_day=10**6
+        )
+        ground.copy_empty(self.config)
+        self.path = self.config.database_path
+        self.empty = Start(self.path.read_bytes())
+        self.app = create_app(self.config)
+        storage.database.close_all()
+        self.watched = self._watch()
+
+    def _watch(self):
+        """A start from which the beginning that most tales have in common was observed."""
+        tale = Tale(random.Random(0), is_common=True, people=PEOPLE[0])
+        with World(0, self, tale, self.empty) as world:
+            world.look(4)
+            world.database.close_all()
+            return Start(self.path.read_bytes(), tuple(world.bots), world.clock())
+
+    def begin(self, start):
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.path.write_bytes(start.data)
+
+
+class Node(FakeNode):
+    """A node that is as far as the chain has come, less what it lags behind."""
+
+    def __init__(self, world):
+        super().__init__(world.tale.chain)
+        self._world = world
+
+    def restore(self):
+        super().restore()
+        self.lag, self.seconds = 0, 0.0
+
+    def answer(self, method, params):
+        self._world.clock.sleep(self.seconds)
+        self._world.go_beside()
+        return super().answer(method, params)
+
+    def _now(self):
+        return max(self.chain.rows[0].slot, self._world.tip - self.lag)
+
+
+def skim(receipt):
+    """A thousand lamports less for the payer, a thousand more for somebody else."""
+    receipt["meta"]["postBalances"][0] -= 1_000
+    receipt["meta"]["postBalances"][-1] += 1_000
+
+
+class World:
+    """`play(step)` carries out a step and checks what must always hold; `settle` ends all faults
+    and checks what must hold then. As a context manager it rules the clocks of this thread.
+    """
+
+    def __init__(self, seed, grounds, tale=None, start=None):
+        self.dice, self.grounds, self.config = (
+            random.Random(f"world {seed}"),
+            grounds,
+            grounds.config,
+        )
+        self.tale = tale or Tale(self.dice, self.dice.random() < SHARE_COMMON)
+        self._start = start or (grounds.watched if self.tale.is_common else grounds.empty)
+        self.clock = Clock(self._start.seconds)
+        self.tip = self.tale.chain.rows[COMMON - 1].slot
+        self.nodes, self.app = [Node(self), Node(self)], grounds.app
+        # Until then nodes may fail altogether, by no fault of ours.
+        self.faulty_until = 0.0
+        self._beside, self._settling_seconds = None, REST_SECONDS
+        self._ruled = ruled(self.clock, self.dice)
+
+    # ---- its life --------------------------------------------------------------------------------
+    def __enter__(self):
+        self.grounds.begin(self._start)
+        self._watchful, storage.SQLite.watchful = storage.SQLite.watchful, False
+        path = self.config.database_path
+        self.scythe = Scythe(path, path.with_name("killed.db"))
+        self._ruled.__enter__()
+        self.database = None
+        self.restart()
+        with self.speaking():
+            self.bots = list(self._start.bots)
+            wallets = [(person, address(person)) for person in self.tale.people]
+            wallets.insert(1, ("nobody", None))
+            for word, wallet in wallets[len(self.bots) :]:
+                name, now = f"Bot of {word}", self.clock.now()
+                self.bots.append(influencers.create_bot(self.config, name, now, wallet))
+        self.poster = Poster(self, self.bots)
+        self.followers = [Follower(self), StreamReader(self)]
+        return self
+
+    def __exit__(self, *exc):
+        self.database.close_all()
+        self.scythe.put_away()
+        storage.SQLite.watchful = self._watchful
+        self._ruled.__exit__(*exc)
+
+    def play(self, step):
+        try:
+            getattr(self, step.name)(*step.arguments)
+        except Killed:
+            self.database.close_all()
+            self.scythe.restore()
+            self.restart()
+        except (Violation, AssertionError):
+            raise
+        except Exception as error:
+            raise Violation(f"{type(error).__name__}: {error}") from error
+        with self.speaking():
+            invariants.check(self)
+
+    def settle(self):
+        """All faults end; what is known must become what happened."""
+        self.heal()
+        self.scythe.raise_up(0)
+        self._beside, self.tip = None, self.tale.chain.rows[-1].slot
+        self.clock.sleep(self._settling_seconds)
+        for turn in range(24):
+            self.look(1)
+            with self.speaking():
+                invariants.check(self)
+                left = invariants.list_unsettled(self)
+            if not left:
+                break
+            self.clock.sleep(20_000 if turn % 3 == 2 else 60)
+        demand(not left, f"not settled: {left}")
+        for one in self.followers:
+            one.read_all()
+        with self.speaking():
+            invariants.check_end(self)
+
+    def restart(self):
+        """A new process: nothing is remembered but what the disk holds."""
+        if self.database is not None:
+            self.database.close_all()
+        self.database = storage.connect(self.config)
+        self.database.pragma("synchronous", "off", permanent=True)
+        fill_memory(self.app)
+        self._observe_anew()
+
+    def _observe_anew(self):
+        self.rpc = connect(*self.nodes, clock=self.clock)
+        self.observer = Observer(self.config, self.rpc, clock=self.clock, beat=self._beat)
+
+    def _beat(self):
+        jobs.note_heartbeat("observer", self.clock.now())
+
+    @contextlib.contextmanager
+    def speaking(self):
+        """A connection of a job's thread."""
+        with self.database.connection_context():
+            yield
+
+    # ---- who asks --------------------------------------------------------------------------------
+    def ask(self, method, path, key=None, **more):
+        """An answer of the interface, in a thread of the server's; none is a fault of ours."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        with apart():
+            answer = self.app.test_client().open(path, method=method, headers=headers, **more)
+            demand(answer.status_code < 500, f"{path} answered {answer.status_code}")
+            return answer
+
+    def post(self, bot, about, place, mint):
+        rows = self.tale.chain.rows
+        signature = {
+            None: None,
+            "row": rows[place % len(rows)].signature,
+            "nowhere": "5" * 88,
+        }[about]
+        self.poster.send_new(bot % len(self.bots), signature=signature, mint=MINT_WORDS[mint])
+
+    def repeat(self, place, altered):
+        self.poster.repeat(place, altered)
+
+    def hide(self, place):
+        with apart(), self.speaking(), contextlib.suppress(Problem):
+            self.poster.hide(place, partial(posts.hide, now=self.clock.now()))
+
+    def follow(self, limit):
+        for one in self.followers:
+            one.read(limit)
+
+    def read(self, place):
+        self.ask("GET", PAGES[place % len(PAGES)], self.poster.key)
+
+    # ---- the jobs --------------------------------------------------------------------------------
+    def look(self, times):
+        """So many passes of the observer, an interval apart."""
+        for _ in range(times):
+            self.clock.sleep(self.config.observer_interval_seconds)
+            now = self.clock.now()
+            with self.speaking():
+                problem, details = jobs.run_observer(self.observer, now)
+                jobs.note_job("observer", "failing" if problem else "ok", now, problem, details)
+                invariants.check_pass(self, problem)
+
+    def rebuild(self):
+        """The operator derives everything again, beside the server."""
+        with self.speaking(), jobs.observer_lock():
+            other = Observer(self.config, connect(*self.nodes), clock=self.clock)
+            rebuild(other, Wallet.select(), self.clock.now())
+
+    # ---- the machine -----------------------------------------------------------------------------
+    def kill(self, commits):
+        """At one of the next commits, whoever makes it."""
+        self.scythe.raise_up(commits)
+
+    def beside(self, requests, step):
+        """While a node is asked, at one of the next requests, somebody else takes a step."""
+        self._beside = requests, step
+
+    def go_beside(self):
+        if self._beside is None:
+            return
+        left, step = self._beside
+        self._beside = (left - 1, step) if left > 1 else None
+        if left == 1:
+            with apart():
+                getattr(self, step.name)(*step.arguments)
+
+    def wait(self, seconds):
+        self.clock.sleep(seconds)
+
+    def set_clock(self, seconds):
+        self.clock.offset += seconds
+
+    def spoil(self, place, damaged):
+        """The disk loses a stored transaction: its row, which is noticed within a day, or its
+        bytes, which an upgrade notices that reads all of them again.
+        """
+        with self.speaking():
+            numbers = list(Receipt.select(Receipt.id).order_by(Receipt.slot).scalars())
+            spoiled = Receipt.id == (numbers[-1 - place % len(numbers)] if numbers else 0)
+            if damaged:
+                Receipt.update(body=b"no zlib").where(spoiled).execute()
+                Wallet.update(rules="").execute()
+            else:
+                Receipt.delete().where(spoiled).execute()
+                self._settling_seconds = DAY_SECONDS
+
+    # ---- the nodes -------------------------------------------------------------------------------
+    def grow(self, count):
+        """The chain goes on by so many transactions."""
+        slots = [row.slot for row in self.tale.chain.rows if row.slot > self.tip][:count]
+        self.tip = slots[-1] if slots else self.tip
+
+    def heal(self):
+        for node in self.nodes:
+            node.restore()
+        self.faulty_until = min(self.faulty_until, self.clock() + REST_SECONDS)
+
+    def fault(self, number, kind, place):
+        node, rows = self.nodes[number], self.tale.chain.rows
+        row = rows[place % len(rows)]
+        {
+            "withhold": lambda: node.withhold(row.signature),
+            "drop": lambda: node.drop(row.signature),
+            "forge": lambda: node.forge(row.signature, skim),
+            "unindex": lambda: node.hide_index(blocks=place % 2 == 0),
+            "fail": lambda: node.fail(METHODS[place % 3], CODES[place % 5]),
+            "lag": lambda: setattr(node, "lag", place % 20),
+            "slow": lambda: setattr(node, "seconds", SLOW_SECONDS),
+            "forget": lambda: node.prune(row.slot),
+        }[kind]()
+        self.faulty_until = float("inf")
