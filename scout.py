@@ -20,7 +20,14 @@ import orjson
 from chain.rpc import Rpc, RpcError
 from config import Config
 from market import store
-from market.fetch import PROVIDER_LIMITS, FetchError, Pace, fetch_json, open_session
+from market.fetch import (
+    PROVIDER_LIMITS,
+    FetchError,
+    Limits,
+    Pace,
+    fetch_json,
+    open_session,
+)
 from market.providers import (
     ADDRESSES_PER_CALL,
     Quote,
@@ -29,13 +36,15 @@ from market.providers import (
     parse_pairs,
     parse_pools,
 )
-from market.rules import DAY_MS
+from market.rules import DAY_MS, Fall, FallCheck
 from market.tables import Token
 from models import Job
 
 # Tokens that paper mode holds or has ordered are asked for this often.
 HELD_SECONDS = 6
 MINUTES_OF_DAY = 1_440
+# Prices wait for a second opinion about a fall, but not for long.
+SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
 # A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
 # Gives the time in ms.
@@ -100,7 +109,10 @@ class Scout:
         lists = Pace(10, 50, monotonic)
         self.profiles = Feed("DexScreener profiles", lists)
         self.boosts = Feed("DexScreener boosts", lists)
-        self.pools = Feed("GeckoTerminal new pools", Pace(5, 25, monotonic))
+        gecko = Pace(5, 25, monotonic)
+        self.pools = Feed("GeckoTerminal new pools", gecko)
+        # Not part of health: the last answer about a fall may be days old.
+        self.falls = Feed("GeckoTerminal falls", gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic))
         self.safety = Feed("mint accounts")
         # 60 lists and 300 prices a minute; 30 of new pools.
@@ -158,13 +170,14 @@ class Scout:
         store.prune(clock())
         return self._report(clock())
 
-    def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> None:
-        """Ask one feed if its pace allows. After a failure the tables keep what they had.
+    def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> bool:
+        """Ask one feed if its pace allows; tell whether it did. After a failure the tables keep
+        what they had.
 
         Unreadable rows are dropped and counted; the feed has failed only where most rows are.
         """
         if not feed.take_turn():
-            return
+            return False
         feed.attempted_at = clock()
         try:
             rows = read()
@@ -172,17 +185,24 @@ class Scout:
             feed.error = str(error)
             if feed.pace is not None and error.wait_seconds is not None:
                 feed.pace.pause(error.wait_seconds)
-            return
+            return True
         feed.dropped = rows.unreadable
         if rows.is_nonsense:
             feed.error = f"{rows.unreadable} entries could not be read"
         else:
             feed.error, feed.success_at = None, clock()
+        return True
 
-    def _fetch(self, url: str, clock: Clock, params: dict[str, Any] | None = None) -> Any:
+    def _fetch(
+        self,
+        url: str,
+        clock: Clock,
+        params: dict[str, Any] | None = None,
+        limits: Limits | None = None,
+    ) -> Any:
         provider = "geckoterminal" if url.startswith(self.geckoterminal) else "dexscreener"
         self.budgets[provider].count(clock())
-        return fetch_json(self.session, url, params, self.limits)
+        return fetch_json(self.session, url, params, limits or self.limits)
 
     def _read_list(self, path: str, clock: Clock) -> RowCount:
         found, rows = parse_list(self._fetch(self.dexscreener + path, clock))
@@ -222,7 +242,28 @@ class Scout:
             # They count as asked, so that the others come first next time.
             store.store_quotes({}, mints, clock())
             raise
-        store.store_quotes({mint: quotes[mint] for mint in mints if mint in quotes}, mints, clock())
+        taken_at, found = clock(), {mint: quotes[mint] for mint in mints if mint in quotes}
+        store.store_quotes(found, mints, taken_at, self._check_falls(found, clock))
+        return rows
+
+    def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
+        """Ask GeckoTerminal about the pools of held tokens whose price fell beyond the bound, so
+        that paper mode need not wait for the next snapshot; return what it said, by mint.
+        """
+        falls = store.find_falls(quotes)
+        told: dict[str, Quote] = {}
+        if not falls:
+            return {}
+        asked = self._attempt(self.falls, clock, lambda: self._read_falls(falls, told, clock))
+        problem = self.falls.error if asked else "was not asked: its limit of requests was reached"
+        return {fall.mint: judge_fall(fall, told.get(fall.mint), problem) for fall in falls}
+
+    def _read_falls(self, falls: list[Fall], told: dict[str, Quote], clock: Clock) -> RowCount:
+        """Read the pools of these falls into `told`."""
+        pairs = ",".join(fall.pair for fall in falls)
+        url = f"{self.geckoterminal}/networks/solana/pools/multi/{pairs}"
+        quotes, rows = parse_pools(self._fetch(url, clock, limits=SECOND_LIMITS))
+        told.update(quotes)
         return rows
 
     def _use_pools(self, pools: dict[str, Quote], started_at: int, clock: Clock) -> None:
@@ -310,6 +351,15 @@ class Scout:
             budget.day = used.get("day", 0)
             budget.requests = used.get("requests", 0)
         self.is_restored = True
+
+
+def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
+    """Return what a second provider said of a fall. `quote`: its own, None where it sent none;
+    `problem`: why it sent nothing.
+    """
+    if quote is None or quote.pair != fall.pair or quote.price_sol is None:
+        return FallCheck(fall.before, None, problem or "told no price of this pool")
+    return FallCheck(fall.before, quote.price_sol, None)
 
 
 def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:

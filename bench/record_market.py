@@ -16,7 +16,8 @@ TOKENS = (
 )
 SNAPSHOTS = """
 SELECT s.taken_at, t.mint, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
-       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd
+       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd,
+       s.fall_check
     FROM snapshot s JOIN token t ON t.id = s.token_id ORDER BY s.id"""
 
 
@@ -39,7 +40,10 @@ def main(arguments):
                 storage.database.execute_sql(TOKENS).fetchall()
             )
         ]
-        snapshots = [list(row) for row in storage.database.execute_sql(SNAPSHOTS).fetchall()]
+        snapshots = [
+            [*row, *read_check(check)]
+            for *row, check in storage.database.execute_sql(SNAPSHOTS).fetchall()
+        ]
     with open(args.file, "wb") as file:
         file.write(
             orjson.dumps(
@@ -51,3 +55,9 @@ def main(arguments):
             )
         )
     print(f"{len(tokens)} tokens, {len(snapshots)} snapshots")
+
+
+def read_check(text):
+    """What a second provider said of a fall: the price before, and its own."""
+    check = orjson.loads(text) if text else {}
+    return check.get("before"), check.get("price_sol")

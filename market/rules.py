@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 # A price this many times the one before, or a fraction as small, is marked absurd.
@@ -21,6 +21,22 @@ class Priced(Protocol):
     @property
     def price_usd(self) -> str | None:
         """US dollars for one token, as decimal text."""
+
+
+class Located(Protocol):
+    """A quote, or a token with its last one, in the pool at an address."""
+
+    @property
+    def mint(self) -> str:
+        """Address of the mint."""
+
+    @property
+    def price_sol(self) -> str | None:
+        """SOL for one token, as decimal text."""
+
+    @property
+    def pair(self) -> str | None:
+        """Address of the pool."""
 
 
 class Tracked(Protocol):
@@ -50,6 +66,38 @@ def mark_absurd(quote: Priced, before: Priced) -> str | None:
     if any(then > 0 and not then / MAX_JUMP <= now <= then * MAX_JUMP for now, then in prices):
         return "jump"
     return None
+
+
+class Fall(NamedTuple):
+    """A price that fell beyond the bound, of the pool at the address `pair`; `before`: SOL for one
+    token at the last quote, as exact decimal text.
+    """
+
+    mint: str
+    pair: str
+    before: str
+
+
+class FallCheck(NamedTuple):
+    """What a second provider said of a fall: the price in SOL before, as the first one told it, and
+    now, as the second one does; None where it told none, and why.
+    """
+
+    before: str
+    price_sol: str | None
+    problem: str | None
+
+
+def find_fall(quote: Located, before: Located) -> Fall | None:
+    """Return the fall of a token's price in one pool since its last quote; None where there is
+    none, or not the same pool.
+    """
+    if not quote.price_sol or not before.price_sol or not quote.pair:
+        return None
+    now, then = Decimal(quote.price_sol), Decimal(before.price_sol)
+    if quote.pair != before.pair or not 0 < now * MAX_JUMP < then:
+        return None
+    return Fall(quote.mint, quote.pair, before.price_sol)
 
 
 def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:

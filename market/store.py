@@ -21,7 +21,16 @@ from market.providers import (
     Quote,
     parse_text,
 )
-from market.rules import DAY_MS, MINUTE_MS, choose_dropped, keep_until, mark_absurd
+from market.rules import (
+    DAY_MS,
+    MINUTE_MS,
+    Fall,
+    FallCheck,
+    choose_dropped,
+    find_fall,
+    keep_until,
+    mark_absurd,
+)
 from market.tables import Snapshot, Token
 from models import Post, Trade
 
@@ -35,6 +44,7 @@ MAX_UNCHECKED = 500
 RECHECK_MS = 10 * MINUTE_MS
 # Of a pair's address, kept with each snapshot: enough to tell pairs apart (70 bits).
 PAIR_LENGTH = 12
+NO_CHECKS: Mapping[str, FallCheck] = {}
 # 10,000 rows a tick, with pauses for other writers in between.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
@@ -192,9 +202,24 @@ def store_moved(addresses: Collection[str]) -> None:
     write(_insert(Token, fresh))
 
 
-def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: int) -> None:
+def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
+    """Return the falls of tokens that paper mode holds or has ordered, before they are stored."""
+    held = Token.select(Token.mint, Token.price_sol, Token.pair).where(
+        Token.held, Token.mint.in_(list(quotes))
+    )
+    found = (find_fall(quotes[token.mint], token) for token in held)
+    return [fall for fall in found if fall]
+
+
+def store_quotes(
+    quotes: Mapping[str, Quote],
+    asked: Iterable[str],
+    taken_at: int,
+    checks: Mapping[str, FallCheck] = NO_CHECKS,
+) -> None:
     """Store the last quotes of known tokens, {mint: Quote}, a snapshot of each tracked one, and
-    when the mints `asked` were asked about, in one transaction.
+    when the mints `asked` were asked about, in one transaction. `checks`: what a second provider
+    said of falls, by mint.
     """
     tokens = find_tokens(quotes)
     quoted = [
@@ -209,6 +234,7 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
             "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
             **columns,
             "pair": columns["pair"] and columns["pair"][:PAIR_LENGTH],
+            "fall_check": _show_check(checks.get(token.mint)),
         }
         for token, _, columns in quoted
         if token.tracked_at is not None
@@ -219,6 +245,10 @@ def store_quotes(quotes: Mapping[str, Quote], asked: Iterable[str], taken_at: in
         for part in storage.in_parts(asked)
     ]
     write([*renewed, *_insert(Snapshot, snapshots), *noted])
+
+
+def _show_check(check: FallCheck | None) -> str | None:
+    return orjson.dumps(check._asdict()).decode() if check else None
 
 
 def _renew(token: Token, quote: Quote, columns: dict[str, str | None], taken_at: int) -> Any:

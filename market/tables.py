@@ -82,12 +82,16 @@ Token.add_index(
 class Snapshot(Quote):
     """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null there means
     forever: a decision or a fill names it. Ids rise with `taken_at`.
+
+    `fall_check`: JSON of market.rules.FallCheck where the price of a held token fell far, else
+    null.
     """
 
     id = AutoField()
     token = ForeignKeyField(Token, backref="snapshots", index=False)
     taken_at = BigIntegerField()
     expires_at = BigIntegerField(null=True, index=True)
+    fall_check = TextField(null=True)
 
     class Meta:
         indexes = ((("token", "taken_at"), False),)

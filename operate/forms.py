@@ -69,6 +69,7 @@ JSON = {
     "flags",
     "details",
     "checks",
+    "fall_check",
     "challenge",
 }
 

@@ -1,8 +1,8 @@
 """The fill model `amm-cp/2`: what an order would get from the pool it names, to the lamport. Pure.
 
 All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
-what it remembers, `paper.venues` what each venue takes. ASSUMPTIONS lists what the model assumes;
-each close shows it. Fills of earlier models are made again by `paper.first_fills`.
+what it remembers, `paper.venues` what each venue takes; `paper.assumptions` says what the model
+assumes. Fills of earlier models are made again by `paper.first_fills`.
 """
 
 import hashlib
@@ -48,29 +48,14 @@ class NetworkCosts(NamedTuple):
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 # No draw is above it.
 MAX_NETWORK_FEE = 5_000_000
-
-ASSUMPTIONS = (
-    "decided on one snapshot, filled on the first one after the stated latency that brings another"
-    " quote; an order whose quote never changes expires",
-    "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
-    "launch curves priced from the price alone, constant product from the pool's side in SOL; any"
-    f" other pool is filled {WIDE_BPS // 100}% wide and does not count",
-    "the pool remembers what simulated traders put in and took out, all of them together, and"
-    " forgets it as observed volume passes through; it never pays more than it holds",
-    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
-    f" one attempt in {ONE // FAILURE_BPS} fails and pays it all the same",
-    f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
-    " allows) worse than quoted at the decision fails",
-    "a token's own transfer fee is taken on the way in and on the way out",
-    f"rent {RENT} lamports paid on the first buy and returned on the close",
-    "open positions are valued at what the pool would pay for them",
-)
 # Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
+# Of a fill on a fall that a second provider saw, too.
+SEEN_TWICE = "fall_seen_twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +120,7 @@ class Fill:
     rent: int = 0
     failed: bool = False
     reason: str = ""
-    # liquidity_unknown | uncalibrated | slippage_exceeded
+    # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice
     marks: tuple[str, ...] = ()
     # What the pool remembered: the flow before it in lamports, and how many trades came before.
     flow: int = 0
@@ -272,13 +257,16 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return why a fill does not count: nobody knows how much is in the pool, or how it pays."""
+    """Return what a fill rests on: why it does not count (nobody knows how much is in the pool, or
+    how it pays), and whether a second provider saw the fall it was made on.
+    """
     if not snapshot.price:
         return ()
+    twice = (SEEN_TWICE,) if snapshot.is_confirmed else ()
     pool = pools.find_pool(snapshot, order.decimals)
     if pool is None:
-        return (UNKNOWN_LIQUIDITY,)
-    return () if pool.fits else (UNCALIBRATED,)
+        return (UNKNOWN_LIQUIDITY, *twice)
+    return twice if pool.fits else (UNCALIBRATED, *twice)
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:

@@ -83,6 +83,7 @@ def list_snapshots(
 
 def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> Snapshot:
     """Return the snapshot that a row stores."""
+    check = orjson.loads(row.fall_check) if row.fall_check else {}
     return parse_snapshot(
         row.id,
         mint,
@@ -97,6 +98,8 @@ def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> S
         row.pair,
         row.market_cap_usd,
         row.price_usd,
+        check.get("before"),
+        check.get("price_sol"),
     )
 
 

@@ -92,6 +92,16 @@ class Snapshot:
     market_cap: int | None = None
     # What a SOL costs, in USD cents.
     sol_cents: int | None = None
+    # Where the price of a held token fell far: the one before, as the provider told it, and what a
+    # second provider said at the same time, None where it told none.
+    fell_from: int | None = None
+    second_price: int | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether a second provider saw the same fall."""
+        before, second = self.fell_from or 0, self.second_price or 0
+        return 0 < second * JUMP_BOUND < before
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
@@ -214,9 +224,11 @@ def parse_snapshot(
     pair: str | None = None,
     market_cap_usd: str | None = None,
     price_usd: str | None = None,
+    fell_from_sol: str | None = None,
+    second_price_sol: str | None = None,
 ) -> Snapshot:
     """Read a snapshot from the decimal texts (or None) that the scout stored. `pool_sol` is the SOL
-    side of the pool.
+    side of the pool; the last two are of a fall that a second provider was asked about.
     """
     sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
     cap = _scaled(market_cap_usd, 100, MAX_CENTS)
@@ -234,6 +246,8 @@ def parse_snapshot(
         pair,
         cap * LAMPORTS // sol_cents if cap is not None and sol_cents else None,
         sol_cents,
+        _scaled(fell_from_sol, SCALE, ALL_SOL * SCALE),
+        _scaled(second_price_sol, SCALE, ALL_SOL * SCALE),
     )
 
 
@@ -275,8 +289,9 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
     """Return why a snapshot is not believable, or None. `before` is the token's last one that had a
     price, believable or not.
 
-    A fall is believed once the next snapshot confirms it; if that takes it back, it is a jump.
-    Another pair is another market: the snapshot that brings it is not compared with the last.
+    A fall is believed where a second provider saw it, too, else once the next snapshot confirms it;
+    if that takes it back, it is a jump. Another pair is another market: the snapshot that brings it
+    is not compared with the last.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
@@ -290,7 +305,8 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
         return "pair_changed"
     if snapshot.price > before.price * JUMP_BOUND:
         return "price_jump"
-    return "price_fall" if snapshot.price * JUMP_BOUND < before.price else None
+    fell = snapshot.price * JUMP_BOUND < before.price
+    return "price_fall" if fell and not snapshot.is_confirmed else None
 
 
 def percent(part: int, whole: int) -> str:

@@ -37,11 +37,13 @@ class SnapshotRow(NamedTuple):
     pair: str | None
     market_cap_usd: str | None
     price_usd: str | None
+    # JSON of market.rules.FallCheck.
+    fall_check: str | None
 
 
 SNAPSHOTS = """
 SELECT id, token_id AS token, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd,
-       volume5m_usd, volume1h_usd, venue, pair, market_cap_usd, price_usd
+       volume5m_usd, volume1h_usd, venue, pair, market_cap_usd, price_usd, fall_check
 FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND taken_at >= ? AND id >= ? AND id < ?"""
 
@@ -62,11 +64,13 @@ class NamedSnapshotRow(NamedTuple):
     pair: str | None
     market_cap_usd: str | None
     price_usd: str | None
+    fall_check: str | None
 
 
 NAMED_SNAPSHOT = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
-       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd
+       s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd,
+       s.fall_check
 FROM snapshot s JOIN token t ON t.id = s.token_id """
 # Those of the fills of a period, and of all fills in the same tokens that a pool remembers.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}

@@ -12,11 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from chain import base58
 
 SOL = "So11111111111111111111111111111111111111112"
-PROFILES, BOOSTS, POOLS, PRICES = (
+PROFILES, BOOSTS, POOLS, PRICES, SECOND = (
     "/token-profiles/latest/v1",
     "/token-boosts/latest/v1",
     "/networks/solana/new_pools",
     "/tokens/v1/solana/",
+    "/networks/solana/pools/multi/",
 )
 
 
@@ -40,6 +41,8 @@ class FakeMarket:
             0,
         )
         self.replaced = {}
+        # What GeckoTerminal says of pools it is asked for by address.
+        self.second = []
         self.server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (Handler,), {"market": self})
         )
@@ -78,29 +81,15 @@ class FakeMarket:
         reserve="4000",
         volume="7.5",
     ):
-        self.pools.append(
-            {
-                "id": "solana_" + address(9),
-                "attributes": {
-                    "base_token_price_usd": usd,
-                    "base_token_price_native_currency": sol,
-                    "quote_token_price_usd": "200",
-                    "address": address(9),
-                    "pool_created_at": "2026-11-20T00:00:00Z",
-                    "market_cap_usd": None,
-                    "volume_usd": {"h24": volume},
-                    "reserve_in_usd": reserve,
-                },
-                "relationships": {
-                    "base_token": {"data": {"id": "solana_" + mint}},
-                    "quote_token": {"data": {"id": "solana_" + SOL}},
-                },
-            }
-        )
+        self.pools.append(show_pool(mint, address(9), usd, sol, reserve, volume))
         self.included = [
             *getattr(self, "included", []),
             {"id": "solana_" + mint, "attributes": {"symbol": symbol, "name": name}},
         ]
+
+    def agree(self, mint, sol, pair=None):
+        """Let GeckoTerminal know a price of the pool that `price` gives all mints."""
+        self.second = [show_pool(mint, pair or address(8), "1", sol, "4000", "7.5")]
 
     def price(
         self,
@@ -149,11 +138,35 @@ class FakeMarket:
             mints = path.removeprefix(PRICES).split(",")
             self.most_asked = max(self.most_asked, len(mints))
             return [self.pairs[mint] for mint in mints if mint in self.pairs]
+        if path.startswith(SECOND):
+            pairs = path.removeprefix(SECOND).split(",")
+            return {"data": [one for one in self.second if one["attributes"]["address"] in pairs]}
         return {
             PROFILES: self.profiles,
             BOOSTS: self.boosts,
             POOLS: {"data": self.pools, "included": getattr(self, "included", [])},
         }[path]
+
+
+def show_pool(mint, pair, usd, sol, reserve, volume):
+    """A pool as GeckoTerminal shows it."""
+    return {
+        "id": "solana_" + pair,
+        "attributes": {
+            "base_token_price_usd": usd,
+            "base_token_price_native_currency": sol,
+            "quote_token_price_usd": "200",
+            "address": pair,
+            "pool_created_at": "2026-11-20T00:00:00Z",
+            "market_cap_usd": None,
+            "volume_usd": {"h24": volume},
+            "reserve_in_usd": reserve,
+        },
+        "relationships": {
+            "base_token": {"data": {"id": "solana_" + mint}},
+            "quote_token": {"data": {"id": "solana_" + SOL}},
+        },
+    }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -164,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         path = self.path.split("?")[0].removeprefix("/api/v2")
-        kind = PRICES if path.startswith(PRICES) else path
+        kind = next((one for one in (PRICES, SECOND) if path.startswith(one)), path)
         self.market.asked[kind] += 1
         status, body, headers, drip = self.market.replaced.get(kind) or (
             200,
