@@ -19,7 +19,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-VERSION = "0.1.0"
+VERSION = "0.2.0.dev0"
 PUBLIC_MAINNET = "https://api.mainnet-beta.solana.com"
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 DEXSCREENER = "https://api.dexscreener.com"

@@ -47,6 +47,7 @@ def build_parser() -> Parser:
         programs,
         server,
         traders,
+        upgrades,
         witness,
     )
 
@@ -56,7 +57,20 @@ def build_parser() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
-        *(server, demo, operate, admin, audit, witness, programs, people, hooks, traders, mcp),
+        *(
+            server,
+            demo,
+            operate,
+            upgrades,
+            admin,
+            audit,
+            witness,
+            programs,
+            people,
+            hooks,
+            traders,
+            mcp,
+        ),
     ):
         module.add_commands(commands)
     return parser

@@ -8,6 +8,7 @@ found whole.
 import contextlib
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
 
 BUSY_MS = 5000
+# In DATA_DIR, while `upgrade` works in a copy there (operate.upgrade).
+UPGRADE_FOLDER = "upgrade"
 
 
 @dataclass(frozen=True)
@@ -341,22 +344,40 @@ def _empty_wal(path: Path) -> None:
         raise Refused(f"another program has {path} open: close it first")
 
 
+def replace_database(source: Path, path: Path) -> None:
+    """Put the closed database `source` in the place of `path`, at one moment and on the disk.
+
+    The caller is alone in the folder. A crash leaves the one or the other, whole.
+    """
+    _empty_wal(source)
+    _sync(source)
+    os.chmod(source, 0o600)
+    _empty_wal(path)
+    os.replace(source, path)
+    _sync(path.parent)
+
+
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
     """Bring the schema and the log up to date; Refused where the database is damaged or newer."""
     database = storage.connect(config)
     remove_partials(config.data_dir)
+    # Nobody upgrades now, or DATA_DIR could not be entered: a killed one left it.
+    shutil.rmtree(config.data_dir / UPGRADE_FOLDER, ignore_errors=True)
     if config.database_url:
         migrated = Migrated(_migrate_server(database), None)
     else:
         migrated = _migrate_file(config, database)
+    catch_up_log(config, database, time.time_ns() // 1_000_000)
+    return migrated
+
+
+def catch_up_log(config: Config, database: Any, now: int) -> None:
+    """Bring the log of a migrated database up to date; `now` in ms."""
     with database.connection_context():
         if database.table_exists("log"):
-            catch_up.catch_up(
-                config, Signer(key_files.log_key(config)), time.time_ns() // 1_000_000
-            )
-    return migrated
+            catch_up.catch_up(config, Signer(key_files.log_key(config)), now)
 
 
 def _migrate_file(config: Config, database: Any) -> Migrated:

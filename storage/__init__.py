@@ -6,7 +6,7 @@
 import contextlib
 import functools
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,14 +74,22 @@ def list_applied(db: Any) -> list[str]:
     )
 
 
-def migrate(db: Any = None) -> list[str]:
+def migrate(db: Any = None, tell: Callable[[int, int, str], None] | None = None) -> list[str]:
     """Apply the missing migrations, in order, all or nothing; return their names.
 
-    A second process that migrates at the same time waits, then finds nothing to do.
+    A second process that migrates at the same time waits, then finds nothing to do. `tell(number,
+    of how many, name)` is called before each.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
-        return list(Runner(db, str(MIGRATIONS), table_name="schema_migration").up())
+        runner = Runner(db, str(MIGRATIONS), table_name="schema_migration")
+        applied = list_applied(db)
+        pending = [name for name in list_migrations() if name not in applied]
+        for number, name in enumerate(pending, 1):
+            if tell:
+                tell(number, len(pending), name)
+            runner.up(name)
+        return pending
 
 
 class SchemaObject(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from service import NOW, Service, address, signature
 
+import config
 import jobs
 import models
 import storage
@@ -63,7 +64,7 @@ def test_the_metrics_count_what_is_stored(watched):
         storage.database.list_sizes()
     )
     assert told["disk_free_bytes",] > 0
-    assert told["info", storage.database.version(), "0.1.0"] == 1
+    assert told["info", storage.database.version(), config.VERSION] == 1
 
 
 def test_a_job_that_fails_is_seen(watched):
