@@ -61,7 +61,7 @@ async function check(leaf) {
     const logged = JSON.parse(new TextDecoder().decode(leaf)).words;
     if (logged !== toHex(await hash(bytesOf(shown("words"))))) return ["Not what was logged:", "the hash in the entry is not the hash of these words."];
   }
-  const steps = `${path.length} hashes lead from this entry to the root of ${size} entries${words ? ", and the entry holds the hash of these words" : ""}`;
+  const steps = `${path.length === 1 ? "One hash leads" : `${path.length} hashes lead`} from this entry to the root of ${size} entries${words ? ", and the entry holds the hash of these words" : ""}`;
   try {
     if (!(await isSigned(note + "\n", shown("key")))) return ["Not signed:", "the checkpoint lacks the log’s signature."];
   } catch {

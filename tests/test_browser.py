@@ -343,13 +343,13 @@ def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_p
     post = site.post(said, made.publish_key.text).json
     page = open_page()
     page.goto(f"/posts/{post['id']}")
-    page.get_by_text("hashes lead from this entry").wait_for()
+    page.get_by_text("from this entry to the root of").wait_for()
     told = page.locator("#proof-verdict").inner_text()
     assert "the entry holds the hash of these words. The log’s key signed that root." in told
     page.get_by_role("button", name="Change one byte").click()
     page.get_by_text("Not in the log:").wait_for()
     page.get_by_role("button", name="Put it back").click()
-    page.get_by_text("hashes lead from this entry").wait_for()
+    page.get_by_text("from this entry to the root of").wait_for()
     # What a reader sees is what is checked: another word on the page is told.
     words = page.locator('[data-proof="words"]')
     words.evaluate("(shown) => { shown.textContent = shown.textContent.replace('sold', 'held'); }")
