@@ -3,11 +3,13 @@
 import contextlib
 import functools
 import gc
+import os
 import time
 
 import corpus
 import ground
 import hypothesis
+import jinja2
 import pytest
 import requests
 import story
@@ -15,6 +17,7 @@ from node import Chain, FakeNode
 
 import storage
 from chain.rpc import Rpc
+from web.server.application import Application
 
 storage.SQLite.watchful = True
 # How long an example takes, or its making, tells how busy the machine is.
@@ -22,6 +25,42 @@ hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
+
+
+class CompiledTemplates(jinja2.BytecodeCache):
+    """What this process compiled of templates once: each test has an application of its own."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def load_bytecode(self, bucket):
+        if bucket.key in self.kept:
+            bucket.bytecode_from_string(self.kept[bucket.key])
+
+    def dump_bytecode(self, bucket):
+        self.kept[bucket.key] = bucket.bytecode_to_string()
+
+
+Application.jinja_options = {"bytecode_cache": CompiledTemplates()}
+# No power is cut in tests, but on disks of their own: nobody waits for this machine's.
+os.fsync = lambda descriptor: None
+DURABLE = storage.SQLite._add_conn_hooks
+
+
+def _hurry(database, connection):
+    DURABLE(database, connection)
+    if connection.open_vfs == "unix":
+        connection.execute("PRAGMA synchronous = OFF")
+
+
+storage.SQLite._add_conn_hooks = _hurry
+
+
+def pytest_collection_finish():
+    """Nobody looks for garbage among modules and tests, which stay: a tenth of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +88,12 @@ def _refusing(ask):
         return ask(self, *args, **more)
 
     return checked
+
+
+@pytest.fixture
+def durable(monkeypatch):
+    """Databases of this test are opened as those of a server are."""
+    monkeypatch.setattr(storage.SQLite, "_add_conn_hooks", DURABLE)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_tables_are_strict(db):
 
 
 @ground.sqlite_only
-def test_every_commit_reaches_the_disk(db):
+def test_every_commit_reaches_the_disk(durable, db):
     assert db.execute_sql("PRAGMA journal_mode").fetchone() == ("wal",)
     # FULL
     assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)
