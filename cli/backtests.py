@@ -96,6 +96,9 @@ def format_report(report: dict[str, Any]) -> str:
             f"at {one['costs']}x costs: mean {_show(one['meanReturnPct'])} %"
             for one in found["atCosts"]
         ],
+        *_format_controls(report["controls"]),
+        *map(_format_costs, report["networkCosts"]),
+        *map(_format_venue, report["venues"]),
         "",
         "walk-forward: settings chosen on what came before, played on what came next",
         *map(_format_fold, report["walkForward"]),
@@ -107,12 +110,38 @@ def format_report(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _format_controls(controls: dict[str, Any]) -> list[str]:
+    random, held = controls["randomEntry"], controls["holdingSol"]
+    return [
+        f"random entries: return {random['returnPct']} %, {random['closes']} closes, mean"
+        f" {_show(random['meanReturnPct'])} % {_show_range(random['meanReturnInterval'])}",
+        f"holding SOL: return {held['returnPct']} %; in dollars {_show(held['usdChangePct'])} %",
+    ]
+
+
+def _format_costs(costs: dict[str, Any]) -> str:
+    return (
+        f"network costs from {costs['from']}: {costs['p50Lamports']}, {costs['p75Lamports']},"
+        f" {costs['p90Lamports']} lamports (50th, 75th, 90th percentile of {costs['receipts']}"
+        f" {'own' if costs['source'] == 'own' else 'recorded'} transactions)"
+    )
+
+
+def _format_venue(venue: dict[str, Any]) -> str:
+    counts = "counts" if venue["eligible"] else "does not count"
+    return (
+        f"fills at {venue['venue']}: off by {venue['medianBps']} basis points, nine in ten within"
+        f" {venue['p90Bps']}, of {venue['receipts']} ({venue['source']}); {counts}"
+    )
+
+
 def _format_fold(fold: dict[str, Any]) -> str:
     before, within = fold["before"], fold["within"]
     return (
         f"  {fold['from']} to {fold['to']}: {within['eligibleCloses']} closes, mean"
         f" {_show(within['meanReturnPct'])} % (before: {before['eligibleCloses']},"
-        f" {_show(before['meanReturnPct'])} %)"
+        f" {_show(before['meanReturnPct'])} %; random entries: {fold['random']['eligibleCloses']},"
+        f" {_show(fold['random']['meanReturnPct'])} %)"
     )
 
 

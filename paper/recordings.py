@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from paper import flows, rows
+from paper import flows, measured_store, rows
 from paper.backtests import Recording
 from paper.faults import Faults
 from paper.guard import DAY_MS, HOUR_MS
@@ -54,7 +54,14 @@ def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
     tokens = {token.mint: token for token in found.values()}
     known = flows.list_flows(span.start - DAY_MS, span.end)
     return Recording(
-        grain, span.start, span.end, tokens, known, _thin(_list_snapshots(span, tokens), grain)
+        grain,
+        span.start,
+        span.end,
+        tokens,
+        known,
+        _thin(_list_snapshots(span, tokens), grain),
+        tuple(measured_store.list_costs()),
+        tuple(measured_store.list_errors(now)),
     )
 
 

@@ -23,6 +23,8 @@ blueprint = Blueprint("backtests", __name__)
 blueprint.before_request(sessions.check_sender)
 blueprint.after_request(forbid_caching)
 SOL = 10**9
+# It earns nothing in SOL, by definition.
+HOLDING = {"meanReturnPct": 0.0, "winRate": None, "maxDrawdownPct": None}
 
 
 @blueprint.get("/backtests")
@@ -77,11 +79,20 @@ def show_backtest(uid: str) -> ResponseReturnValue:
         asked=orjson.loads(run.asked),
         report=report,
         equity=draw(report) if report else None,
-        candidates=[
-            (name_candidate(one["settings"], report), one["comparison"])
-            for one in (report or {}).get("candidates", ())
-        ],
+        candidates=list_compared(report) if report else [],
     )
+
+
+def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """List the sets of settings, each with its random entries, as name and figures."""
+    rows = []
+    for one in report["candidates"]:
+        name = name_candidate(one["settings"], report)
+        rows.append((name, one["comparison"]))
+        # A result of before had none.
+        if "controls" in one:
+            rows.append((f"{name}: random entries", one["controls"]["randomEntry"]))
+    return [*rows, ("Holding SOL", HOLDING)]
 
 
 def draw(report: dict[str, Any]) -> charts.Curve | None:
