@@ -169,7 +169,7 @@ def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> 
     try:
         with child:
             for line in child.stderr or ():
-                done = line.removesuffix(" %\n")
+                done = line.removesuffix("%\n")
                 if done.isdigit():
                     _update(uid, progress=int(done))
         return child.returncode

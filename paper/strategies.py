@@ -1,7 +1,7 @@
 """The four strategy families. A strategy is a frozen set of settings with two methods: when to
 enter, when to leave. Pure.
 
-Returns are basis points (1 % = 100). Spans count snapshots, so that nothing depends on how punctual
+Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
 the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
 """
 
@@ -155,7 +155,7 @@ class Momentum(Strategy):
         rise = exact(_moved(past.known_price, last.known_price), 2)
         return Enter(
             "momentum",
-            f"up {rise} % over {self.lookback} snapshots with rising volume, above its mean",
+            f"up {rise}% over {self.lookback} snapshots with rising volume, above its mean",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -192,7 +192,7 @@ class MeanReversion(Strategy):
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
         fall = exact(below * ONE // past.price_sum, 2)
-        detail = f"{fall} % under its mean over {past.count} snapshots while liquidity holds"
+        detail = f"{fall}% under its mean over {past.count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
     def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:

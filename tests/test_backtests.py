@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -298,9 +299,11 @@ def test_the_command_plays_what_is_recorded(cli, settings):  # noqa: F811
         stage.snapshot(price=price)
         stage.round += 1
     code, out, err = cli("trader", "backtest", "--family", "momentum", "--json")
-    assert code == 0 and '"closeCount": 1' in out and "100 %" in err
+    assert code == 0 and '"closeCount": 1' in out and "100%" in err
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--set", "riseBps=600,900")
     assert code == 0 and "SIMULATED" in out and "same decisions" in out
+    assert re.search(r"^return -?[\d.]+%, max drawdown [\d.]+%, equity", out, re.M)
+    assert "1 clusters (thin); mean" in out and " %" not in out
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--csv", "-")
     assert code == 0 and out.startswith("closedAt,") and out.count(",strategy") == 1
     assert cli("trader", "backtest", "--family", "astrology")[0] == 1

@@ -13,7 +13,8 @@ from paper.strategies import FAMILIES, Strategy, show_settings
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
-from web.site import charts
+from web.site.account_curves import draw_equity
+from web.site.charts import Curve
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.new_trader import FAMILIES as FAMILY_TEXTS
@@ -95,13 +96,13 @@ def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [*rows, ("Holding SOL", HOLDING)]
 
 
-def draw(report: dict[str, Any]) -> charts.Curve | None:
+def draw(report: dict[str, Any]) -> Curve | None:
     """Draw the equity of a report."""
     points = [
         EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
         for one in report["equity"]
     ]
-    return charts.draw_equity(points, parse_time(report["to"]) * 1000)
+    return draw_equity(points, parse_time(report["to"]) * 1000)
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
