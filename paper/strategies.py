@@ -142,17 +142,16 @@ class Momentum(Strategy):
         window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
-        past = window[-1 - self.lookback]
-        mean = view.sums(self.mean_over - 1).price_sum + last.known_price
-        if (
-            last.known_price * ONE < past.known_price * (ONE + self.rise_bps)
-            or last.known_price * self.mean_over <= mean
-        ):
+        past, price = window[-1 - self.lookback], last.known_price
+        if price * ONE < past.known_price * (ONE + self.rise_bps):
+            return None
+        mean = view.sums(self.mean_over - 1).price_sum + price
+        if price * self.mean_over <= mean:
             return None
         louder = _is_louder(past, last)
         if not louder:
             return UNKNOWN_VOLUME if louder is None else None
-        rise = exact(_moved(past.known_price, last.known_price), 2)
+        rise = exact(_moved(past.known_price, price), 2)
         return Enter(
             "momentum",
             f"up {rise}% over {self.lookback} snapshots with rising volume, above its mean",
@@ -245,8 +244,9 @@ class Breakout(Strategy):
             last.at - view.token.discovered_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
-        is_high = last.known_price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
-        is_rising = new and last.known_price > (past.last_price or 0)
+        price = last.known_price
+        is_high = price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
+        is_rising = new and price > (past.last_price or 0)
         if (not new and past.count < self.lookback) or not (is_high or is_rising):
             return None
         volume = _compare_volume(past, last)
@@ -295,6 +295,8 @@ class FlowFollower(Strategy):
 
     def enter(self, view: View) -> Enter | Refusal | None:
         """Enter what wallets of `owners` owners bought, and did not sell, in `window_minutes`."""
+        if not view.flows:
+            return None
         flows = [
             flow
             for flow in view.flows
