@@ -12,7 +12,7 @@ from paper.market import Snapshot, Token
 
 MINUTE_MS = 60_000
 # How old snapshots are that are kept at this distance (market.rules.keep_until).
-KEPT = ((2 * HOUR_MS, 0), (DAY_MS, 5 * MINUTE_MS))
+KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
 

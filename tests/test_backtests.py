@@ -79,6 +79,8 @@ def test_a_backtest_stores_nothing(db, settings):
 def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings):
     hour = 60 * MINUTE
     assert recordings.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
+    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2) == MINUTE // 6
+    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2 + 1) == MINUTE
     assert recordings.find_grain(START, MINUTE, START + 2 * hour + 1) == 5 * MINUTE
     assert recordings.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
     assert recordings.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
