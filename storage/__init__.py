@@ -14,6 +14,7 @@ from peewee import DatabaseProxy, PeeweeException, chunked
 from playhouse.migrations import Runner
 
 from config import BadSetting, Config
+from storage.files import make_folder
 from storage.locks import lock_data_dir
 from storage.sqlite import SQLite
 
@@ -32,7 +33,7 @@ def connect(config: Config) -> Any:
     used.
     """
     made = make_database(config)
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(config.data_dir)
     lock_data_dir(config.data_dir)
     if database.obj is not None:
         database.close_idle()
