@@ -11,7 +11,7 @@ MAX_JUMP = 20
 PROBATION_MS = 15 * MINUTE_MS
 
 
-class Kept(NamedTuple):
+class Retention(NamedTuple):
     """How long the first snapshot of each interval is kept."""
 
     age_ms: int
@@ -20,8 +20,8 @@ class Kept(NamedTuple):
 
 # Any other snapshot is kept for the shortest time.
 SHORTEST_MS = 30 * MINUTE_MS
-KEPT_ON_PROBATION = (Kept(2 * HOUR_MS, MINUTE_MS),)
-KEPT = (Kept(30 * DAY_MS, HOUR_MS), Kept(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
+KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
+KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
 
 
 class Priced(Protocol):

@@ -39,7 +39,7 @@ def render_form(
     typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
 ) -> ResponseReturnValue:
     """Render the form with what was typed and its errors."""
-    runs = backtest_runs.list_backtests(require_owner())
+    runs = backtest_runs.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
         typed=without_secrets(typed),
@@ -72,7 +72,7 @@ def begin_backtest() -> ResponseReturnValue:
 @blueprint.get("/backtests/<uid>")
 def show_backtest(uid: str) -> ResponseReturnValue:
     """Show how far a backtest is, or what came of it."""
-    run = backtest_runs.find_backtest(require_owner(), uid, g.now)
+    run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
     report = orjson.loads(run.result or "{}") if run.state == "done" else None
     return render_template(
         "backtest.html",
@@ -126,7 +126,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 def find_result(uid: str) -> str:
     """Return the JSON of a finished backtest of the owner; Problem `not_found` otherwise."""
-    result = backtest_runs.find_backtest(require_owner(), uid, g.now).result
+    result = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now).result
     if result is None:
         raise Problem("not_found", "this backtest has no result")
     return str(result)
