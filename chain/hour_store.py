@@ -28,7 +28,6 @@ class RunningTotals(NamedTuple):
 
 
 RUNNING = RunningTotals._fields
-HOURS = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ?"
 
 
 def read_running(totals: Totals) -> RunningTotals:
@@ -38,8 +37,12 @@ def read_running(totals: Totals) -> RunningTotals:
 
 def read_hours(wallet_id: int) -> dict[int, RunningTotals]:
     """The stored ones of a wallet, by hour."""
-    rows = storage.database.execute_sql(HOURS, (wallet_id,))
-    return {hour: RunningTotals(*totals) for hour, *totals in rows}
+    rows = (
+        HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
+        .where(HourTotal.wallet == wallet_id)
+        .tuples()
+    )
+    return {hour: RunningTotals(*totals) for hour, *totals in rows.iterator()}
 
 
 def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> None:
@@ -49,7 +52,11 @@ def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> 
         for hour, totals in hours.items()
         if totals is not None
     ]
-    storage.write_rows(HourTotal, rows, ("wallet", "hour"))
+    for part in chunked(rows, storage.ROWS_A_STATEMENT):
+        HourTotal.insert_many(part).on_conflict(
+            conflict_target=[HourTotal.wallet, HourTotal.hour],
+            preserve=[getattr(HourTotal, name) for name in RUNNING],
+        ).execute()
     for gone in chunked(
         sorted(hour for hour, totals in hours.items() if totals is None), storage.ROWS_A_STATEMENT
     ):

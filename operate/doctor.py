@@ -28,7 +28,6 @@ OWN_FILES = {
     "app.db",
     "app.db-wal",
     "app.db-shm",
-    "app.db-journal",
     "ratelimit.db",
     "ratelimit.db-wal",
     "ratelimit.db-shm",

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import IO
 
 from storage import locks
-from storage.files import make_folder
 
 # Endings of the files of one SQLite database.
-SIDE_FILES = ("", "-wal", "-shm", "-journal")
+SIDE_FILES = ("", "-wal", "-shm")
 
 
 class Refused(Exception):
@@ -23,7 +22,7 @@ def alone(data_dir: Path) -> Iterator[None]:
 
     Refused where one already has (storage.locks).
     """
-    make_folder(data_dir)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:
         if not lock_alone(file):
             raise Refused(f"a server or a command is using {data_dir}: stop it first")

@@ -2,6 +2,7 @@
 done to its pools. Pure.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
 
 from paper.fills import RECORDED_COSTS, Fill, remember
@@ -73,9 +74,8 @@ class Market:
 
     def beside(self, memories: dict[str, Memory]) -> "Market":
         """Return the same market with other memories, for trades that move nobody else's pool."""
-        # Five times as fast as copy.copy; each trader's twin asks for one in each round.
-        other = Market.__new__(Market)
-        other.__dict__ = {**self.__dict__, "memories": memories}
+        other = copy.copy(self)
+        other.memories = memories
         return other
 
     def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gc
 import os
+import sys
 import time
 
 import corpus
@@ -20,6 +21,9 @@ from chain.rpc import Rpc
 from web.server.application import Application
 
 storage.SQLite.watchful = True
+# Whatever the environment says: some 300 processes that tests start compile no module again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # How long an example takes, or its making, tells how busy the machine is.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -54,6 +58,24 @@ def _hurry(database, connection):
 
 
 storage.SQLite._add_conn_hooks = _hurry
+
+
+# Files of half a minute and more, the longest first: whoever began one last would work on alone.
+LONG = (
+    "browser observer bell gaps ledger_store faults observer_trouble survival demo lies canaries"
+    " make studio keeping scout inspection audit rows audit_log nginx caddy hostile"
+).split()
+
+
+def pytest_configure(config):
+    """Workers take the files in the order of collection, not those of many tests first."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    """Long files come first."""
+    places = {f"test_{name}": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 
 
 def pytest_collection_finish():

@@ -18,7 +18,6 @@ from web.api import (
     metrics,
     paper_closes,
     paper_controls,
-    paper_equity,
     paper_statements,
     posting,
     queries,
@@ -39,7 +38,6 @@ MODULES = (
     metrics,
     paper_closes,
     paper_controls,
-    paper_equity,
     paper_statements,
     posting,
     records,
@@ -57,8 +55,8 @@ def list_row_types():
         if isinstance(one, type)
         and one.__module__ == module.__name__
         and hasattr(one, "_fields")
-        # Places in a list, its pages and curves are made of rows.
-        and not one.__name__.endswith(("Position", "Page", "Point", "History"))
+        # Places in a list and its pages are made of rows.
+        and not one.__name__.endswith(("Position", "Page"))
     }
 
 

@@ -79,8 +79,7 @@ def draw_story(story: CloseStory) -> PricePath | None:
         ]
         for side in ("buy", "sell")
     }
-    closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
-    return draw_path(quotes, paid["buy"], paid["sell"], closed_at)
+    return draw_path(quotes, paid["buy"], paid["sell"])
 
 
 def list_cost_lines(close: Json) -> list[CostLine]:
