@@ -110,7 +110,7 @@ class Service:
         mint = mint or address("mint")
         columns = {
             "uid": f"trade_{name}",
-            "wallet": wallet,
+            "wallet": wallet.id,
             "signature": signature(name),
             "slot": slot,
             "place": place,
