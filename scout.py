@@ -20,6 +20,7 @@ import orjson
 from chain.rpc import Rpc, RpcError
 from config import Config
 from market import store
+from market.budgets import USED_UP, Budget
 from market.fetch import (
     PROVIDER_LIMITS,
     FetchError,
@@ -42,7 +43,6 @@ from models import Job
 
 # Tokens that paper mode holds or has ordered are asked for this often.
 HELD_SECONDS = 6
-MINUTES_OF_DAY = 1_440
 # Prices wait for a second opinion about a fall, but not for long.
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
 # A limit of getMultipleAccounts.
@@ -55,43 +55,30 @@ Clock = Callable[[], int]
 class Feed:
     """One kind of request and how the last one went.
 
-    `pace`: None where it needs no limit of its own; `attempted_at`, `success_at`: ms; `dropped`:
-    unreadable rows of the last usable answer.
+    `pace`, `budget`: None where it needs no limit of its own; `attempted_at`, `success_at`: ms;
+    `dropped`: unreadable rows of the last usable answer.
     """
 
     label: str
     pace: Pace | None = None
+    budget: Budget | None = None
     attempted_at: int | None = None
     success_at: int | None = None
     error: str | None = None
     dropped: int = 0
 
-    def take_turn(self) -> bool:
-        """Count a request if one is allowed now; tell whether it is."""
-        return self.pace is None or self.pace.take()
-
-
-@dataclass
-class Budget:
-    """What a provider was asked on a UTC day, which is counted from 1970, and what its published
-    limits allow in one.
-    """
-
-    requests_per_minute: int
-    day: int = 0
-    requests: int = 0
-
-    def count(self, now_ms: int) -> None:
-        """Count a request; a new day begins at 0."""
-        self.show(now_ms)
-        self.requests += 1
-
-    def show(self, now_ms: int) -> dict[str, int]:
-        """Make the health of the budget as it stands on the day of `now_ms`."""
-        if self.day != now_ms // DAY_MS:
-            self.day, self.requests = now_ms // DAY_MS, 0
-        allowed = self.requests_per_minute * MINUTES_OF_DAY
-        return {"day": self.day, "requests": self.requests, "allowed": allowed}
+    def take_turn(self, now_ms: int) -> bool:
+        """Take a request if one is allowed now; tell whether it is. One that is not is noted, and
+        where the day is used up the feed has failed.
+        """
+        if self.pace is None or self.budget is None:
+            return True
+        if self.budget.is_used_up(now_ms):
+            self.error = USED_UP
+        elif self.pace.take():
+            return True
+        self.budget.hold_back(now_ms)
+        return False
 
 
 class Scout:
@@ -105,18 +92,18 @@ class Scout:
         self.dexscreener = config.dexscreener_url
         self.geckoterminal = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2"
         self.session, self.limits = open_session(), PROVIDER_LIMITS
-        # Profiles and boosts share DexScreener's limit of 60 a minute.
-        lists = Pace(10, 50, monotonic)
-        self.profiles = Feed("DexScreener profiles", lists)
-        self.boosts = Feed("DexScreener boosts", lists)
-        gecko = Pace(5, 25, monotonic)
-        self.pools = Feed("GeckoTerminal new pools", gecko)
-        # Not part of health: the last answer about a fall may be days old.
-        self.falls = Feed("GeckoTerminal falls", gecko)
-        self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic))
-        self.safety = Feed("mint accounts")
         # 60 lists and 300 prices a minute; 30 of new pools.
-        self.budgets = {"dexscreener": Budget(360), "geckoterminal": Budget(30)}
+        dex, gecko = Budget(360), Budget(30)
+        self.budgets = {"dexscreener": dex, "geckoterminal": gecko}
+        # Profiles and boosts share DexScreener's limit of 60 a minute.
+        lists, pools = Pace(10, 50, monotonic), Pace(5, 25, monotonic)
+        self.profiles = Feed("DexScreener profiles", lists, dex)
+        self.boosts = Feed("DexScreener boosts", lists, dex)
+        self.pools = Feed("GeckoTerminal new pools", pools, gecko)
+        # Not part of health: the last answer about a fall may be days old.
+        self.falls = Feed("GeckoTerminal falls", pools, gecko)
+        self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
+        self.safety = Feed("mint accounts")
         # Passes of either kind share the feeds.
         self.busy = threading.Lock()
         # The id of the last row of TradeMint that was read.
@@ -176,7 +163,7 @@ class Scout:
 
         Unreadable rows are dropped and counted; the feed has failed only where most rows are.
         """
-        if not feed.take_turn():
+        if not feed.take_turn(clock()):
             return False
         feed.attempted_at = clock()
         try:
@@ -229,7 +216,7 @@ class Scout:
         """Ask for batch after batch while the pace allows. _attempt took the turn of the first."""
         rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
-            if at and not self.prices.take_turn():
+            if at and not self.prices.take_turn(clock()):
                 break
             rows = rows.plus(self._read_price_batch(mints[at : at + ADDRESSES_PER_CALL], clock))
         return rows
@@ -347,9 +334,7 @@ class Scout:
                 feed.attempted_at = stored[name]["lastAttemptAt"]
                 feed.success_at = stored[name]["lastSuccessAt"]
         for name, budget in self.budgets.items():
-            used = details.get("budgets", {}).get(name, {})
-            budget.day = used.get("day", 0)
-            budget.requests = used.get("requests", 0)
+            budget.restore(details.get("budgets", {}).get(name, {}))
         self.is_restored = True
 
 
@@ -368,8 +353,9 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
     Times are ms. The last success is that of the feed that has been longest without one.
     """
+    feeds = list(feeds)
     asked = [feed for feed in feeds if feed.attempted_at is not None]
-    errors = [f"{feed.label}: {feed.error}" for feed in asked if feed.error]
+    errors = [f"{feed.label}: {feed.error}" for feed in feeds if feed.error]
     successes = [feed.success_at for feed in asked]
     return {
         "state": "failing" if errors else "ok" if asked else "waiting",

@@ -1,5 +1,6 @@
 """Check what a database tells of its instance: clock, jobs, transactions, quotas."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ MAX_FAILING_MS = 3_600_000
 LATE_INTERVALS, LATE_MS = 4, 120_000
 # A transaction is stuck after so many tries.
 STUCK_TRIES = 5
+DAY_MS = 86_400_000
 # Candor did not exist before: a clock that is earlier is wrong.
 FIRST_DAY_MS = 1_790_000_000_000
 
@@ -32,6 +34,7 @@ def check_contents(
     )
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
+    yield from check_budgets(execute, now)
     yield from check_receipts(execute)
     if "0020_value" in applied:
         yield from check_sums(execute)
@@ -59,6 +62,7 @@ class JobRow(NamedTuple):
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
+SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
@@ -96,6 +100,27 @@ def check_jobs(
                 f"the job {name} is switched off",
                 f"unset {name.upper()}_INTERVAL_SECONDS to have it run",
             )
+
+
+def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    """Tell how much of their limits the price services were asked on the UTC day of `now` (ms)."""
+    budgets = [
+        (name, one)
+        for (details,) in execute(SCOUT)
+        for name, one in json.loads(details).get("budgets", {}).items()
+        if one["day"] == now // DAY_MS
+    ]
+    for name, one in budgets:
+        used = f"{name} got {one['requests']:,} of the {one['allowed']:,} requests of a day"
+        if one.get("heldBack"):
+            yield look(
+                f"{used}; its limits made others wait (today: {one['heldBack']:,}, the last at"
+                f" {show_time(one['heldBackAt'])}), so prices are older than they should be",
+                "a longer SCOUT_INTERVAL_SECONDS asks less; nothing else on this address should ask"
+                " the same service",
+            )
+        else:
+            yield fine(used)
 
 
 def check_job(

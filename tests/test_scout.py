@@ -3,6 +3,8 @@ cannot do to it.
 """
 
 import json
+import re
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from peewee import fn
 
 import jobs
 import models
+import storage
 from chain.rpc import Unavailable
 from chain.tables import TradeMint
 from market import providers, store
@@ -27,10 +30,12 @@ from market.rules import (
 )
 from market.tables import Snapshot, Token
 from models import Job, Trade
+from operate.content_checks import check_budgets
 from scout import Scout
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, mint_account
 from web.api import market as shown
+from web.api.serialize import show_time
 
 NOW = 1_800_000_000_000
 ONE, TWO, THREE = address(1), address(2), address(3)
@@ -804,11 +809,97 @@ def test_requests_are_counted_by_provider_and_day(world):
     budgets = json.loads(world.scout._report(world.now)[1])["budgets"]
     day = world.now // 86_400_000
     # 360 and 30 requests a minute.
+    never = {"heldBack": 0, "heldBackAt": None}
     assert budgets == {
-        "dexscreener": {"day": day, "requests": 3, "allowed": 518_400},
-        "geckoterminal": {"day": day, "requests": 1, "allowed": 43_200},
+        "dexscreener": {"day": day, "requests": 3, "allowed": 518_400, **never},
+        "geckoterminal": {"day": day, "requests": 1, "allowed": 43_200, **never},
     }
     Token.update(held=True).execute()
     world.scout.run_held(world.now + 6_000)
     assert world.scout.budgets["dexscreener"].requests == 4
     assert world.scout.budgets["dexscreener"].show(world.now + 86_400_000)["requests"] == 0
+
+
+def test_requests_that_a_limit_of_a_minute_holds_back_are_named(world):
+    """31 mints are two requests for prices, of which the minute has one left."""
+    discover(world, ONE)
+    world.tick()
+    for number in range(31):
+        discover(world, address(100 + number))
+    world.tick()
+    asked = world.scout.budgets["dexscreener"].requests
+    world.scout.prices.pace.left = 1
+    world.scout.run_held(world.now)
+    assert world.scout.budgets["dexscreener"].requests == asked
+    Token.update(held=True).execute()
+    world.scout.run_held(world.now + 6_000)
+    assert world.scout.budgets["dexscreener"].requests == asked + 1
+    jobs.note_job("scout", "ok", world.now, None, world.scout._report(world.now + 6_000)[1])
+    told = health(world)
+    assert told["budgets"]["dexscreener"]["heldBackToday"] == 1
+    assert told["budgets"]["dexscreener"]["heldBackAt"] == show_time(world.now + 6_000)
+    # It waits for the next pass; nothing has failed.
+    assert told["discovery"]["state"] == "ok" and told["budgets"]["geckoterminal"] == {
+        **told["budgets"]["geckoterminal"],
+        "heldBackToday": 0,
+        "heldBackAt": None,
+    }
+    world.tick()
+    assert world.scout.prices.error is None and world.scout.budgets["dexscreener"].held_back == 1
+
+
+def test_a_day_that_is_used_up_is_said_and_ends_at_midnight(world):
+    discover(world, ONE)
+    world.tick()
+    pools = world.scout.budgets["geckoterminal"]
+    pools.requests = pools.allowed
+    world.tick()
+    told = health(world)
+    assert told["budgets"]["geckoterminal"]["requestsToday"] == 43_200
+    assert told["discovery"]["lastError"] == (
+        "GeckoTerminal new pools: the requests it allows in a day are used up, and it is asked"
+        " again from 00:00 UTC on"
+    )
+    # The other service goes on; a restart forgets nothing.
+    assert told["discovery"]["feeds"]["dexscreenerPrices"]["lastError"] is None
+    again = Scout(world.settings, world.node, lambda: world.seconds)
+    again._restore_times()
+    assert again.budgets["geckoterminal"].is_used_up(world.now)
+    again.session.close()
+    world.tick(24 * 60)
+    told = health(world)
+    assert told["discovery"]["lastError"] is None
+    assert told["budgets"]["geckoterminal"]["requestsToday"] == 1
+
+
+def test_the_doctor_tells_of_budgets(world):
+    def tell(now):
+        jobs.note_job("scout", "ok", now, None, world.scout._report(world.now)[1])
+        found = check_budgets(storage.database.execute_sql, now)
+        return [(one.level, one.text) for one in found if "dexscreener" in one.text]
+
+    discover(world, ONE)
+    world.tick()
+    used = "dexscreener got 3 of the 518,400 requests of a day"
+    assert tell(world.now) == [("fine", used)]
+    world.scout.budgets["dexscreener"].hold_back(world.now)
+    ((level, text),) = tell(world.now)
+    assert level == "look" and text.startswith(f"{used}; its limits made others wait (today: 1,")
+    # What was asked yesterday says nothing.
+    assert tell(world.now + DAY_MS) == []
+
+
+def test_the_status_page_tells_how_much_of_a_budget_is_used(service, standing_clock):
+    def show(held_back):
+        now = time.time_ns() // 1_000_000
+        budget = {"day": now // DAY_MS, "requests": 129_600, "allowed": 518_400, **held_back}
+        details = json.dumps({"budgets": {"dexscreener": budget}})
+        with storage.database.connection_context():
+            jobs.note_job("scout", "ok", now, None, details)
+        _, _, page = service.get("/status").text.partition("What price services")
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+    # As it was stored before waiting was counted.
+    assert "DexScreener 129,600 518,400 25% never" in show({})
+    told = show({"heldBack": 2, "heldBackAt": time.time_ns() // 1_000_000})
+    assert "25% 2 times, last" in told and "asked for in the next pass" in told

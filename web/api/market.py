@@ -183,7 +183,7 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
     """Make {"discovery": part, "safety": part}, each {state: ok | failing | waiting, lastSuccessAt,
     ageSeconds, lastAttemptAt, lastError, droppedRows}; discovery has `feeds` beside, the same by
     question and provider. `waiting`: not asked yet. Ages are of the last success. `budgets`:
-    {provider: {requestsToday, allowedToday}}.
+    {provider: ProviderBudget}.
     """
     details = _read_details()
     discovery = details.get("discovery", {})
@@ -197,12 +197,15 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
     }
 
 
-def _show_budget(budget: dict[str, int], now_ms: int) -> dict[str, int]:
+def _show_budget(budget: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Make the ProviderBudget, of this UTC day."""
     is_today = budget["day"] == now_ms // DAY_MS
     return {
         "requestsToday": budget["requests"] if is_today else 0,
         "allowedToday": budget["allowed"],
+        # Not told by what was stored before an upgrade.
+        "heldBackToday": budget.get("heldBack", 0) if is_today else 0,
+        "heldBackAt": show_time(budget.get("heldBackAt") if is_today else None),
     }
 
 

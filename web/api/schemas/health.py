@@ -139,6 +139,10 @@ class ProviderBudget(Shape):
 
     requestsToday: int
     allowedToday: int
+    heldBackToday: int = described(
+        "how often its limits, or a wish to be left alone, made requests wait for a later pass"
+    )
+    heldBackAt: Time | None = described("when that last happened today")
 
 
 class ScoutHealth(JobHealth):
