@@ -40,7 +40,7 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
     with writing():
         post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
         if post.hidden_at is not None:
-            raise Problem("post_hidden", "the operator has removed the words of this post already")
+            raise Problem("post_hidden", "the words of this post were taken down already")
         waiting = Report.select().where(Report.dismissed_at.is_null())
         if waiting.where(Report.post == post).count() >= MAX_OPEN_OF_POST:
             raise Problem("reported_enough", "the operator has enough reports of this post")

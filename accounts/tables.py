@@ -1,6 +1,7 @@
 """Tables of what owners have beside bots and keys. Units as in models.py."""
 
 from peewee import (
+    SQL,
     AutoField,
     BigIntegerField,
     BooleanField,
@@ -9,7 +10,10 @@ from peewee import (
     TextField,
 )
 
-from models import Base, Owner
+from models import Base, Owner, Post
+
+# `Post.channel` of what an import brought. Lists of all bots leave it out (accounts.imports).
+IMPORTED = "import"
 
 
 class Hook(Base):
@@ -45,4 +49,17 @@ class Hook(Base):
     created_at = BigIntegerField()
 
 
-TABLES = (Hook,)
+class ImportedPost(Base):
+    """What the archive says of a post that it brought: nobody checked it.
+
+    `original_uid`, `original_at`: its id and when it was received at `instance` (a web address).
+    """
+
+    post = ForeignKeyField(Post, primary_key=True, backref="imported")
+    original_uid = TextField()
+    original_at = BigIntegerField()
+    instance = TextField()
+
+
+Post.add_index(Post.index(Post.id, where=SQL("channel <> 'import'"), name="post_said_here"))
+TABLES = (Hook, ImportedPost)

@@ -7,6 +7,7 @@ import orjson
 from peewee import fn
 
 from accounts.delays import time_posts
+from accounts.tables import IMPORTED
 from chain.effects import touches
 from chain.receipts import parse_receipt
 from chain.store import unpack
@@ -43,7 +44,9 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
             Post.update(
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
-            arrivals.store_arrival("verification", post=post)
+            # Followers never heard of an imported post.
+            if post.channel != IMPORTED:
+                arrivals.store_arrival("verification", post=post)
             arrivals.append_leaf(
                 "verification",
                 now,

@@ -42,6 +42,7 @@ def build_parser() -> Parser:
         demo,
         hooks,
         mcp,
+        moving,
         operate,
         people,
         programs,
@@ -57,20 +58,8 @@ def build_parser() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
-        *(
-            server,
-            demo,
-            operate,
-            upgrades,
-            admin,
-            audit,
-            witness,
-            programs,
-            people,
-            hooks,
-            traders,
-            mcp,
-        ),
+        *(server, demo, operate, upgrades, admin, audit, witness),
+        *(programs, people, moving, hooks, traders, mcp),
     ):
         module.add_commands(commands)
     return parser

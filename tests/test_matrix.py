@@ -102,6 +102,7 @@ READ = {
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
     "/backtests": A_CREATOR,
+    "/account/delete": A_CREATOR,
     "/backtests/{backtest}": ITS_KEY,
     **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
     # Of the operator: tests/test_admin_pages.py.
@@ -137,6 +138,8 @@ WRITE = {
     # The first report is taken; the address may send four more in this minute.
     "/posts/{post}/report": ({"about": "spam"}, dict.fromkeys(EVERYBODY, 302)),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
+    "/account/export": ({}, A_CREATOR),
+    "/account/delete": ({}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
     "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
     "/keys/{key}/rotate": ({}, ITS_KEY),
     "/hooks/{hook}/test": ({}, {**ITS_KEY, **DONE}),
@@ -162,11 +165,13 @@ WRITE = {
         )
     },
 }
-# No session, no text to sign.
+# No session, no text to sign; an archive is read and changes nothing.
 NOTHING_TO_DO = {
     ("/logout", "nobody"),
     ("/logout", "a key"),
     ("/bots/{bot}/proof", "its creator"),
+    ("/account/export", "another creator"),
+    ("/account/export", "its creator"),
 }
 
 
@@ -267,6 +272,7 @@ def test_who_may_write(place, path):
         assert (snapshot() == before) == (
             answer.status_code >= 400 or (path, caller) in NOTHING_TO_DO
         ), caller
+        answer.close()
 
 
 def test_no_form_of_another_site_counts(place):

@@ -60,6 +60,18 @@ def show_post(row: PostRow, base_url: str) -> Json:
         "url": f"{base_url}/posts/{row.uid}",
         "logId": row.log,
         "logIndex": row.log_place,
+        "imported": show_import(row),
+    }
+
+
+def show_import(row: PostRow) -> Json | None:
+    """Make the ImportedFrom of a post that came in an archive; None for one that was sent here."""
+    if row.original_uid is None:
+        return None
+    return {
+        "postId": row.original_uid,
+        "createdAt": show_time(row.original_at),
+        "instance": row.original_instance,
     }
 
 

@@ -74,7 +74,9 @@ def list_posts(
     source: str | None = None,
     status: str | None = None,
 ) -> list[PostRow]:
-    """Return posts, newest first, below the id `before`. `bot`: its uid."""
+    """Return posts, newest first, below the id `before`. `bot`: its uid; without it, imported
+    posts are left out.
+    """
     sql, values = _select(
         POST,
         [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source, status)],
@@ -87,7 +89,7 @@ def list_post_states(limit: int, before: int) -> list[PostStateRow]:
     """Return the states of posts, newest first, below the id `before`: half of what reading the
     posts takes.
     """
-    sql = f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?"
+    sql = f"{POST_STATE}WHERE p.id < ? AND p.channel <> 'import' ORDER BY p.id DESC LIMIT ?"
     return select(PostStateRow, sql, (before, limit))
 
 
@@ -100,7 +102,9 @@ def _post_filters(
     bot: str | None, mint: str | None, source: str | None, status: str | None
 ) -> Sequence[Condition]:
     return (
-        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None,
+        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot)
+        if bot
+        else ("p.channel <> 'import'",),
         ("p.mint = ?", mint) if mint else None,
         ("p.source = ?", source) if source else None,
         ("p.status = ?", status) if status else None,

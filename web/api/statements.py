@@ -71,6 +71,10 @@ class PostRow(NamedTuple):
     log: str | None
     # The index of its leaf there.
     log_place: int | None
+    # Of an imported one: its id, its time (ms) and its instance, as the archive says.
+    original_uid: str | None
+    original_at: int | None
+    original_instance: str | None
 
 
 POST = f"""
@@ -81,8 +85,10 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        t.kind AS trade_kind, t.mint AS trade_mint, n.symbol AS trade_symbol, t.token_changes,
        t.beside_tokens, t.sol_change, t.beside_sol, t.realized, t.result, t.cost, t.explained,
        t.slot, t.block_time, t.digest AS trade_digest, g.uid AS log,
-       p.leaf_id - g.first_leaf AS log_place
+       p.leaf_id - g.first_leaf AS log_place, i.original_uid, i.original_at,
+       i.instance AS original_instance
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN imported_post i ON p.channel = 'import' AND i.post_id = p.id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
@@ -124,7 +130,7 @@ class ContradictedRow(NamedTuple):
 
 CONTRADICTED = """
 SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
-ORDER BY p.id DESC LIMIT ?"""
+AND p.channel <> 'import' ORDER BY p.id DESC LIMIT ?"""
 BOTS_CALLED = """
 SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
 MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
@@ -372,7 +378,8 @@ BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
        w.reconciliation, w.average_cost, w.last_trade_at,
-       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id AND p.channel <> 'import'
+        ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
 LEFT JOIN wallet w ON w.id = a.wallet_id

@@ -28,6 +28,8 @@ KEYED = ("v1", "inbox", "mcp")
 FREE = ("v1.show_me", "mcp.answer_agent")
 # Nobody reads faster.
 REPORTS_PER_MINUTE = 5
+# Archives of accounts, by address: each reads all that an owner has.
+EXPORTS_PER_MINUTE = 3
 access_log = logging.getLogger("candor.access")
 # What a window counts, for a sentence.
 PERIODS = {
@@ -115,6 +117,15 @@ def count_evidence() -> None:
 )
 def count_report() -> None:
     """Count a report of a post by this address; Problem 429 once there are too many."""
+
+
+@limiter.shared_limit(
+    f"{EXPORTS_PER_MINUTE}/minute",
+    "exports",
+    on_breach=refuse("archives from your address", "address"),
+)
+def count_export() -> None:
+    """Count an archive of an account for this address; Problem 429 once there are too many."""
 
 
 # ---- what every request passes -------------------------------------------------------------------

@@ -12,7 +12,15 @@ from web.site.pieces import STATIC, asset
 blueprint = Blueprint("browsers", __name__)
 DAY_SECONDS = 86_400
 # The API is for keys, and an owner's pages are for nobody else.
-NOT_FOR_CRAWLERS = ("/api/", "/admin", "/connect", "/bots/*/manage", "/traders/new", "/recover")
+NOT_FOR_CRAWLERS = (
+    "/api/",
+    "/admin",
+    "/account",
+    "/connect",
+    "/bots/*/manage",
+    "/traders/new",
+    "/recover",
+)
 THEME_COLOR = "#0a7f5d"
 
 

@@ -42,9 +42,10 @@ class ClaimRow(NamedTuple):
 # words makes no record better.
 CLAIMS = f"""
 SELECT b.uid AS bot, p.id, p.status FROM bot b JOIN post p ON p.bot_id = b.id AND p.id >= COALESCE((
-    SELECT q.id FROM post q WHERE q.bot_id = b.id ORDER BY q.id DESC LIMIT 1 OFFSET {MAX_CLAIMS - 1}
+    SELECT q.id FROM post q WHERE q.bot_id = b.id AND q.channel <> 'import'
+    ORDER BY q.id DESC LIMIT 1 OFFSET {MAX_CLAIMS - 1}
 ), 0)
-WHERE b.uid IN """
+WHERE p.channel <> 'import' AND b.uid IN """
 
 
 class Path(NamedTuple):

@@ -9,7 +9,7 @@ from web.server.gate import settings
 from web.site import facts, figures, words
 
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
-TAKEN_DOWN = "The operator removed this text."
+TAKEN_DOWN = "The operator or its owner removed this text."
 
 
 class Card(NamedTuple):

@@ -1,0 +1,91 @@
+"""An owner deletes the account: words erased, keys and hooks gone, wallets free, traders stopped.
+
+What the log and the chain hold stays, and so does the record: that a bot posted, when, and what was
+observed. `now` is UTC milliseconds.
+"""
+
+from accounts import influencers
+from accounts.names import find_likeness
+from accounts.posts import erase_words
+from accounts.tables import Hook
+from models import Bot, Key, Owner, Post, Session
+from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
+from storage import erasing, writing
+
+# So many posts lose their words in one transaction: others may write between two.
+POSTS_AT_ONCE = 200
+WORDS_GONE = "The owner of this trader deleted the account, and with it these words."
+
+
+def delete_owner(owner: Owner, now: int) -> None:
+    """Delete an account. Broken off, it is done by being asked for again: the session and the
+    recovery code end last.
+    """
+    with writing():
+        Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
+        Hook.delete().where(Hook.owner == owner).execute()
+    for bot in influencers.list_bots_of(owner):
+        # Retired first: nothing is posted any more, by the observer neither.
+        influencers.retire_bot(bot, now)
+        while _erase_some(bot, now):
+            pass
+        _empty_bot(bot)
+    for trader in list(Trader.select().where(Trader.owner == owner).order_by(Trader.id)):
+        _empty_trader(trader, now)
+    _forget(owner)
+
+
+def _erase_some(bot: Bot, now: int) -> bool:
+    """Erase the words of some posts; return whether there were any."""
+    with erasing():
+        said = Post.select().where(Post.bot == bot, Post.hidden_at.is_null())
+        found = list(said.order_by(Post.id).limit(POSTS_AT_ONCE))
+        for post in found:
+            erase_words(post, now)
+    return bool(found)
+
+
+def _empty_bot(bot: Bot) -> None:
+    """Erase the name of a bot and what it says of itself."""
+    name = f"Deleted {bot.uid[-10:]}"
+    with erasing():
+        Bot.update(
+            name=name,
+            likeness=find_likeness(name),
+            handle=f"deleted-{bot.uid[-24:]}",
+            bio="",
+            voice=influencers.check_voice({}),
+            avatar_url=None,
+        ).where(Bot.id == bot.id).execute()
+
+
+def _empty_trader(trader: Trader, now: int) -> None:
+    """Stop a trader and erase its words. A position that is open stays so: nobody knows its end.
+
+    Its handle stays: what was left to chance was drawn by it.
+    """
+    name = f"Deleted {trader.uid[-10:]}"
+    period = Period.get(Period.trader == trader, Period.closed_at.is_null())
+    with erasing():
+        waiting = (PaperOrder.period == period) & (PaperOrder.state == "open")
+        PaperOrder.update(state="cancelled").where(waiting).execute()
+        Trader.update(
+            retired_at=trader.retired_at or now,
+            version=Trader.version + 1,
+            name=name,
+            likeness=find_likeness(name),
+            bio="",
+            voice=influencers.check_voice({}),
+        ).where(Trader.id == trader.id).execute()
+        PaperPost.update(body=WORDS_GONE).where(PaperPost.trader == trader).execute()
+
+
+def _forget(owner: Owner) -> None:
+    """Delete keys, backtests and sessions; nobody can sign in any more."""
+    with erasing():
+        keys = Key.select(Key.id).where(Key.owner == owner)
+        Post.update(key=None).where(Post.key.in_(keys)).execute()
+        Key.delete().where(Key.owner == owner).execute()
+        Backtest.delete().where(Backtest.owner == owner).execute()
+        Owner.update(recovery_hash=None).where(Owner.id == owner.id).execute()
+        Session.delete().where(Session.owner == owner).execute()

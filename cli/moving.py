@@ -1,0 +1,80 @@
+"""The command that brings an owner's archive to this instance."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import config as settings
+from cli import Commands, add_command, now_ms, open_database, print_result
+from cli.server import refuse_demonstration
+from config import Config
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `import`."""
+    command = add_command(
+        commands,
+        "import",
+        run_import,
+        "bring the archive that an owner downloaded from another instance: bots anew, for a new"
+        " owner; all of it or nothing",
+    )
+    command.add_argument("file", metavar="FILE", type=Path)
+    command.add_argument(
+        "--rename",
+        metavar="BOT=NAME",
+        action="append",
+        default=[],
+        help="another name for a bot (by its id in the archive), where its own is taken here",
+    )
+    command.add_argument(
+        "--without-wallets",
+        action="store_true",
+        help="claim no wallet, as where another bot here holds it",
+    )
+
+
+def run_import(config: Config, args: Namespace) -> int:
+    """Import an archive; print the owner's recovery code and the publishing keys, once."""
+    from accounts import archive_reading, imports
+
+    refuse_demonstration(config)
+    names = imports.check_names(args.rename)
+    try:
+        with open_database(config):
+            now = now_ms()
+            archive = archive_reading.read_archive(args.file, now)
+            made = imports.store_archive(
+                settings.lift_quotas(config), archive, now, names, not args.without_wallets
+            )
+    except archive_reading.BadArchive as refusal:
+        print(f"{refusal}. Nothing was stored.", file=sys.stderr)
+        return 1
+    shown = {
+        "ownerId": made.owner,
+        "recoveryCode": made.recovery_code,
+        "posts": made.posts,
+        "withoutWords": archive.gone,
+        "bots": [
+            {"botId": b.uid, "name": b.name, "wallet": b.wallet, "publishKey": b.publish_key}
+            for b in made.bots
+        ],
+    }
+    lines = [
+        f"{one.uid}  {one.publish_key or 'retired'}  {one.wallet or 'no wallet'}  {one.name}"
+        for one in made.bots
+    ]
+    print_result(
+        args,
+        shown,
+        "\n".join(
+            [
+                f"{made.posts} posts imported from {archive.instance}; {archive.gone} had no words",
+                *lines,
+                f"owner           {made.owner}",
+                f"recovery code   {made.recovery_code}",
+                "Keys and code are shown this once only.",
+            ]
+        ),
+    )
+    return 0
